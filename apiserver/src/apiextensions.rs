@@ -16,10 +16,10 @@ use crate::registry::definitions::{Served, group_of};
 use crate::storage::StoredObject;
 use crate::store::{State, Store};
 
-/// The manager of what the server writes itself.
+/// The field manager of the server's own writes.
 const MANAGER: &str = "kube-apiserver";
 
-/// Serves what a server stores that began where another one is, or was.
+/// Serves the stored definitions of a new fork, be it of the present or of a past revision.
 pub(crate) fn after_fork(state: &State) {
     let held = state.definitions.served();
     let definitions = all(&store(state));
@@ -35,7 +35,7 @@ pub(crate) fn after_fork(state: &State) {
     state.definitions.serve(Arc::new(served));
 }
 
-/// Does what follows from a write of an object of `resource`.
+/// Runs the controllers after a write of an object of `resource`.
 pub(crate) fn after_write(state: &State, resource: &ResourceInfo) {
     let terminating = resource
         .custom

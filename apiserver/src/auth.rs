@@ -1,9 +1,9 @@
 //! Authentication and authorization of requests.
 //!
 //! - `authentication`: from a client's certificate or a bearer token to a [`User`]
-//! - `certificate`: what a certificate says of its holder
+//! - `certificate`: the user in a client's certificate
 //! - `impersonation`: from that user to the one it asks to be taken for
-//! - `rbac`: what the roles in storage grant
+//! - `rbac`: the permissions by stored roles
 //! - `tokens`: tokens of service accounts
 //! - `token_keys`: the keys that sign and verify them
 
@@ -96,12 +96,12 @@ impl Deref for State {
     }
 }
 
-/// How it is decided what a user may do.
+/// The authorization mode of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody may do everything.
+    /// Every user may do everything.
     AlwaysAllow,
-    /// Members of `system:masters` may do everything, others what stored roles grant them.
+    /// Members of `system:masters` may do everything; others have the permissions of stored roles.
     #[default]
     Rbac,
 }

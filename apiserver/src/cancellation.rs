@@ -33,7 +33,7 @@ impl Token {
     }
 }
 
-/// Requests the cancellation of a [`Token`] when dropped. After the work is done that means nothing.
+/// Requests the cancellation of a [`Token`] when dropped. It has no effect once the work is done.
 #[derive(Debug)]
 pub(crate) struct Guard(Token);
 
@@ -52,7 +52,7 @@ impl Drop for Reset {
     }
 }
 
-/// Runs what must be done whole once it is begun, such as what follows from a write.
+/// Runs work that must not be cancelled halfway, such as the consequences of a write.
 pub(crate) fn shielded<T>(work: impl FnOnce() -> T) -> T {
     let token = CURRENT.take();
     let done = work();

@@ -1,4 +1,4 @@
-//! From an HTTP request to an HTTP response.
+//! Handling of an HTTP request, up to the HTTP response.
 
 pub(crate) mod aggregated;
 pub(crate) mod body;

@@ -14,23 +14,23 @@
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `field_manager`: who owns which fields, and server-side apply
 //! - `yaml`: YAML as Go reads and writes it
-//! - `request`: what a request asks for
+//! - `request`: the attributes and options of a request
 //! - `suggestion`: errors for names that do not exist
 //! - [`fault`]: faults between clients and server that a test asks for
 //! - `registry`: the facts and the strategy of each kind, and objects as cells of a table
 //! - `metrics`: the families of `/metrics`
-//! - `webhook`: calls over HTTPS of what clients have configured
+//! - `webhook`: calls over HTTPS of configured webhooks
 //! - `cluster`: the state that everything above shares
-//! - `auth`: who sends a request, and whether they may
+//! - `auth`: authentication and authorization of requests
 //! - `admission`: the default admission plugins of a cluster, webhooks and policies
 //! - `store`: creates, updates and deletes objects
 //! - `apiextensions`: the controllers of CustomResourceDefinitions
-//! - [`resource_quota`]: what objects use of quotas
+//! - [`resource_quota`]: the usage of quotas by objects
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
 //! - [`invariant`]: what must hold at every revision, in CEL
-//! - [`certificate_authority`]: signs what CertificateSigningRequests ask for
+//! - [`certificate_authority`]: signs certificates for CertificateSigningRequests
 //! - `spdy`: the frames of SPDY/3.1, in which clients open streams
-//! - `kubelet`: what the server asks of nodes
+//! - `kubelet`: the server's requests to nodes
 //! - `endpoints`: handlers, watches, discovery, OpenAPI, health
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 

@@ -1,7 +1,7 @@
-//! `/metrics`: what the server counts about itself, under upstream's names.
+//! `/metrics`: the server's metrics, under upstream's names.
 //!
-//! Only what means the same as upstream is here. Durations are of the server's clock, so under
-//! virtual time they are those of the simulation.
+//! Only metrics with upstream's meaning are served. Durations are of the server's clock, so under
+//! virtual time they are simulated.
 //!
 //! Requests and events are noted first, and counted by the hundred or when a client reads the
 //! metrics: most servers of simulated clusters end before that.

@@ -20,8 +20,8 @@ pub struct Counted<'o> {
     pub object: &'o Value,
 }
 
-/// Sums what `objects` use of the quota with this `spec`, at the time `now`: an amount for each name
-/// that is limited.
+/// Sums the usage by `objects` of the quota with this `spec`, at the time `now`: an amount for each
+/// limited name.
 #[must_use]
 pub fn used(spec: &Value, objects: &[Counted<'_>], now: Timestamp) -> BTreeMap<String, String> {
     let zero = || Quantity::from(0);

@@ -1,4 +1,4 @@
-//! The server: what all requests share, and the way from a request to its handler.
+//! The server: the state that requests share, and the way from a request to its handler.
 
 mod builder;
 mod control;
@@ -90,9 +90,9 @@ const AFTER_WRITE: &[AfterWrite] = &[apiextensions::after_write, flow_control::a
 #[derive(Debug)]
 pub(crate) struct Core {
     state: endpoints::State,
-    /// The OpenAPI documents, made when first asked for.
+    /// The OpenAPI documents, made on the first request.
     openapi: OpenApi,
-    /// Signs what certificate signing requests ask for.
+    /// The authority that signs certificates for CertificateSigningRequests.
     pub(crate) authority: Arc<LazyAuthority>,
     /// The URL under which clients reach the server, once it is set.
     external_url: OnceLock<String>,
@@ -140,7 +140,7 @@ pub struct ApiServer {
     core: Arc<Sheltered<Core>>,
 }
 
-/// A handle to a server that may be gone, for what the server itself holds.
+/// A handle to a server that may be gone, for parts that the server itself owns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WeakApiServer {
     core: Weak<Sheltered<Core>>,
@@ -508,8 +508,8 @@ impl ApiServer {
     }
 }
 
-/// Shapes what the handler answered: a failure is a `Status`, warnings are headers, and the request
-/// is counted.
+/// Makes the response of a handler's answer: a failure is a `Status`, warnings are headers, and the
+/// request is counted.
 fn finish(request: handlers::Request<'_>, answer: handlers::Answer) -> Response<ResponseBody> {
     let unserved = matches!(
         answer,

@@ -22,7 +22,7 @@ use transport::Target;
 
 pub(crate) use service::{ServicePort, Services};
 
-/// Services whose webhooks are in this process: nothing is encrypted, and no time passes.
+/// Services whose webhooks are in this process: calls are not encrypted, and take no time.
 pub(crate) trait LocalServices: Debug + Send + Sync {
     /// Posts `document` to `path` of a service; None for a service that is not in this process.
     fn post(

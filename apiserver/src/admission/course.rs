@@ -22,7 +22,7 @@ pub(crate) struct Course<'c> {
 }
 
 impl<'c> Course<'c> {
-    /// Begins a step of a client's write; without a `state` nothing is measured.
+    /// Begins a step of a client's write; without a `state`, no metrics are kept.
     pub(crate) fn start(state: Option<&'c State>, step: Step, operation: Operation) -> Self {
         let start = state.map_or(Timestamp::UNIX_EPOCH, |state| state.clock.now());
         Self {
@@ -75,12 +75,12 @@ impl<'c> Course<'c> {
         outcome
     }
 
-    /// Notes that `plugin` has done what it had to do.
+    /// Notes that `plugin` has passed the write.
     pub(crate) fn passed(&mut self, plugin: Plugin) {
         let _ = self.asked(plugin, Ok(()));
     }
 
-    /// Notes that the built-in plugins are asked again.
+    /// Notes that the built-in plugins run again.
     pub(crate) fn again(&mut self) {
         if let Some(state) = self.state {
             state.metrics.admission().again(self.phase.operation);

@@ -1,4 +1,4 @@
-//! Limit ranges: what containers use where they do not say, and what they may not.
+//! Limit ranges: the default requests and limits of containers, and their bounds.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

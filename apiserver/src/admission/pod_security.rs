@@ -1,4 +1,4 @@
-//! Pod security: what a namespace's labels allow of its pods.
+//! Pod security: the standards that a namespace's labels set for its pods.
 
 mod checks;
 mod policy;
@@ -13,7 +13,7 @@ use crate::status::{ApiError, FieldErrors};
 use crate::storage::ObjectKey;
 use policy::{Level, Policy, Standard};
 
-/// Subresources of pods that do not change what their containers may.
+/// Subresources of pods that do not change the privileges of containers.
 const IGNORED: [&str; 8] = [
     "exec",
     "attach",
@@ -101,7 +101,7 @@ fn check_template(written: Written<'_>, pointer: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether an update changes what containers run.
+/// Whether an update changes the images of containers.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let images = |pod: &Value, list: &str| -> Vec<Value> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();

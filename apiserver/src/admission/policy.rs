@@ -1,4 +1,4 @@
-//! Admission policies: which of those bound have a say in a write, and what follows from it.
+//! Admission policies: the bound policies that match a write, and their effects.
 
 mod compiled;
 mod evaluate;
@@ -33,7 +33,7 @@ enum Family {
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     tables: [OnceLock<Arc<Table>>; 4],
-    /// By uid, with the version that was compiled.
+    /// Compiled policies by uid, with the version of each.
     compiled: Mutex<BTreeMap<String, (String, Arc<Policy>)>>,
 }
 

@@ -1,7 +1,7 @@
-//! Resource quotas: what a namespace has used up.
+//! Resource quotas: the usage of a namespace, and its limits.
 //!
-//! A quota counts from when its status says what it is of: a controller sets that, and finds out
-//! what has become free again.
+//! A quota is enforced once its status states the hard limits: a controller sets them, and releases
+//! the usage of deleted objects.
 
 pub(crate) mod scopes;
 pub(crate) mod usage;
@@ -25,7 +25,7 @@ pub(crate) struct Charge<'a> {
     pub(crate) user_agent: &'a Arc<str>,
 }
 
-/// A quota, and what it will have been used.
+/// A quota, and its usage after the write.
 struct Used {
     quota: Arc<StoredObject>,
     used: Amounts,

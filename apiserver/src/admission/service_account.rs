@@ -82,7 +82,7 @@ fn has_token(spec: &Value) -> bool {
         .any(|source| !source["serviceAccountToken"].is_null())
 }
 
-/// Mounts a token in every container that has nothing in its place.
+/// Mounts a token in every container whose mount path is free.
 fn mount_token(state: &State, pod: &mut Value) {
     let volumes = pod["spec"]["volumes"].as_array();
     let mut names = volumes

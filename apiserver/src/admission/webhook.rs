@@ -59,7 +59,7 @@ pub(crate) struct Configurations {
     pub(super) policies: Policies,
 }
 
-/// The webhooks of a phase in the order in which they are asked, and what they were read from.
+/// The webhooks of a phase in the order of calls, and the configurations they were read from.
 #[derive(Debug)]
 struct Read {
     from: Snapshot,
@@ -114,7 +114,7 @@ impl Configurations {
         })
     }
 
-    /// The webhooks of a phase in the order in which they are asked.
+    /// The webhooks of a phase in the order of calls.
     fn webhooks(&self, phase: Phase, storage: &Storage) -> Arc<[Webhook]> {
         let from = self.table(phase, storage).snapshot();
         let mut held = self.read.lock();
@@ -396,7 +396,7 @@ impl Admission<'_> {
         }
     }
 
-    /// What follows from having asked a webhook: nothing, where it could not be and need not be.
+    /// The outcome of a call; a failed call is `None` if the webhook's policy ignores failures.
     fn outcome<T>(
         &self,
         webhook: &Webhook,

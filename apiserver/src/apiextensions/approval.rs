@@ -9,7 +9,7 @@ use crate::store::Store;
 
 const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
 
-/// Tells in a condition what the annotation comes to.
+/// Sets the condition that follows from the annotation.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
     let Some(definition) = store.table().get(&definition.key) else {
         return;

@@ -1,4 +1,4 @@
-//! From credentials to a user.
+//! Authentication of a user by credentials.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 /// The user of a request: the holder of its certificate or bearer token, or the anonymous user.
 ///
 /// # Errors
-/// `Unauthorized` for unknown credentials; `Forbidden` for what a web page may have sent to
-/// a server that asks for none.
+/// `Unauthorized` for unknown credentials; `Forbidden` for a request that a web page may have sent
+/// to a server that asks for no credentials.
 pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
@@ -122,10 +122,10 @@ fn go_list(items: &[String]) -> String {
     format!("[{}]", quoted.join(" "))
 }
 
-/// Checks that the account, and what the token is bound to, are those it was issued for.
+/// Checks that the account and the bound object still are those that the token was issued for.
 ///
 /// # Errors
-/// Upstream's text for the first that is not.
+/// Upstream's text for the first object that is not.
 fn check_objects(state: &State, claims: &Claims, now: Timestamp) -> Result<(), String> {
     // An object counts for a while after its deletion.
     let deadline = now

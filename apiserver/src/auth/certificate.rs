@@ -1,4 +1,4 @@
-//! From a client's certificate to a user.
+//! Authentication of a user by a client's certificate.
 
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::CertificateDer;

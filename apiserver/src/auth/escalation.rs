@@ -1,4 +1,5 @@
-//! Nobody grants what they do not have, unless they may escalate or bind.
+//! Privilege escalation: a user can grant only own permissions, unless permitted to escalate or
+//! bind.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::request::Decision;
 use crate::status::{ApiError, quoted};
 
-/// Some of what a rule grants: one verb on one resource or path.
+/// A part of a rule: one verb on one resource or path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Right {
     group: String,
@@ -248,7 +249,7 @@ impl Right {
     }
 }
 
-/// Rights as rules: the verbs on one thing together, and all in the order of their texts.
+/// Rights as rules: the verbs on one resource or path together, sorted by their texts.
 fn compact(rights: Vec<Right>) -> BTreeSet<String> {
     let mut rules: Vec<(Right, Vec<String>)> = Vec::new();
     for mut right in rights {

@@ -188,7 +188,8 @@ pub(crate) fn authorize(state: &State, user: &User, attributes: &Attributes) -> 
     )
 }
 
-/// Whether `user` may do it, by the roles in `storage` where they count. Counts what an authorizer has allowed.
+/// Decides whether `user` has the permission, by the roles in `storage` under RBAC. Counts
+/// permissions granted.
 pub(crate) fn decide(
     authorization: Authorization,
     storage: &Storage,

@@ -74,7 +74,7 @@ pub(crate) struct SecretClaims {
 pub(crate) enum TokenError {
     /// The token is not of this issuer.
     Foreign,
-    /// It is, and is refused with this text.
+    /// The token is of this issuer, and is refused with this text.
     Refused(&'static str),
 }
 
@@ -91,7 +91,8 @@ pub(crate) struct Tokens {
 pub(crate) type MakeKeys = Box<dyn FnOnce() -> TokenKeys + Send>;
 
 impl Tokens {
-    /// The tokens of the first of `issuers`, signed by what `keys` makes; the others' count too.
+    /// Issues tokens of the first of `issuers`, signed by the keys from `keys`; the others are
+    /// accepted.
     pub(crate) fn new(issuers: Vec<String>, keys: MakeKeys) -> Self {
         Self {
             issuers,

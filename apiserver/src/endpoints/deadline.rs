@@ -12,7 +12,7 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that a request has, from its `timeout` parameter; none and too much mean the maximum.
 ///
 /// # Errors
-/// `BadRequest` for what Go would not parse as a duration.
+/// `BadRequest` for a text that Go cannot parse as a duration.
 pub(crate) fn request_timeout(query: &Query) -> Result<Duration, ApiError> {
     let asked = match query.get("timeout").unwrap_or_default() {
         "" => Ok(0),
@@ -29,7 +29,7 @@ pub(crate) fn request_timeout(query: &Query) -> Result<Duration, ApiError> {
     })
 }
 
-/// Reads a duration such as `-1h2.5m` as Go does, with Go's words for what is wrong with it.
+/// Reads a duration such as `-1h2.5m` as Go does, with Go's error messages.
 fn parse_nanos(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quoted(text));
     let (negative, mut rest) = match text.as_bytes() {

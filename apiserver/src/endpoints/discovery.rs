@@ -88,7 +88,7 @@ pub(crate) fn aggregated_apis(catalog: &Catalog) -> Value {
     aggregated(named_groups(catalog))
 }
 
-/// `GET /`: every path that can be asked for outside of the resources themselves, sorted.
+/// `GET /`: every path outside of the resources themselves, sorted.
 #[must_use]
 pub(crate) fn root_paths(catalog: &Catalog, has_issuer: bool) -> Value {
     let mut paths: Vec<String> = [

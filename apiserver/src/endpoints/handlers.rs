@@ -1,5 +1,5 @@
-//! One file a verb. A handler decides nothing about kinds: it reads the request, asks the store,
-//! and shapes the answer.
+//! Handlers, one file for each verb. A handler decides nothing about kinds: it reads the request,
+//! calls the store, and makes the response.
 
 mod apply;
 mod connect;
@@ -216,7 +216,7 @@ impl Request<'_> {
         }
     }
 
-    /// The client asked for a list of one object, or for one object of a list.
+    /// The error for a client that asked for a list of one object, or for one object of a list.
     fn misfit(&self, asked: &str, what: &str, suffix: &str) -> ApiError {
         let gvk = self.resource.gvk();
         if self.resource.custom.is_some() {
@@ -307,7 +307,7 @@ async fn create_or_review(request: &Request<'_>) -> Answer {
     }
 }
 
-/// The answer of a handler that only reads; it reads again once what it missed is converted.
+/// The result of a read; it is repeated after the conversion of objects that it missed.
 async fn looked_up<T>(
     request: &Request<'_>,
     read: impl Fn(&Request<'_>) -> Result<T, ApiError>,

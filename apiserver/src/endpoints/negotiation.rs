@@ -44,7 +44,7 @@ pub(crate) enum ContentType {
 }
 
 impl MediaType {
-    /// Every one, the first being the answer to a client that accepts anything.
+    /// All media types; the first is the answer to a client that accepts any.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -150,8 +150,8 @@ pub(crate) fn accepted_plain(
     })
 }
 
-/// The representation of a failure: clauses that transform objects say nothing of it, and a client
-/// that accepts none of the encodings gets indented JSON.
+/// The representation of a failure: clauses that transform objects do not apply, and a client that
+/// accepts none of the encodings gets indented JSON.
 pub(crate) fn accepted_failure(headers: &HeaderMap, pretty: Option<&str>) -> Accepted {
     accepted_plain(headers, pretty).unwrap_or(Accepted {
         pretty: true,

@@ -34,18 +34,18 @@ pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Upstream sends a bookmark about once a minute to those who allow it.
 pub(crate) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// And one this long before the watch times out, for the client to resume from.
+/// The last bookmark comes this long before the watch times out, for the client to resume from.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
 
 /// The time for which a watch waits for a version that does not exist yet.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
-/// No watch lasts longer, whatever its client asks for.
+/// The maximum duration of a watch, whatever its client asks for.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Turns an object into what the client wants to see of it; `None` when it cannot be shown like
-/// that. The flag says whether it is the first of the stream.
+/// Turns an object into the client's representation; `None` when it cannot be represented. The flag
+/// says whether it is the first of the stream.
 pub(crate) type Render = Arc<dyn Fn(&Value, bool) -> Option<Value> + Send + Sync>;
 
 /// The first events of a watch.
@@ -57,7 +57,7 @@ pub(crate) enum Start {
     Now,
     /// The present objects as ADDED, once the version is reached.
     Present {
-        /// 0 for whatever there is.
+        /// The least version to wait for; 0 for any.
         not_older_than: u64,
         /// Whether any version will do, however old.
         any: bool,
@@ -201,7 +201,7 @@ impl Cursor {
         }
     }
 
-    /// The version up to which `view` shows anything.
+    /// The version up to which `view` shows events.
     fn horizon(&mut self, view: View) -> Option<u64> {
         if view == View::default() {
             self.batch = None;

@@ -1,4 +1,4 @@
-//! The faults of a server: which requests and events they meet, and what these see then.
+//! The faults of a server: matching of requests and events, and the effects on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ struct State {
     rules: Mutex<Vec<Rule>>,
     /// The number of rules in force, plus one if points are recorded: most servers have neither.
     in_force: AtomicUsize,
-    /// Wakes watches that were told to hold.
+    /// Wakes watches that a fault holds.
     lifted: Notify,
     points: Mutex<Option<Points>>,
     branches: Mutex<Option<Branches>>,
@@ -488,15 +488,15 @@ impl Faults {
         self.state.lifted.notified()
     }
 
-    /// So long until `time`.
+    /// The duration until `time`.
     pub(crate) fn until(&self, time: Timestamp) -> Duration {
         let wait = time.duration_since(self.clock.now());
         Duration::try_from(wait).unwrap_or_default()
     }
 
-    /// Returns when nothing holds the watch any more.
+    /// Returns when no fault holds the watch any more.
     ///
-    /// Cancel safety: nothing is changed but the count of the rules met.
+    /// Cancel safety: only the counts of matched rules change.
     pub(crate) async fn let_deliver(&self, watch: &Asked) -> Turn {
         let mut is_counted = false;
         while !self.is_idle() {

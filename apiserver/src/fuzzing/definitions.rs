@@ -10,7 +10,7 @@ const FUZZES: &str = "/apis/example.com/v1/namespaces/default/fuzzes";
 const FUZZ: &str = "/apis/example.com/v1/namespaces/default/fuzzes/f";
 const CONVERTED: &str = "/apis/example.com/v2/namespaces/default/fuzzes/f";
 
-/// A schema, an object of it, and what replaces the object.
+/// The input is a schema, an object of it, and a replacement of the object.
 pub(super) fn definition(data: &[u8]) {
     let mut lines = lines(data);
     if let Some(schema) = object(lines.next()) {
@@ -18,7 +18,7 @@ pub(super) fn definition(data: &[u8]) {
     }
 }
 
-/// A rule, the schema of what it is about, a value of that, and what replaces the value.
+/// The input is a rule, the schema of its value, a value, and a replacement of the value.
 pub(super) fn cel(data: &[u8]) {
     let mut lines = lines(data);
     let (Some(rule), Some(mut part)) = (lines.next(), object(lines.next())) else {
@@ -31,7 +31,7 @@ pub(super) fn cel(data: &[u8]) {
 }
 
 /// Defines a kind by its schema, creates an object of it, updates it in all ways and both versions,
-/// and reads what there is.
+/// and reads it.
 fn serve(schema: Value, objects: impl Iterator<Item = Value>) {
     let peer = Peer::new();
     let definition = json!({

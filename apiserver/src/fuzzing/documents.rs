@@ -26,7 +26,7 @@ fn pod() -> GroupVersionKind {
     }
 }
 
-/// The query parameter `labelSelector`; what is printed is read as the same again.
+/// Checks the query parameter `labelSelector`: a printed selector is parsed as the same selector.
 pub(super) fn label_selector(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let labels = json!({ "app": "web", "tier": "3", "a.b/c": "" });
@@ -45,7 +45,7 @@ pub(super) fn label_selector(data: &[u8]) {
     }
 }
 
-/// The query parameter `fieldSelector`; what is printed is read as the same again.
+/// Checks the query parameter `fieldSelector`: a printed selector is parsed as the same selector.
 pub(super) fn field_selector(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(selector) = FieldSelector::parse(&text) {
@@ -127,7 +127,7 @@ pub(super) fn apply(data: &[u8]) {
     }
 }
 
-/// A body in YAML; what is written of it is read as the same again.
+/// Checks a body in YAML: the written form of its value is read as the same value.
 pub(super) fn yaml(data: &[u8]) {
     let Ok(read) = Yaml::parse(data) else {
         return;

@@ -355,7 +355,7 @@ impl Access {
     }
 }
 
-/// The histograms that have observed anything, with their labels.
+/// The histograms with observed values, with their labels.
 fn used<'h>(
     labels: &'h [&'static str],
     histograms: &'h [Histogram],
@@ -369,7 +369,7 @@ fn counts(labels: &[&'static str], histograms: &[Histogram]) -> Vec<(&'static st
     pairs.map(|(label, own)| (label, own.count())).collect()
 }
 
-/// A family of counters that differ in one label; what never happened is left out.
+/// A family of counters that differ in one label; zeros are left out.
 fn family(name: &str, help: &str, label: &str, counts: &[(&str, u64)]) -> Family {
     let mut family = Family::counter(name, help);
     for (value, count) in counts.iter().filter(|(_, count)| *count > 0) {

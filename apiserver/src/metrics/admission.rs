@@ -82,9 +82,9 @@ impl Phase {
 /// The counts of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    /// By [`Phase::index`].
+    /// The steps, by [`Phase::index`].
     steps: [Measured; KINDS],
-    /// By plugin, each by [`Phase::index`].
+    /// The plugins, each by [`Phase::index`].
     plugins: [[OnceLock<Histogram>; KINDS]; Plugin::ALL.len()],
     /// The number of repeated runs of the built-in plugins after webhooks, by operation.
     again: [AtomicU64; OPERATIONS.len()],
@@ -115,7 +115,7 @@ impl Admission {
         held.get_or_init(durations).observe(nanos);
     }
 
-    /// The built-in plugins are asked again within a step.
+    /// Counts another run of the built-in plugins within a step.
     pub(crate) fn again(&self, operation: Operation) {
         self.again[operation as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -125,7 +125,7 @@ impl Admission {
         self.named.get_or_init(Named::default)
     }
 
-    /// The counts of webhooks and policies, if any has been asked.
+    /// The counts of webhooks and policies, once any has been called.
     pub(super) fn named_so_far(&self) -> Option<&Named> {
         self.named.get()
     }

@@ -269,8 +269,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Begins with what another server stored, instead of with what a fresh cluster holds. Versions go
-    /// on from there, and older ones are Expired; the clock and the keys are the new server's own.
+    /// Begins with the stored state of another server instead of a fresh cluster. Versions go on
+    /// from there, and older ones are Expired; the clock and the keys are the new server's own.
     /// Default: a fresh cluster.
     pub fn holding(self, state: ServerState) -> Self {
         Self {
@@ -279,8 +279,8 @@ impl ApiServerBuilder {
         }
     }
 
-    /// The server, holding what a fresh cluster holds: namespaces, the `kubernetes` service, the
-    /// roles of system components, flow control, API services.
+    /// Builds the server with the objects of a fresh cluster: namespaces, the `kubernetes` service,
+    /// the roles of system components, flow control, API services.
     #[must_use]
     pub fn build(self) -> ApiServer {
         let machine = || self.is_random.then(Seed::of_the_machine);

@@ -132,7 +132,7 @@ impl ApiServer {
     /// Forgets all past events, as etcd's compaction does: watches, lists and continue tokens from
     /// earlier versions are answered with 410 Expired.
     ///
-    /// A watch that has already seen everything goes on.
+    /// A watch that has already seen all events goes on.
     pub fn compact(&self) {
         self.core.storage.compact(None);
     }
@@ -216,11 +216,12 @@ impl ApiServer {
         self.core.clock.jump(time);
     }
 
-    /// Asks every open watch for `control`, or those of `resource` only.
+    /// Applies `control` to every open watch, or only to watches of `resource`.
     ///
-    /// A watch acts on it once what it has to deliver is delivered (for [`WatchControl::Drop`] and
+    /// A watch reacts after the delivery of its pending events (for [`WatchControl::Drop`] and
     /// [`WatchControl::Close`]: at the next line), which is when its client reads. A dropped watch
-    /// of HTTP/1.1 takes its connection along; one of HTTP/2 resets its own stream only.
+    /// over HTTP/1.1 also ends its connection; a dropped watch over HTTP/2 resets only its own
+    /// stream.
     pub fn control_watches(&self, control: WatchControl, resource: Option<&GroupResource>) {
         self.core.storage.control_watches(control, resource);
     }

@@ -55,7 +55,7 @@ enum Distinguisher {
     Namespace,
 }
 
-/// The FlowSchemas in the order in which they are tried, made anew when they change.
+/// The FlowSchemas in the order of matching, read again when they change.
 #[derive(Debug, Default)]
 pub(crate) struct FlowControl {
     tables: OnceLock<[Arc<Table>; 2]>,

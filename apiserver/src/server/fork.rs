@@ -21,7 +21,7 @@ pub enum ForkError {
     /// Events since then are forgotten.
     #[error("revision {revision} is not remembered any more: the oldest is {oldest}")]
     Forgotten {
-        /// The revision asked for.
+        /// The requested revision.
         revision: u64,
         /// The oldest revision that can be opened.
         oldest: u64,
@@ -29,7 +29,7 @@ pub enum ForkError {
     /// The revision has not been assigned yet.
     #[error("revision {revision} is yet to come: the latest is {latest}")]
     Future {
-        /// The revision asked for.
+        /// The requested revision.
         revision: u64,
         /// The latest revision.
         latest: u64,
@@ -74,9 +74,9 @@ impl ApiServer {
         })
     }
 
-    /// Lets a fresh server hold what the writes of another led to, and remember them as its own.
+    /// Replays the writes of another server in a fresh one, which remembers them as its own.
     ///
-    /// `entries` are in order of their versions; nothing is checked or admitted, as all of it was.
+    /// `entries` are in order of their versions; they are not validated or admitted again.
     pub fn restore(&self, entries: &[JournalEntry]) {
         let core = &self.core;
         nesting::where_stored(|| {

@@ -150,8 +150,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Creates the objects that were put off. Returns what the server has warned of, with the object,
-    /// under [`FieldValidation::Warn`].
+    /// Creates the postponed objects. Returns the server's warnings under
+    /// [`FieldValidation::Warn`], each with its object.
     ///
     /// # Errors
     /// [`LoadError`] for the first object that still cannot be created.

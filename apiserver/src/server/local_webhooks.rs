@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{ApiServer, WeakApiServer};
 use crate::webhook::{CallError, LocalServices, ServicePort};
 
-/// A webhook in this process: nothing is encrypted, and no time passes.
+/// A webhook in this process: calls are not encrypted, and take no time.
 pub trait Webhook: Debug + Send + Sync {
     /// Answers a document that `server` posts to `path`. Forks share the webhook, so several servers may call it.
     fn answer(&self, server: ApiServer, path: &str, document: Value) -> BoxFuture<'static, Value>;

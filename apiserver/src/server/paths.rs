@@ -241,7 +241,7 @@ impl ApiServer {
     }
 }
 
-/// The failure of a router that found no route, or nothing that the client accepts.
+/// The failure of a router without a route, or without a media type that the client accepts.
 pub(super) fn unrouted(
     error: &ApiError,
     headers: &HeaderMap,
@@ -259,7 +259,7 @@ fn negotiated(document: &Value, headers: &HeaderMap, query: &Query) -> Response<
     }
 }
 
-/// Whether no router knows a path because nothing is before one of its first slashes.
+/// Whether no router knows a path because one of its first segments is empty.
 pub(super) fn is_unknown(path: &str) -> bool {
     path.starts_with("//") || path.starts_with("/apis//")
 }

@@ -1,4 +1,4 @@
-//! A socket that gives up on a peer that takes nothing.
+//! A socket that gives up on a peer that does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 /// The time that a write may wait until the peer reads anything.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// Fails writes with `TimedOut` once the peer has taken nothing for a minute; reads may wait.
+/// Fails writes with `TimedOut` once the peer has read nothing for a minute; reads may wait.
 ///
 /// A watch whose client stopped reading has no other end: its stream is not asked for more while
 /// the socket is full, so neither its time nor the window's can run out.
@@ -30,7 +30,7 @@ impl<S> StallLimit<S> {
         }
     }
 
-    /// Passes on what a write came to, unless it has been waiting for too long.
+    /// Returns the outcome of a write, or an error once it has waited too long.
     fn limit<T>(
         &mut self,
         cx: &mut Context<'_>,

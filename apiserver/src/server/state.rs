@@ -101,7 +101,7 @@ impl ApiServer {
         }
     }
 
-    /// Stores what `state` holds, in a server whose storage has begun at its version.
+    /// Stores the objects of `state` in a server whose storage begins at its version.
     pub(super) fn hold(&self, state: ServerState) {
         let core = &self.core;
         nesting::where_stored(|| {
@@ -157,7 +157,7 @@ impl ServerState {
         text
     }
 
-    /// Reads a text, and returns what follows the objects.
+    /// Reads a text, and returns the state and the rest of the text.
     ///
     /// # Errors
     /// [`StateError`] for the first line that cannot be parsed.

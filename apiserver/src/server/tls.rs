@@ -281,7 +281,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A certificate's parameters, valid whatever time the server's clock simulates.
+/// The parameters of a certificate, valid at any time that the server's clock simulates.
 fn params(common_name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     let mut name = DistinguishedName::new();

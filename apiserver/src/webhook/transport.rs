@@ -1,4 +1,4 @@
-//! One connection for one call.
+//! Connections to webhooks, one for each call.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

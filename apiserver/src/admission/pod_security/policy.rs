@@ -139,7 +139,7 @@ impl Policy {
         (policy, errors)
     }
 
-    /// Whether everything is allowed, and nothing worth a word.
+    /// Whether all three standards are privileged: no refusal, no audit annotation, no warning.
     pub(super) fn is_privileged(&self) -> bool {
         [&self.enforce, &self.audit, &self.warn]
             .into_iter()

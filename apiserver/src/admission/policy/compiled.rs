@@ -107,7 +107,7 @@ impl Validation {
     }
 }
 
-/// The variables of a policy, which are declared for what follows.
+/// Compiles the variables of a policy, and declares them in `scope` for later expressions.
 pub(crate) fn compile_variables(spec: &Value, scope: &mut Scope) -> Vec<(String, Compiled)> {
     let mut variables = Vec::new();
     for variable in items(spec, "variables") {

@@ -72,7 +72,7 @@ impl Admission<'_> {
     /// Whether the parameters of a policy are of a kind that the server knows.
     ///
     /// # Errors
-    /// That they are not.
+    /// The error for an unknown kind.
     pub(super) fn check_param_kind(&self, policy: &Policy) -> Result<(), String> {
         let Some((api_version, kind)) = &policy.param_kind else {
             return Ok(());

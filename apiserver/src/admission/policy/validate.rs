@@ -178,7 +178,7 @@ impl Admission<'_> {
     }
 }
 
-/// A denial, and what the binding makes of it.
+/// A denial, and its consequences by the binding.
 struct Found {
     denial: Denial,
     counts: bool,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::meta::GroupResource;
 use crate::registry::pod_resources::amounts::amounts;
 
-/// Whether all scopes of a quota have the object. What scopes say nothing about is in none.
+/// Whether all scopes of a quota match the object. Kinds without scopes match none.
 pub(crate) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
     let plain = spec["scopes"].as_array().into_iter().flatten();
     let plain = plain.filter_map(Value::as_str);

@@ -39,7 +39,7 @@ fn count(number: usize) -> Quantity {
     Quantity::from(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// The end of what counts the devices of a class.
+/// The suffix of names that count the devices of a class.
 const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
 /// A claim has no more devices than this.
 const DEVICES_MAX: i64 = 32;
@@ -186,7 +186,7 @@ fn storage_of(claim: &Value) -> Option<Quantity> {
     Some(allocated.unwrap_or(asked).clone())
 }
 
-/// Whether objects of a resource use what goes by this name in quotas.
+/// Whether objects of a resource use the quantity called `name` in quotas.
 pub(crate) fn is_counted(resource: &GroupResource, name: &str) -> bool {
     if name == format!("count/{resource}") {
         return true;

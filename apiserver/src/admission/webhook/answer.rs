@@ -16,12 +16,12 @@ use crate::status::ApiError;
 
 /// The reason why a webhook does not admit a write.
 pub(super) enum Failure {
-    /// It could not be asked or understood; whether that matters is its policy's to say. Upstream
-    /// gives the failure a status code.
+    /// The call failed, or its answer is not valid; the failure policy decides about the write.
+    /// Upstream gives the failure a status code.
     Call { why: String, code: u16 },
     /// The webhook refuses.
     Refused(ApiError),
-    /// The server can't go on, whatever the policy says.
+    /// The server failed, which refuses the write whatever the failure policy is.
     Internal(ApiError),
 }
 

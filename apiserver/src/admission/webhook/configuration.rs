@@ -12,11 +12,11 @@ pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) client_config: Value,
     pub(super) timeout_seconds: u64,
-    /// Whether the write goes on when the webhook can't be asked.
+    /// Whether the write goes on when the call fails: the failure policy Ignore.
     pub(super) ignores_failure: bool,
-    /// Whether it wants to be asked again after others have changed the object.
+    /// Whether the webhook is called again after others have changed the object.
     pub(super) reinvocable: bool,
-    /// The rest, which decides whether it is asked.
+    /// The entry itself, whose rules and selectors decide about the call.
     pub(super) entry: Value,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a webhook is asked about a write.
+//! The match of webhooks to a write.
 
 use serde_json::Value;
 

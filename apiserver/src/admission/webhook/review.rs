@@ -73,7 +73,7 @@ impl Admission<'_> {
         form.map_or_else(|| stored.clone(), |form| form.shown(&stored).into_owned())
     }
 
-    /// The object that the webhook left of what it was shown, in the version of the request.
+    /// The object after the webhook, converted from the reviewed version to that of the request.
     pub(in crate::admission) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
         let gvr = &invocation.resource;
         if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {

@@ -10,10 +10,10 @@ use crate::status::ApiError;
 /// The options that are switches, and those that are texts, in the order of their kinds.
 const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
 
-/// Asks the admission webhooks about a connection; answers its options as they left them.
+/// Calls the admission webhooks for a connection; returns its options as they left them.
 ///
 /// # Errors
-/// Options that can't be read, the refusal of a webhook, and a failure to ask one that must be asked.
+/// Options that can't be read, the refusal of a webhook, and a failed call with the policy Fail.
 pub(super) async fn admitted(request: &Request<'_>) -> Result<Query, ApiError> {
     let subresource = request.info.subresource.as_deref().unwrap_or_default();
     let kind = GroupVersionKind {

@@ -23,7 +23,7 @@ pub(super) struct ContinueToken {
 }
 
 impl ContinueToken {
-    /// A token for what follows `last` in a list of `namespace`.
+    /// A token for the objects after `last` in a list of `namespace`.
     pub(super) fn after(rv: u64, last: &ObjectKey, namespace: Option<&str>) -> Self {
         let key = match namespace {
             Some(namespace) => last.as_str().strip_prefix(&format!("{namespace}/")),

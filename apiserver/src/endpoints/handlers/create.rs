@@ -17,7 +17,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     request.written(201, &written)
 }
 
-/// A request for a certificate tells who made it, whatever it says itself.
+/// Sets the requestor of a certificate signing request to the user, whatever the body states.
 fn set_requestor(request: &Request<'_>, object: &mut Value) {
     let info = request.user.to_user_info();
     let spec = child_mut(object, "spec");

@@ -4,11 +4,11 @@ use super::Request;
 use crate::request::Verb;
 use crate::status::ApiError;
 
-/// Refuses what the definition does not serve.
+/// Refuses requests that the definition does not serve.
 ///
 /// # Errors
 /// `PageNotFound` for a path of the wrong scope, `NotFound` for a subresource that is not declared,
-/// `MethodNotSupported` for a verb that it does not have.
+/// `MethodNotSupported` for a verb that the resource lacks.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ApiError> {
     let verb = request.info.verb.ok_or(ApiError::PageNotFound)?;
     let in_namespace = request.info.namespace.is_some();

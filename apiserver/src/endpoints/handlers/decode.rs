@@ -259,7 +259,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
     Ok(Some(decoded.value))
 }
 
-/// The schema of DeleteOptions, for a body that says it is of `kind` or says nothing.
+/// The schema of DeleteOptions, for a body that states this kind or no kind.
 fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Object>, ApiError> {
     let gvk = GroupVersionKind {
         group: "meta.k8s.io".to_owned(),
@@ -284,7 +284,7 @@ fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Objec
 }
 
 /// Decodes an object of kind `gvk` out of its envelope. Protobuf has no unknown names and no
-/// duplicates, so there is nothing for field validation to find.
+/// duplicates, so field validation finds no faults.
 fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value, ApiError> {
     // An `apiVersion` that cannot be parsed counts as empty.
     let group_version = GroupVersion::parse(&envelope.api_version);

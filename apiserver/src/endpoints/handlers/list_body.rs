@@ -157,7 +157,7 @@ impl ListBody {
         body
     }
 
-    /// Writes what comes next, about as much as a piece.
+    /// Writes the next piece, of about the usual size.
     fn write_piece(&mut self, body: &mut Vec<u8>) {
         let start = body.len();
         let mut between = self.sent > 0;

@@ -19,7 +19,7 @@ pub(super) struct ListOptions {
 pub(super) enum ReadAt {
     /// The rest of a list begun before.
     Continue(ContinueToken),
-    /// This very version.
+    /// Exactly this version.
     Exact(u64),
     /// The present, which must have reached this version.
     NotOlderThan(u64),
@@ -145,7 +145,7 @@ pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
     })
 }
 
-/// `Invalid` ListOptions, unless there is nothing wrong.
+/// `Invalid` ListOptions, if there are errors.
 pub(super) fn invalid(errors: FieldErrors) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());

@@ -54,7 +54,7 @@ where
     channels.serve(connection, work).await;
 }
 
-/// Forwards whatever ports the client opens streams for over SPDY.
+/// Forwards the ports that the client opens streams for over SPDY.
 pub(super) async fn over_streams<S>(reader: Reader<S>, writer: Writer<S>, pod: PodPorts)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -183,8 +183,8 @@ impl Pair {
     }
 }
 
-/// Connects to a port and passes on what both sides write, until the port's has ended; otherwise says
-/// what went wrong, in the kubelet's words.
+/// Connects to a port and passes on the bytes of both sides, until the port's side has ended;
+/// returns errors in the kubelet's words.
 async fn forward(
     pod: &PodPorts,
     port: u16,

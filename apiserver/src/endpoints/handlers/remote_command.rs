@@ -24,7 +24,7 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 
-/// The process, and what the client wants of it.
+/// A process, and the streams that the client wants of it.
 pub(super) struct Session {
     pub(super) streams: ContainerStreams,
     pub(super) wanted: Wanted,

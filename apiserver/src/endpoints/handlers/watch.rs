@@ -86,7 +86,7 @@ fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
     Duration::try_from(asked).unwrap_or(Duration::ZERO)
 }
 
-/// `sendInitialEvents`, with what upstream assumes where it is unset.
+/// `sendInitialEvents`, with upstream's default where it is unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InitialEvents {
     /// Said or assumed of a request that has `watch` set.
@@ -173,7 +173,7 @@ fn validate_watch(initial_events: bool, rv_match: &str, token: &str) -> Result<(
     invalid(errors)
 }
 
-/// The object in bookmarks: one of the kind that nothing was written into.
+/// The object in bookmarks: an object of the kind with zero values.
 fn bookmark(gvk: &GroupVersionKind) -> Value {
     let mut object = schema::builtin(gvk).map_or_else(Map::new, |kind| kind.zero());
     object.insert("kind".to_owned(), gvk.kind.as_str().into());

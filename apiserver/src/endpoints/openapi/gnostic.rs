@@ -1,4 +1,4 @@
-//! OpenAPI documents as protobuf, in the messages of gnostic: what v2 clients such as kubectl read.
+//! OpenAPI documents as protobuf, in the messages of gnostic, for v2 clients such as kubectl.
 //!
 //! The messages are data: which keyword goes into which field, and as what.
 
@@ -7,7 +7,7 @@ mod messages;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-/// A message: what its fields are made from.
+/// A message: its fields by keywords.
 pub(super) struct Message {
     fields: &'static [Field],
     /// The field of keywords that begin with `x-`, unless 0.

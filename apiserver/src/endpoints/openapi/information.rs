@@ -32,7 +32,7 @@ pub(super) fn answering(
     Paths::from([(path.to_owned(), vec![operation])])
 }
 
-/// The path of what tells the issuer of service accounts' tokens.
+/// The path of the discovery document of the tokens' issuer.
 pub(super) fn issuer() -> Paths {
     text(
         "/.well-known/openid-configuration/",

@@ -27,8 +27,8 @@ static PARAMETERS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
 /// A parameter of a path or a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Parameter {
-    /// One that many operations have, by its name in `parameters.txt`; the hash at its end is
-    /// needed only where others are called the same.
+    /// A shared parameter, by its name in `parameters.txt`; the hash at the end is needed only
+    /// where several parameters have the same name.
     Shared(&'static str),
     /// `name` in the path, of an object of this kind.
     Name(String),

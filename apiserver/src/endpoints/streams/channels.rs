@@ -91,7 +91,7 @@ impl Channels {
     }
 }
 
-/// Passes on what the client writes, until it is gone. Whoever does not read any more misses nothing.
+/// Passes on the client's bytes until the client is gone. A reader that has stopped is skipped.
 async fn read<S>(
     mut reader: SplitStream<WebSocketStream<S>>,
     coding: Coding,

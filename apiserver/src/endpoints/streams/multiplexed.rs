@@ -101,12 +101,12 @@ impl Table {
         has_room
     }
 
-    /// The client writes nothing more on a stream.
+    /// Notes that the client writes no more on a stream.
     fn end_input(&mut self, stream: u32) {
         self.end(stream, |open| open.input = None);
     }
 
-    /// This side writes nothing more on a stream.
+    /// Notes that this side writes no more on a stream.
     fn end_output(&mut self, stream: u32) {
         self.end(stream, |open| open.has_ended = true);
     }
@@ -125,7 +125,7 @@ impl Table {
 struct Open {
     /// Absent once the client writes no more.
     input: Option<mpsc::Sender<Bytes>>,
-    /// This side writes no more.
+    /// Whether this side has ended its writes.
     has_ended: bool,
     reset: oneshot::Sender<()>,
 }
@@ -138,7 +138,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Passes on what the client writes, until it is gone.
+    /// Handles the client's frames until the client is gone.
     async fn run<S>(self, mut reader: Reader<S>) -> Result<(), Fault>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -280,7 +280,7 @@ mod tests {
     use super::super::peer::{Peer, data};
     use super::*;
 
-    /// Repeats what comes on each stream, and ends it then; refuses those that are called so.
+    /// Echoes the bytes of each stream and ends it; resets streams named `refused`.
     async fn echo(mut streams: Streams) {
         while let Some(mut opened) = streams.next().await {
             if opened.headers.get("name") == "refused" {

@@ -9,7 +9,7 @@ use super::multiplexed::{Reader, Writer, plain};
 use crate::spdy::client::Client;
 use crate::spdy::{Decoder, Encoder, Received, ResetReason};
 
-/// One side of a connection in memory, of which the other side is served.
+/// The client's side of a connection in memory.
 pub(crate) struct Peer {
     io: DuplexStream,
     client: Client,
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A client, and what it is served with.
+    /// A client, and the reader and writer of the server's side.
     pub(crate) fn connect() -> (Self, Reader<DuplexStream>, Writer<DuplexStream>) {
         let (io, served) = tokio::io::duplex(1 << 16);
         let (reader, writer) = plain(served);
@@ -40,7 +40,7 @@ impl Peer {
         self.send(&frame).await;
     }
 
-    /// Writes on a stream; nothing is its end.
+    /// Writes to a stream; empty bytes end it.
     pub(crate) async fn write(&mut self, stream: u32, bytes: &'static str) {
         let mut frame = BytesMut::new();
         Encoder::default().data(stream, bytes.into(), &mut frame);

@@ -75,7 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Writer<S> {
         }
     }
 
-    /// Says that nothing more comes.
+    /// Ends the writes of this side.
     pub(super) async fn close(&mut self) {
         match self {
             Self::Plain(writer) => drop(writer.shutdown().await),
@@ -84,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Writer<S> {
     }
 }
 
-/// Closes a WebSocket that has done what it was for.
+/// Closes a WebSocket normally.
 pub(super) async fn close<S>(writer: &mut SplitSink<WebSocketStream<S>, Message>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -43,11 +43,11 @@ pub(crate) struct Named {
 /// The reason of a webhook's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// It could not be asked, or not be understood, and must be.
+    /// The call failed, or its answer is not valid, and the failure policy is Fail.
     CallingWebhook,
     /// The server could not go on with its answer.
     ServerInternal,
-    /// It refused.
+    /// The webhook refused.
     NoError,
 }
 

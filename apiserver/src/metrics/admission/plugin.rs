@@ -30,7 +30,7 @@ pub(crate) enum Plugin {
 }
 
 impl Plugin {
-    /// The order in which plugins are asked.
+    /// The order in which plugins are called.
     pub(crate) const ALL: [Self; 21] = [
         Self::NamespaceLifecycle,
         Self::LimitRanger,
@@ -82,7 +82,7 @@ impl Plugin {
         }
     }
 
-    /// Whether it is asked in a phase.
+    /// Whether the plugin is called in a phase.
     pub(crate) fn is_in(self, phase: Phase) -> bool {
         self.steps().contains(&phase.step) && self.operations().contains(&phase.operation)
     }
@@ -113,7 +113,7 @@ impl Plugin {
         }
     }
 
-    /// The operations that it is asked about.
+    /// The operations that the plugin is called for.
     fn operations(self) -> &'static [Operation] {
         use Operation::{Connect, Create, Delete, Update};
         match self {

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-/// The most seconds that a client is asked to wait.
+/// The maximum `Retry-After` of a refused client, in seconds.
 const RETRY_AFTER_MAX: i64 = 32;
 
 /// The refused requests of one level.

@@ -37,7 +37,7 @@ pub(super) struct Activity {
     was_asked: AtomicBool,
     is_http2: AtomicBool,
     has_agreed_on_http2: AtomicBool,
-    /// Notified when nothing is served any more.
+    /// Notified when no request or session is served any more.
     idle: Notify,
 }
 

@@ -63,7 +63,7 @@ struct Document {
     decoded: Decoded,
 }
 
-/// Reads what a patch left, which has no fault of syntax but may nest too deeply.
+/// Reads a patched document, which is well-formed but may nest too deeply.
 fn parsed(text: &str) -> Result<Value, String> {
     nesting::from_slice(text.as_bytes()).map_err(|error| {
         let why = schema::syntax_error(text.as_bytes()).unwrap_or_else(|| error.to_string());

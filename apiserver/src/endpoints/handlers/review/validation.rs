@@ -102,7 +102,7 @@ fn selector(selector: &Value, path: &FieldPath, of_labels: bool, errors: &mut Fi
     }
 }
 
-/// A question has no name or any other metadata, beyond what the server adds.
+/// Refuses metadata in a question beyond the fields that the server adds.
 pub(super) fn metadata(review: &Value, detail: &str) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let own = review["metadata"].as_object().into_iter().flatten();
@@ -142,7 +142,7 @@ pub(super) fn local(spec: &Value, namespace: &str) -> FieldErrors {
     errors
 }
 
-/// The path asked about, as an error shows it: by the names of the Go fields.
+/// The path in a question, as an error shows it: by the names of the Go fields.
 fn shown_path(spec: &Value) -> Value {
     let text = |field: &str| {
         let value = &spec["nonResourceAttributes"][field];
