@@ -41,7 +41,7 @@ enum Command {
     Run(run::RunArgs),
     /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
-    /// Repeat the run of a log, and say whether every byte is the same.
+    /// Repeat the run of a log, and report whether the new log is byte-identical.
     Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
@@ -116,7 +116,7 @@ fn in_words(error: &anyhow::Error) -> String {
 /// Reads the value of `--controllers`: `all`, `none` or names between commas.
 ///
 /// # Errors
-/// Names the controller that does not exist, and those that do.
+/// Names the controller that does not exist, and the existing ones.
 fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
     let usual = kubeproof_controller::CONTROLLERS;
     let known = [

@@ -21,7 +21,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// The files, sorted within each path that was given. Where none was, it is noted which directory is used.
+    /// Returns the files, sorted within each given path. Without a path, prints the directory that is used.
     pub(super) fn files(self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         let roots = match self.paths.is_empty() {

@@ -27,19 +27,19 @@ use super::kruise_gates::KruiseGates;
 use super::out;
 use super::pace::{Pace, PaceArgs};
 
-/// How often it is asked whether the API server is there.
+/// The period of checks that the API server is reachable.
 const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
-    /// Names the API server, and the user as whom the controllers ask it.
+    /// The kubeconfig with the API server, and the user that the controllers act as.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
     /// The controllers that run: all, none, or names between commas.
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
     controllers: String,
-    /// Simulated nodes with their scheduler, for a server that has none. kubectl cannot look into their
-    /// containers: for logs and exec a server asks kubelets at their addresses.
+    /// The number of simulated nodes, with a scheduler, for a server without nodes. kubectl logs and exec do not work
+    /// with them: the server asks kubelets at their addresses.
     #[arg(
         long,
         value_name = "N",
@@ -176,7 +176,7 @@ pub(super) fn options(
     Ok((Client::try_from(config)?, options))
 }
 
-/// Whether OpenKruise's kinds are defined there.
+/// Whether the server has OpenKruise's definitions.
 pub(super) async fn serves_kruise(config: &kube::Config) -> anyhow::Result<bool> {
     let client = Client::try_from(config.clone())?;
     let groups = client.list_api_groups().await?.groups;

@@ -30,20 +30,20 @@ use super::{known, out, threads};
 use found::Found;
 use jobs::{Done, Ran, Subject};
 
-/// How many points an error shows that could have been meant.
+/// The maximum number of points that an error suggests.
 const POINTS_SHOWN: usize = 8;
 
 #[derive(Args)]
 pub(super) struct ExploreArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// How many runs are done at once [default: the number of processors; 8 in real time].
+    /// The number of runs at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// End after the first run with another outcome.
+    /// End after the first run with a different outcome.
     #[arg(long, conflicts_with = "plan")]
     fail_fast: bool,
-    /// Write the results into this file in JUnit's XML: a case for each scenario and kind of fault.
+    /// Write the results into this file as JUnit XML: a case for each scenario and kind of fault.
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     junit: Option<PathBuf>,
     /// The kinds of faults, between commas [default: all].
@@ -58,7 +58,7 @@ pub(super) struct ExploreArgs {
     /// Run with the faults of this plan, and nothing else; needs one scenario.
     #[arg(long, value_name = "PLAN")]
     plan: Option<Plan>,
-    /// With --plan: the order of what happens in one instant.
+    /// With --plan: the seed of the order of simultaneous requests.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "plan")]
     seed: u64,
     /// Do every run also in the orders of the seeds 1 to N.
@@ -66,7 +66,7 @@ pub(super) struct ExploreArgs {
     seeds: u64,
     #[command(flatten)]
     outside: OutsideArgs,
-    /// Write a page into this directory that shows the scenarios and what was found.
+    /// Write a page into this directory that shows the scenarios and the findings.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Write a log of each difference into this directory; with --plan, of the run.
@@ -146,17 +146,17 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// How runs are done.
+/// The conditions of the runs.
 #[derive(Clone, Copy)]
 struct How<'h> {
     base: &'h RunOptions,
     at_once: usize,
-    /// Whether there may be no need of more than the first that differs.
+    /// Whether only the first difference may be needed.
     fail_fast: bool,
     progress: &'h ProgressBar,
 }
 
-/// Does all runs; `tell` is given each in its order.
+/// Does all runs; `tell` receives each result in the order of the jobs.
 fn each<B>(
     files: Vec<ScenarioFile>,
     how: How<'_>,
@@ -171,7 +171,7 @@ fn each<B>(
     threads::in_order(how.at_once, jobs, |job| job.run(how.base), tell)
 }
 
-/// Refuses to call it success that nothing was explored.
+/// Returns an error when nothing was explored, so that this does not count as success.
 fn refuse_nothing(found: &Found<'_>, options: &Options) -> anyhow::Result<()> {
     let agents = found.agents();
     for from in &options.from {
@@ -253,7 +253,7 @@ fn replay(
     Ok(ExitCode::FAILURE)
 }
 
-/// Refuses a plan of which a fault struck nowhere, with the points that there are.
+/// Returns an error for a plan with a fault that struck nowhere, listing the actual points.
 fn refuse_unmet(reference: &Reference, unmet: &[Planned]) -> anyhow::Result<()> {
     let Some(planned) = unmet.first() else {
         return Ok(());

@@ -10,7 +10,7 @@ use kube::Client;
 
 use super::{kubeconfig, out};
 
-/// Where a server gives its state.
+/// The path at which a server serves its state.
 const SNAPSHOT: &str = "/kubeproof/v1/snapshot";
 
 #[derive(Args)]

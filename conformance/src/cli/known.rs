@@ -1,8 +1,8 @@
 //! Names that do not exist: errors that say which ones do.
 
-/// How alike two names are that may be meant for each other, of 1.
+/// The similarity, of 1, from which a name is suggested for another.
 const ALIKE: f32 = 0.6;
-/// How many names an error lists.
+/// The maximum number of names that an error lists.
 const LISTED_MAX: usize = 40;
 
 /// `there is no KIND "WORD"; did you mean …? there are: …`.

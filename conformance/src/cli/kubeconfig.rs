@@ -27,7 +27,7 @@ async fn of(kubeconfig: Kubeconfig) -> anyhow::Result<Config> {
 /// Asks the server of `config` for its version.
 ///
 /// # Errors
-/// When it cannot be reached, or refuses whom the kubeconfig names.
+/// When the server cannot be reached, or refuses the user of the kubeconfig.
 pub(super) async fn version(config: &Config) -> anyhow::Result<String> {
     let version = Client::try_from(config.clone())?.apiserver_version().await;
     let version =

@@ -1,4 +1,4 @@
-//! Where servers listen.
+//! Addresses to listen on.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 

@@ -23,7 +23,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What `--version` prints after the name of the program.
+/// The text that `--version` prints after the name of the program.
 pub(super) fn version() -> &'static str {
     &VERSION
 }

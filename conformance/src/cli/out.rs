@@ -45,7 +45,7 @@ pub(super) fn faint(text: &str) -> String {
     Style::new().dim().apply_to(text).to_string()
 }
 
-/// Colours the lines of unified diffs in `text`; everything else stays as it is.
+/// Colors the lines of unified diffs in `text`; everything else stays as it is.
 pub(super) fn diff(text: &str) -> String {
     if !console::colors_enabled() {
         return text.to_owned();

@@ -12,13 +12,13 @@ use kubeproof::testbed::Outside;
 
 use super::{out, threads};
 
-/// How many runs there are at once in real time: they wait most of the time.
+/// The number of runs at once in real time: they wait most of the time.
 const AT_ONCE: usize = 8;
 
 #[derive(Args)]
 pub(super) struct OutsideArgs {
-    /// Start this program, with KUBECONFIG set, as the controller under test; everything happens in real time then.
-    /// It is killed and started again where controllers crash.
+    /// Start this program, with KUBECONFIG set, as the controller under test; everything then happens in real time.
+    /// It is killed and restarted where controllers crash.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
     program: Option<String>,
     /// With --program: the cluster counts as settled after this long without a write.
@@ -70,7 +70,7 @@ impl OutsideArgs {
     }
 }
 
-/// Runs `work` on each of `jobs`, as many at once as is good for runs with these options.
+/// Runs `work` on each of `jobs`, with as many threads as [`at_once`] returns for these options.
 pub(super) fn each<J: Send, R: Send>(
     options: &RunOptions,
     jobs: Vec<J>,
@@ -79,7 +79,7 @@ pub(super) fn each<J: Send, R: Send>(
     threads::at_once(at_once(options, None), jobs, work)
 }
 
-/// How many runs with these options are done at once, unless it is `asked` for another number.
+/// Returns the number of runs at once: `asked`, or the default for these options.
 pub(super) fn at_once(options: &RunOptions, asked: Option<NonZeroUsize>) -> usize {
     match (asked, &options.outside) {
         (Some(asked), _) => asked.get(),

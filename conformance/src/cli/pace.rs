@@ -1,4 +1,4 @@
-//! How much time a cluster takes for what it does.
+//! The pace of a cluster.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ const POD_STOP: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
 pub(super) struct PaceArgs {
-    /// How much time things take. `fast`: hardly any. `real`: as much as on a machine; a kubelet asks
+    /// The pace of simulated pods and namespaces. `fast`: hardly any delay. `real`: as on a machine; a kubelet asks
     /// its runtime once a second, images and containers take their time, processes without a handler for SIGTERM
-    /// (sleep, tail, a shell without trap) are killed when the grace period is over, and a namespace is
-    /// emptied some seconds after its deletion.
+    /// (sleep, tail, a shell without trap) are killed when the grace period is over, and a namespace is emptied some
+    /// seconds after its deletion.
     #[arg(
         long,
         value_name = "fast|real",
@@ -28,14 +28,14 @@ pub(super) struct PaceArgs {
 /// The pace of nodes and of waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pace {
-    /// Without delays.
+    /// With hardly any delay.
     Fast,
     /// As on machines.
     Real,
 }
 
 impl Pace {
-    /// How long pods take.
+    /// The durations of pods' phases.
     pub(super) fn timings(self) -> Timings {
         match self {
             Self::Fast => Timings {
@@ -49,7 +49,7 @@ impl Pace {
         }
     }
 
-    /// How patient the namespace controller is.
+    /// The settings of the namespace controller.
     pub(super) fn namespace(self) -> namespace::Settings {
         match self {
             Self::Fast => namespace::Settings::EAGER,

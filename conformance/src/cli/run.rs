@@ -34,33 +34,32 @@ use leave::Leave;
 pub(super) struct RunArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write the golden of each scenario that has none or differs from it.
+    /// Write the golden of each scenario whose golden is missing or differs.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "kubeconfig"])]
     accept: bool,
     /// Write such goldens as NAME.snap.new next to the present ones, for `cargo insta review`.
     #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
     review: bool,
-    /// How many scenarios run at once [default: the number of processors; 8 in real time].
+    /// The number of scenarios at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// End after the first failure.
     #[arg(long)]
     fail_fast: bool,
-    /// Write the results into this file in JUnit's XML: a case for each scenario.
+    /// Write the results into this file as JUnit XML: a case for each scenario.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// The controllers that run: all, none, or names between commas [default: the scenario's; with
-    /// --kubeconfig none but the cluster's own, with --program none but that].
+    /// The controllers that run: all, none, or names between commas [default: the scenario's; with --kubeconfig only
+    /// the cluster's own, with --program only the program].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Print a JSON object for each scenario, then one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Run the scenarios in an order drawn from this number, not in that of their names.
+    /// Run the scenarios in an order drawn from this number instead of by name.
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
-    /// Draw the order of what happens in one instant from this number, and compare outcomes; 0 is the
-    /// order of goldens.
+    /// Draw the order of simultaneous requests from this number, and compare outcomes; 0 is the order of goldens.
     #[arg(
         long,
         value_name = "SEED",
@@ -77,7 +76,7 @@ pub(super) struct RunArgs {
     /// Write a log of each run into this directory.
     #[arg(long, value_name = "DIR", alias = "logs")]
     record_dir: Option<PathBuf>,
-    /// Write a page into this directory that shows the runs, and the logs of those that failed.
+    /// Write a page into this directory that shows the runs, with the logs of failed runs.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -175,7 +174,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Refuses flags that say nothing together.
+/// Returns an error for flags that make no sense together.
 fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     let is_outside = args.outside.program().is_some();
     let leaves_logs = args.record.is_some() || args.record_dir.is_some();
@@ -201,7 +200,7 @@ fn progress_bar(scenarios: usize, json: bool) -> ProgressBar {
     ProgressBar::new(scenarios as u64).with_style(style)
 }
 
-/// What becomes of runs as they end.
+/// The reporting of runs as they end.
 struct Telling {
     leave: Leave,
     update: Option<Update>,

@@ -38,8 +38,8 @@ const CONFLICT: u16 = 409;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Where to listen: a name or address, and a port. Port 0 takes any free one; `:8080` listens on
-    /// every address of the machine.
+    /// The address to listen on: a name or address, and a port. Port 0 takes any free port; `:8080` listens on every
+    /// address of the machine.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = listen::address)]
     listen: SocketAddr,
     #[command(flatten)]
@@ -98,8 +98,8 @@ pub(super) struct ServeArgs {
     /// hold Secrets: only its owner can read it.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Begin with what a log holds: one written by --record, by `kubeproof export`, or by a run.
-    /// Controllers and nodes run only if they are asked for. It may be the file of --record.
+    /// Start from the state in a log: written by --record, by `kubeproof export`, or by a run. Controllers and nodes
+    /// run only if they are asked for. It may be the file of --record.
     #[arg(long, value_name = "FILE", alias = "log")]
     from_log: Option<PathBuf>,
     /// The moment of the log: after the write of a revision (57), at a time, some time after the beginning (+10m)
@@ -232,7 +232,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 impl ServeArgs {
-    /// Which controllers run, as `--controllers` has it.
+    /// Returns the controllers to run, as `--controllers` names them.
     fn chosen(&self) -> &str {
         let default = match self.from_log {
             None => "all",
@@ -241,7 +241,7 @@ impl ServeArgs {
         self.controllers.as_deref().unwrap_or(default)
     }
 
-    /// What becomes of unknown fields of what is loaded.
+    /// Returns the treatment of unknown fields of loaded objects.
     fn field_validation(&self) -> FieldValidation {
         match self.load_lenient {
             true => FieldValidation::Warn,
@@ -253,7 +253,7 @@ impl ServeArgs {
         self.pace.pace
     }
 
-    /// What runs, what was written, and how to end it.
+    /// Returns the lines about the running components, the files written, and the way to end the server.
     fn in_words(&self) -> Vec<String> {
         let nodes = match self.nodes {
             0 => "no nodes".to_owned(),
@@ -327,7 +327,7 @@ fn build(
     Ok((server, bearer))
 }
 
-/// A server that holds what there was in the log at `path`.
+/// Builds a server with the state in the log at `path`.
 fn open(path: &Path, moment: Moment, builder: ApiServerBuilder) -> anyhow::Result<ApiServer> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;
@@ -341,7 +341,7 @@ fn open(path: &Path, moment: Moment, builder: ApiServerBuilder) -> anyhow::Resul
     Ok(state.open(builder))
 }
 
-/// A port of a service, and where it is.
+/// A port of a service, and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Service {
     namespace: String,

@@ -1,4 +1,4 @@
-//! Prepares a process that serves until it is told to end: descriptors, log, panics.
+//! Prepares a process that serves until a signal ends it: descriptors, log, panics.
 
 use std::backtrace::Backtrace;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ pub(super) fn prepare(controllers: LevelFilter, requests: bool) {
     if requests {
         own = own.with_target(REQUEST_LOG, LevelFilter::INFO);
     }
-    // Nobody may read the log any more, which is no reason to panic.
+    // The reader of the log may be gone, which is no reason to panic.
     let stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .log_internal_errors(false);

@@ -51,7 +51,7 @@ pub(super) fn in_order<J: Send, R: Send, B>(
                     let Some((place, job)) = waiting.lock().next() else {
                         return;
                     };
-                    // Nobody listens when it was broken off.
+                    // The receiver is gone when `tell` has returned `Break`.
                     if sender.send((place, work(job))).is_err() {
                         return;
                     }

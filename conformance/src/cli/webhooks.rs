@@ -18,14 +18,14 @@ use super::{listen, out};
 
 #[derive(Args)]
 pub(super) struct WebhooksArgs {
-    /// Names the API server that is to ask, and a user who may register webhooks there. OpenKruise's
-    /// definitions have to be installed.
+    /// The kubeconfig with the API server that calls the webhooks, and a user who may register them there.
+    /// OpenKruise's definitions have to be installed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// Where to listen: a name or address, and a port; port 0 takes any free one.
+    /// The address to listen on: a name or address, and a port; port 0 takes any free port.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = listen::address)]
     listen: SocketAddr,
-    /// By which name or address the API server reaches this machine [default: the address of --listen].
+    /// The name or address by which the API server reaches this machine [default: the address of --listen].
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     #[command(flatten)]

@@ -10,10 +10,11 @@ use kubeproof::scenario::ScenarioFile;
 use super::How;
 use super::jobs::{Done, Ran, Subject, planned};
 
-/// How many plans branch off one run when the first difference ends all: the rest may not be needed.
+/// The number of plans that branch off one run when the first difference ends all: the rest may not be needed.
 const PLANS_FAIL_FAST: usize = 64;
 
-/// All of them, scenario by scenario, those with fewer faults first; `tell` is given each in its order.
+/// Does all runs, scenario by scenario, plans with fewer faults first; `tell` receives each result in the order of
+/// the jobs.
 pub(super) fn each<B>(
     files: Vec<ScenarioFile>,
     how: How<'_>,

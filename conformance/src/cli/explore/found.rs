@@ -21,7 +21,7 @@ use crate::cli::run::junit::Case;
 /// The cells of each scenario, by the kind of fault.
 pub(super) type Cells = BTreeMap<&'static str, Cell>;
 
-/// What exploring has found so far.
+/// The findings of an exploration so far.
 pub(super) struct Found<'p> {
     json: bool,
     logs: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub(super) struct Found<'p> {
     runs: usize,
     diverged: usize,
     explained: usize,
-    /// Whom faults could meet in any of the scenarios.
+    /// The user agents that faults could meet in any of the scenarios.
     agents: BTreeSet<String>,
     /// The differences of the present scenario, by what they are.
     open: BTreeMap<String, Open>,
@@ -40,7 +40,7 @@ pub(super) struct Found<'p> {
 
 /// A difference, of the run in which it was found first.
 struct Open {
-    /// How many others there were before.
+    /// The number of differences found before.
     place: usize,
     ran: Ran,
     timelines: String,
@@ -97,12 +97,12 @@ impl<'p> Found<'p> {
         Ok(())
     }
 
-    /// How many runs there were.
+    /// Returns the number of runs.
     pub(super) fn runs(&self) -> usize {
         self.runs
     }
 
-    /// By user agent, whom faults could meet.
+    /// Returns the user agents that faults could meet.
     pub(super) fn agents(&self) -> &BTreeSet<String> {
         &self.agents
     }
@@ -218,7 +218,7 @@ impl<'p> Found<'p> {
         self.progress.suspend(|| out::say(text))
     }
 
-    /// Tells how many runs there were.
+    /// Prints the number of runs.
     pub(super) fn tell_numbers(&self) -> anyhow::Result<()> {
         if self.explained > 0 && !self.json {
             out::say(&format!("{} differ as their scenarios say", self.explained))?;

@@ -24,7 +24,7 @@ pub(super) enum Job {
     End(Arc<Subject>),
 }
 
-/// What has been done.
+/// The result of a job.
 pub(super) enum Done {
     Failed(Box<ScenarioFile>, RunError),
     /// The number of runs that follow.
@@ -131,7 +131,7 @@ fn of_subject(
     std::iter::once(planned).chain(runs)
 }
 
-/// How many runs there are: each plan in each order, and each order alone.
+/// Returns the number of runs: each plan in each order, and each order alone.
 pub(super) fn planned(singles: usize, pairs: usize, seeds: u64) -> usize {
     let seeds = usize::try_from(seeds).unwrap_or(usize::MAX);
     (singles + pairs)

@@ -48,7 +48,7 @@ pub(super) fn matrix(rows: Vec<(String, Cells)>, divergences: Vec<matrix::Diverg
     }
 }
 
-/// What heads the column of runs with this plan.
+/// Returns the heading of the column of runs with this plan.
 pub(super) fn kind(plan: &Plan) -> &'static str {
     match plan.faults() {
         [] => NONE,

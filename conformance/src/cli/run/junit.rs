@@ -12,7 +12,7 @@ pub(in crate::cli) struct Case {
     pub(in crate::cli) class: String,
     pub(in crate::cli) name: String,
     pub(in crate::cli) file: String,
-    /// How long it took, if that is known.
+    /// The duration, if known.
     pub(in crate::cli) took: Option<Duration>,
     pub(in crate::cli) failure: Option<String>,
 }

@@ -7,7 +7,7 @@ use kubeproof::log;
 use kubeproof::runner::RunOptions;
 use kubeproof::suite::{self, Checked, Verdict};
 
-/// Where logs of failed runs are, below the directory of a report.
+/// The directory of the logs of failed runs, below the directory of a report.
 const FAILED: &str = "logs";
 
 /// The files to write, and their paths.

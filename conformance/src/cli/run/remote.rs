@@ -19,7 +19,7 @@ use super::super::pace::Pace;
 use super::super::{controllers, kubeconfig, out};
 use super::finished::{Finished, in_json, in_words};
 
-/// How many scenarios run at once: they wait most of the time, and each has a namespace of its own.
+/// The number of scenarios at once: they wait most of the time, and each has a namespace of its own.
 const AT_ONCE: usize = 8;
 
 /// The flags that decide how runs are reported.

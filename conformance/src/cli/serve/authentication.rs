@@ -1,4 +1,4 @@
-//! How components of the cluster that serve an endpoint of their own are to know their callers.
+//! Publishes the authorities by which cluster components with their own endpoints authenticate callers.
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -17,8 +17,8 @@ pub(super) struct IdentityArgs {
     /// with client-go send a token over TLS only, so they need --tls, too.
     #[arg(long)]
     pub(super) token: Option<String>,
-    /// Allow everything to everybody, or only what roles grant. The holder of the token (without --token,
-    /// every client without credentials) is a cluster administrator either way.
+    /// Allow every request, or only what roles grant. The holder of the token (without --token, every client without
+    /// credentials) is a cluster administrator either way.
     #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
     authorization: Authorization,
     /// Authenticate clients by certificates of the authorities in this file, and of the server's own:
@@ -46,8 +46,8 @@ pub(super) struct IdentityArgs {
     /// be predicted [default: the machine's randomness].
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Listen beyond this machine without asking for credentials: everybody who reaches the port is a
-    /// cluster administrator.
+    /// Listen beyond this machine without asking for credentials: every client that reaches the port is a cluster
+    /// administrator.
     #[arg(long)]
     allow_everybody: bool,
     /// Without credentials, also answer requests for this host name. Requests for unknown names are
@@ -86,7 +86,7 @@ impl IdentityArgs {
             .context("PEM is text")
     }
 
-    /// Sets up whom the server knows.
+    /// Configures the identities that the server knows.
     pub(super) fn apply(
         &self,
         builder: ApiServerBuilder,

@@ -10,7 +10,7 @@ use kubeproof_controller::node::Stage;
 
 use crate::cli::out;
 
-/// How many files of `--load` are read before their turn.
+/// The number of files of `--load` that are read ahead.
 const FILES_AHEAD: usize = 8;
 
 /// Reads stages; whatever else is in the files is left alone.

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 pub(super) struct Recording {
     path: PathBuf,
     task: JoinHandle<std::io::Result<()>>,
-    /// Told when nothing more will come.
+    /// Set when no more commits will come.
     stop: watch::Sender<bool>,
     /// True once the file could not be written.
     failed: watch::Receiver<bool>,
