@@ -218,7 +218,7 @@ const KEY_STREAM: u64 = 1 << 63;
 #[derive(Clone, Debug)]
 pub(crate) struct Entropy {
     objects: Arc<Mutex<ChaCha8Rng>>,
-    /// For what no object shows: reads must not change the names that later writes are given.
+    /// The source for values that no object shows: reads must not change the names of later writes.
     requests: Arc<Mutex<ChaCha8Rng>>,
 }
 
@@ -239,7 +239,7 @@ impl Entropy {
         }
     }
 
-    /// Draws what no server of this seed has drawn up to version `rv`.
+    /// Switches to values that no server of this seed has drawn up to version `rv`.
     pub(crate) fn set_apart(&self, rv: u64) {
         // The highest stream is that of requests, the low ones are those of `uid_at`.
         self.objects.lock().set_stream(u64::MAX - rv.max(1));

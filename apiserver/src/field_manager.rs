@@ -1,12 +1,12 @@
-//! Field management: who owns which fields of an object, and server-side apply (KEP-555).
+//! Field management: the owners of an object's fields, and server-side apply (KEP-555).
 //!
 //! - `path` and `set`: sets of fields, the `FieldsV1` of managed fields
-//! - `typed`: what the schema says of ownership
-//! - `compare`, `merge`, `owned`: what differs, what results, what is owned or removed
+//! - `typed`: the schema as ownership sees it
+//! - `compare`, `merge`, `owned`: differences, merged objects, owned and removed fields
 //! - `apply`: server-side apply
 //! - `validate`: whether an applied configuration fits the schema
 //! - `managers`: `metadata.managedFields`
-//! - `scale`: the same, seen through the scale subresource
+//! - `scale`: managed fields of the scale subresource
 
 mod apply;
 mod compare;

@@ -231,7 +231,8 @@ fn json_patch(
     Ok((operations, faults.into_iter().map(of_patch).collect()))
 }
 
-/// The duplicate fields of a document that is an object or null; Go's text for what it is else.
+/// Returns the duplicate fields of a document that is an object or null; the error is Go's text for
+/// any other value.
 fn map_faults(body: &[u8]) -> Result<Vec<String>, String> {
     if let Some(message) = schema::syntax_error(body) {
         return Err(message);

@@ -471,8 +471,8 @@ impl Schema {
         }
     }
 
-    /// The name of the type inside the name of a list or map of it: a type that decodes itself is
-    /// known there by its own name, not by that of what it is decoded from.
+    /// Returns the Go type in the name of a list or map of it: a type that decodes itself has its
+    /// own name there, not the name of the type that it is decoded from.
     fn item_go_type(&self) -> Cow<'_, str> {
         match self {
             Self::IntOrString => "intstr.IntOrString".into(),

@@ -169,7 +169,7 @@ pub enum ApiError {
     /// 500 `InternalError`. Mirrors `NewInternalError`.
     #[error("Internal error occurred: {0}")]
     Internal(String),
-    /// 500 without a reason: what upstream makes of an error it has no class for.
+    /// 500 without a reason: upstream's response to an error of no class.
     #[error("{0}")]
     Unknown(String),
     /// 503 `ServiceUnavailable`. Mirrors `NewServiceUnavailable`.

@@ -151,7 +151,8 @@ fn integer(chars: &[char], length: usize) -> (TokenKind, usize) {
     }
 }
 
-/// A string or bytes literal at the start of `chars`, or how far it goes before it breaks.
+/// Returns the kind and length of a string or bytes literal at the start of `chars`; the error is
+/// the length up to the fault.
 fn text(chars: &[char]) -> Option<Result<(TokenKind, usize), usize>> {
     let prefix = count(&chars[..2.min(chars.len())], |c| {
         matches!(c, 'r' | 'R' | 'b' | 'B')

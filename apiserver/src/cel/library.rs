@@ -24,8 +24,8 @@ use super::{
 /// The most bytes or items that one call may make.
 pub(super) const RESULT_SIZE_MAX: usize = 1 << 24;
 
-/// Calls `function`; `overload` is the one that fits, if only one does. `room` is what may still be
-/// spent.
+/// Calls `function`; `overload` is the matching overload if there is only one. `room` is the
+/// remaining budget.
 pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) -> Evaluated {
     if let Some(Value::Invalid(message)) = args.iter().find(|arg| matches!(arg, Value::Invalid(_)))
     {

@@ -133,8 +133,8 @@ impl Validator {
         })
     }
 
-    /// The faults of `object`, which was `old` before if it was there; those of what is as it was
-    /// are forgiven.
+    /// Returns the faults of `object`, which replaces `old` in an update; faults of unchanged
+    /// values are ignored.
     #[must_use]
     pub(crate) fn validate(&self, object: &Json, old: Option<&Json>) -> FieldErrors {
         let mut run = Run {

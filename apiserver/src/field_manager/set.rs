@@ -230,7 +230,8 @@ impl FieldSet {
     fn of_nodes(mut nodes: Vec<(PathElement, Node)>) -> Self {
         nodes.retain(|(_, node)| !node.is_empty());
         if !nodes.is_sorted_by(|(one, _), (next, _)| one < next) {
-            // Stable, and the last one first: what follows it goes.
+            // Reversed before a stable sort, as of equal elements the first is kept: the last one
+            // given.
             nodes.reverse();
             nodes.sort_by(|(one, _), (next, _)| one.cmp(next));
             nodes.dedup_by(|(one, _), (kept, _)| one == kept);

@@ -1,8 +1,8 @@
 //! JSON patch (RFC 6902), in the dialect of the library that upstream uses.
 //!
-//! It is laxer than the standard, which the `json-patch` crate follows: `replace` adds a member
-//! that is missing, `test` finds a missing member equal to null, a negative index counts from the
-//! end of a list, and what stands before the first `/` of a path does not matter.
+//! The dialect is laxer than the standard, which the `json-patch` crate follows: `replace` adds a
+//! missing member, `test` treats a missing member as null, a negative index counts from the end of
+//! a list, and text before the first `/` of a path is ignored.
 
 use super::document::{self, Members, Node, Slot};
 use super::unprocessable;

@@ -49,8 +49,8 @@ pub(crate) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<
     })
 }
 
-/// Sorts what a table shows where its rows have an order of their own: flow schemas are listed as
-/// requests are matched with them.
+/// Sorts the rows of resources with an order of their own: flow schemas are listed in the order in
+/// which requests are matched.
 pub(crate) fn sort(info: &ResourceInfo, objects: &mut [impl Borrow<Value>]) {
     if info.gvk().kind == "FlowSchema" {
         objects.sort_by(|a, b| cluster::flow_schema_order(a.borrow(), b.borrow()));

@@ -36,7 +36,7 @@ pub(super) fn validate_list(
     true
 }
 
-/// As [`validate_list`]; then the items whose key another has had before.
+/// Validates a list like [`validate_list`], and then reports items with duplicate keys.
 pub(super) fn validate_set<'v>(
     list: &'v Value,
     most: usize,

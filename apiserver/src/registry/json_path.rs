@@ -1,4 +1,4 @@
-//! JSONPath as `kubectl` and printer columns have it, as far as one path goes.
+//! JSONPath in the dialect of `kubectl` and printer columns, for one path.
 
 mod parse;
 

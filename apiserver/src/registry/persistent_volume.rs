@@ -213,8 +213,8 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// Faults of the spec of a volume that stands within an attachment: it has a driver, and nothing
-/// that only a volume of its own has.
+/// Faults of the spec of a volume within an attachment: it has a driver, and no fields that only a
+/// PersistentVolume object has.
 pub(super) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const INLINE: &str = "in the context of inline volumes";
     let forbid = |field: &str, errors: &mut FieldErrors| {

@@ -221,8 +221,8 @@ fn validate_resource_key(resource: &str, path: &FieldPath, errors: &mut FieldErr
     is_allowed
 }
 
-/// The older of two fields for what fills a volume says what the newer one says. What a claim has
-/// had before may stay.
+/// Makes the older and the newer field for the data source of a volume agree. A claim may keep a
+/// source that it had before.
 fn agree_on_data_source(claim: &mut Value, before: &Value) {
     let spec = child_mut(claim, "spec");
     let referred = !before["dataSourceRef"].is_null();

@@ -65,7 +65,7 @@ pub(super) fn of_template(new: &Value, old: Option<&Value>, path: &str) -> Vec<S
     warnings
 }
 
-/// As [`of_template`], for a workload whose name goes into those of its pods.
+/// Returns warnings like [`of_template`], for a workload whose name is part of its pods' names.
 pub(super) fn of_named_template(new: &Value, old: Option<&Value>, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     if old.is_none() {

@@ -163,8 +163,9 @@ fn validate_stays(kind: &str, field: &str, new: &Value, old: &Value, errors: &mu
     }
 }
 
-/// Consumers name themselves, hold what is allocated, and come no more once the claim is to go; an
-/// allocation stays as it is until it is taken away. Source: ValidateResourceClaimStatusUpdate.
+/// Validates a status. Consumers have names and require an allocation, and a claim that is being
+/// deleted gets no new consumers; an allocation is immutable until it is removed. Source:
+/// ValidateResourceClaimStatusUpdate.
 fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status");
     let (consumers, reserved) = (&new["status"]["reservedFor"], path.child("reservedFor"));

@@ -318,8 +318,8 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The template with what the controller will write over it: the volumes of `claims`, and no
-/// names, which are the pods' own.
+/// Returns the template as the controller changes it: with the volumes of `claims`, and without
+/// names, which belong to the pods.
 fn as_made(template: &Value, claims: &Value) -> Value {
     let mut template = template.clone();
     let claimed = items(claims).map(|claim| {

@@ -23,11 +23,12 @@ pub(crate) struct Context<'a> {
     pub(crate) entropy: &'a Entropy,
 }
 
-/// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.
+/// The behavior of a kind. The defaults are those of a plain kind such as ConfigMap.
 ///
 /// `prepare_*` may change the new object; `validate_*` finds all its faults, in upstream's order.
-/// The store has already kept what no client may change (uid, creation, deletion, generation) and,
-/// where the resource has a status subresource, the half that the request does not write.
+/// The store has already restored the fields that no client may change (uid, creation, deletion,
+/// generation) and, if the resource has a status subresource, the half that the request does not
+/// write.
 pub(crate) trait Strategy: Sync {
     /// The rule that names must follow.
     fn name_rule(&self) -> NameRule {

@@ -99,7 +99,8 @@ impl RequestInfo {
             rest.remove(0);
         }
         let legacy_watch = special == Some("watch");
-        // `namespaces/N` is the namespace of what follows it, and a resource when nothing does.
+        // `namespaces/N` is the namespace of the resource after it, or a resource itself at the
+        // end.
         let mut namespace = None;
         if rest.len() > 1 && rest[0] == "namespaces" {
             namespace = Some(rest[1].clone());

@@ -1,10 +1,10 @@
-//! Decoding: a document read into a type, and written again as the type has it.
+//! Decoding: a document read into a type, and written again as the type defines it.
 //!
-//! One pass over the document in its own order, as faults are reported in that order; a document
-//! that may have one is passed over again, with the way to each value kept in mind. Go's rules
-//! about what a wrong type is called, and which fault wins, are those of `sigs.k8s.io/json`: the
-//! first wrong type is remembered while reading goes on, but a value that its type itself refuses
-//! (a time, a quantity) ends the reading there and then.
+//! One pass over the document in its own order, as faults are reported in that order. A document
+//! that may have a fault is read again, with the path to each value recorded. The names of wrong
+//! types and the precedence of faults follow `sigs.k8s.io/json`: the first wrong type is remembered
+//! while reading continues, but a value that its own type refuses (a time, a quantity) ends the
+//! reading at once.
 
 mod state;
 #[cfg(test)]
@@ -326,7 +326,7 @@ impl<'s> Node<'_, 's> {
         }
     }
 
-    /// Reads a schema, or what may stand in its place. Unknown fields in it go unnoticed.
+    /// Reads a schema or its alternative. Unknown fields in it are not reported.
     fn json_schema_or<E: Error>(
         self,
         other: Alternative,

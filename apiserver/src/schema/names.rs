@@ -1,7 +1,7 @@
 //! Finding things by their names, faster than by comparing texts.
 
-/// Positions in a list by the names of what is there: a table of slots, in which a name is looked for
-/// from where its key points to up to the next free slot.
+/// An index of a list by name: a hash table with open addressing, where a look-up starts at the
+/// slot of the name's key and ends at the next free slot.
 #[derive(Debug)]
 pub(super) struct NameIndex {
     slots: Vec<Option<(Key, usize)>>,

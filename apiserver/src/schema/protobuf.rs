@@ -306,7 +306,7 @@ fn int_or_string(message: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// A schema, or what may stand in its place: a message with a field for each.
+/// Reads a schema or its alternative: a message with a field for each.
 fn json_schema_or(other: Alternative, message: &[u8], depth: usize) -> Result<Value, Error> {
     let props = Schema::Object(Arc::clone(json_schema_props()));
     let (schema_field, schemas_field) = match other {

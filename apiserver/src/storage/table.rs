@@ -505,10 +505,11 @@ impl Table {
         Ok((events, reached.max(rv)))
     }
 
-    /// Woken after each commit to this table, and when something is asked of its watches.
+    /// Returns the notifier of the table, which wakes after each commit and upon requests to
+    /// watches.
     ///
-    /// A `Notify` wakes in the order of waiting; a watch channel's receivers would wake in a
-    /// random one, and with them the order of what clients do.
+    /// A `Notify` wakes waiters in the order of waiting; a watch channel would wake its receivers
+    /// in random order, and so make the order of the clients' actions random.
     pub(crate) fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }

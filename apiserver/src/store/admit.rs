@@ -258,11 +258,11 @@ impl Store<'_> {
         approved.await
     }
 
-    /// Asks all webhooks about what is created below an object and stored nowhere, such as a
+    /// Calls all webhooks for a body that is created below an object and not stored, such as a
     /// binding.
     ///
     /// # Errors
-    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    /// The refusal of a webhook, and a failure to call a required webhook.
     pub(crate) async fn admit_below(
         &self,
         kind: &GroupVersionKind,

@@ -160,8 +160,8 @@ fn merge_items(
     Ok(items)
 }
 
-/// Puts the items named in `order` into that order, the others into that of `live`, and
-/// interleaves the two: an item only held stands before the first item that followed it there.
+/// Puts the items named in `order` into that order, all others into the order of `live`, and
+/// interleaves the two: an item only in `live` precedes the first item that followed it there.
 pub(super) fn in_order(
     items: Items,
     order: &[Value],

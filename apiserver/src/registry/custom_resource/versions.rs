@@ -22,8 +22,8 @@ pub(crate) struct Versions {
     declared: (Value, Value),
     /// The version that objects are stored in.
     pub(crate) storage: String,
-    /// The latest `resourceVersion` given out before these schemas came into force: what was
-    /// stored later has been written by them.
+    /// The latest `resourceVersion` assigned before these schemas came into force: later objects
+    /// were written with these schemas.
     since: u64,
     schemas: BTreeMap<String, VersionSchema>,
     /// The webhook that converts, where the strategy is that.
@@ -191,8 +191,8 @@ impl Versions {
             .unwrap_or_default()
     }
 
-    /// Conversion by the strategy `None`: the object is the same in all versions but for what
-    /// their schemas prune.
+    /// Converts by the strategy `None`: versions differ only in the fields that their schemas
+    /// prune.
     fn convert(&self, object: &mut Value, version: &str) {
         let to = GroupVersion {
             group: self.group.clone(),

@@ -1,7 +1,7 @@
 //! Faults of a write of a Job's status.
 //!
-//! Most rules hold only for what the write changes: a status that breaks one already, as it may
-//! after the spec has changed, can still be written.
+//! Most rules apply only to changed fields: a status that already breaks a rule, as it may after a
+//! change of the spec, can still be written.
 
 use serde_json::Value;
 

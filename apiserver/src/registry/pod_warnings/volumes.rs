@@ -8,7 +8,8 @@ use super::super::checks::{entries, items, text};
 use super::warn_of_amounts;
 use crate::status::FieldPath;
 
-/// Sources of volumes that nothing mounts any more: the field, what upstream calls it, and why.
+/// Volume sources that no kubelet mounts any more: the field, upstream's name of it, and the
+/// warning.
 pub(in crate::registry) const GONE_SOURCES: [(&str, &str, &str); 9] = [
     (
         "photonPersistentDisk",

@@ -331,7 +331,7 @@ impl<'w, 'v> Encoder<'w, 'v> {
         }
     }
 
-    /// Writes a schema, or what may stand in its place: a message with a field for each.
+    /// Writes a schema or its alternative: a message with a field for each.
     fn json_schema_or(&mut self, other: Alternative, value: &'v Value) {
         let (schema_number, other_number) = match other {
             Alternative::Array => (1, 2),

@@ -7,8 +7,8 @@ use super::writer::Writer;
 /// The message of an [`Object`], compiled for writing.
 #[derive(Debug)]
 pub(in crate::schema) struct Layout {
-    /// The rank of each declared field among all that are written, those of inlined messages in
-    /// their places; `None` for what protobuf does not have.
+    /// The rank of each declared field among all written fields, with inlined messages in place;
+    /// `None` for a field that protobuf lacks.
     ranks: Vec<Option<u16>>,
     pub(super) message: Message,
 }
@@ -104,8 +104,8 @@ impl Message {
     }
 }
 
-/// Writes what Go does of a field without a value: nothing of a pointer, a list, a map or bytes,
-/// and the zero value of everything else.
+/// Writes a field without a value as Go does: nothing for a pointer, list, map or bytes, and the
+/// zero value for everything else.
 fn write_unset(writer: &mut Writer, number: u32, field: &Field) {
     if field.pointer {
         return;

@@ -20,8 +20,8 @@ pub(crate) struct Malformed {
 }
 
 impl Structural {
-    /// Gives the metadata of embedded resources the form of its type, and answers the paths of what
-    /// was unknown in it.
+    /// Decodes the metadata of embedded resources by their type, and returns the paths of unknown
+    /// fields in it.
     ///
     /// # Errors
     /// The first value that has a wrong type.

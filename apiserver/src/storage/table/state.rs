@@ -34,7 +34,7 @@ pub(in crate::storage) struct State {
     pub(super) compacted: u64,
     /// The objects at version `compacted`.
     pub(super) base: OrdMap<ObjectKey, Arc<StoredObject>>,
-    /// Whether `base` is still what the table began with: its past is known then, to lists.
+    /// Whether `base` is still the initial state of the table: lists can then read its past.
     pub(super) base_is_initial: bool,
     pub(super) limits: WindowLimits,
     /// How many of the oldest events are counted in `window_bytes`; only the newest are not yet.

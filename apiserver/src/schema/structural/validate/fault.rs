@@ -37,7 +37,7 @@ pub(super) enum Kind {
 }
 
 impl Fault {
-    /// A fault of the value at `path`: what it should be.
+    /// Creates a fault of the value at `path`; `why` describes the valid values.
     pub(super) fn at(path: &str, kind: Kind, why: &str) -> Self {
         Self {
             path: path.to_owned(),

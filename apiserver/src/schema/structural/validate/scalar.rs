@@ -125,8 +125,8 @@ pub(super) fn format(format: &str, path: &str, text: &str) -> Outcome {
     ))
 }
 
-/// The bounds of a number, and what it must be a multiple of. Integers are compared with the whole
-/// part of a bound, unless the schema is of integers only: then such a bound is a fault itself.
+/// Checks the bounds and the divisor of a number. Integers are compared with the whole part of a
+/// bound, unless the schema is of integers only: then a fractional bound is a fault itself.
 pub(super) fn number(schema: &Structural, path: &str, number: &Number) -> Outcome {
     let rules = &schema.value;
     let mut outcome = Outcome::default();
