@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::controller_ref::{Claim, adopt_patch, claim, release_patch};
 use crate::sync_error::Error;
 
-/// One owner's claims to objects of one kind.
+/// The claims of an owner to objects of one kind.
 pub(crate) struct Claims<'a, K> {
     pub(crate) api: Api<K>,
     pub(crate) owner: &'a ObjectMeta,

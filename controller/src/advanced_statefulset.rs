@@ -34,7 +34,7 @@ use crate::worker;
 pub const NAME: &str = "asts-controller";
 /// The source of its events, which is also that of its plain kin.
 const EVENT_SOURCE: &str = "statefulset-controller";
-/// How many sets are synced at once.
+/// The number of sets synced at once.
 const WORKERS: usize = 3;
 
 struct Controller {

@@ -38,7 +38,7 @@ use crate::worker;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "cloneset-controller";
-/// How many sets are synced at once.
+/// The number of sets synced at once.
 const WORKERS: usize = 3;
 /// The shortest delay before a sync that an unexpected creation triggers, ...
 const INITIAL_DELAY_MIN: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ struct Controller {
     expectations: NamedExpectations,
     versions: VersionExpectations,
     pre_download: Option<PreDownload>,
-    /// How often each set was delayed because of what was there before.
+    /// The number of delays of each set after unexpected creations.
     initial_delays: Mutex<BTreeMap<ObjectKey, u32>>,
 }
 

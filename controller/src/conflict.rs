@@ -1,4 +1,4 @@
-//! How long a write that has met a conflict waits before it is tried again.
+//! The delays of retries after conflicts.
 //!
 //! Source: client-go's `util/retry`, without the jitter, which is a tenth at most.
 

@@ -33,7 +33,7 @@ use crate::worker;
 pub const NAME: &str = "cronjob-controller";
 const API_VERSION: &str = "batch/v1";
 const KIND: &str = "CronJob";
-/// How many cron jobs are synced at once.
+/// The number of cron jobs synced at once.
 const WORKERS: usize = 5;
 /// The delay after a scheduled time before the schedule is evaluated, since clocks differ.
 const DELTA: Duration = Duration::from_millis(100);

@@ -32,7 +32,7 @@ use crate::worker;
 pub const NAME: &str = "daemonset-controller";
 const API_VERSION: &str = "apps/v1";
 const KIND: &str = "DaemonSet";
-/// How many sets are synced at once.
+/// The number of sets synced at once.
 const WORKERS: usize = 2;
 
 /// When a failed pod may be deleted again, and how long to wait after that.

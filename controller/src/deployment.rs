@@ -29,7 +29,7 @@ use crate::worker;
 pub const NAME: &str = "deployment-controller";
 const API_VERSION: &str = "apps/v1";
 const KIND: &str = "Deployment";
-/// How many deployments are synced at once.
+/// The number of deployments synced at once.
 const WORKERS: usize = 5;
 
 struct Controller {

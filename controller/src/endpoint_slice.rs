@@ -31,7 +31,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// The label that names the service of a slice.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// How many services are synced at once.
+/// The number of services synced at once.
 const WORKERS: usize = 5;
 
 struct Controller {

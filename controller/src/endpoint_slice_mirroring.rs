@@ -41,7 +41,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 /// ... nor those that only serve as a lock.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// How many Endpoints are synced at once.
+/// The number of Endpoints synced at once.
 const WORKERS: usize = 5;
 const DELAYS: RetryDelays = RetryDelays {
     first: Duration::from_secs(1),

@@ -28,7 +28,7 @@ pub const NAME: &str = "endpoint-controller";
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// The annotation of Endpoints for leader election, which belong to no service.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// How many services are synced at once.
+/// The number of services synced at once.
 const WORKERS: usize = 5;
 
 struct Controller {

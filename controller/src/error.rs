@@ -1,6 +1,6 @@
 //! The errors of starting controllers.
 
-/// Why a set of controllers was not started.
+/// The reason why a set of controllers was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -49,7 +49,7 @@ impl Expectations {
         self.by_workload.lock().insert(key.clone(), expected);
     }
 
-    /// One creation was seen, or will never be.
+    /// Ends the expectation of one creation: it was observed, or will never be.
     pub(crate) fn created(&self, key: &ObjectKey) {
         if let Some(expected) = self.by_workload.lock().get_mut(key) {
             expected.creations = expected.creations.saturating_sub(1);

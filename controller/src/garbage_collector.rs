@@ -36,7 +36,7 @@ type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);
 /// Only metadata matters here.
 type Metadata = PartialObjectMeta<DynamicObject>;
 
-/// How soon group versions that could not be read are asked for again.
+/// The delay before unreadable group versions are read again.
 const REDISCOVERY_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
 struct Watched {
@@ -60,7 +60,7 @@ struct GarbageCollector {
     /// Tasks that can't be decided with the kinds there are.
     undecided: BTreeSet<Task>,
     kinds_outdated: bool,
-    /// When to discover again, after group versions could not be read.
+    /// The time of the next discovery after group versions could not be read.
     rediscover_at: Option<Timestamp>,
 }
 

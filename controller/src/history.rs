@@ -186,7 +186,7 @@ pub(crate) enum Choice {
     Reuse(usize),
     /// An older revision, at this index, fits; it becomes the newest.
     Rollback(usize),
-    /// None fits.
+    /// No revision fits.
     Create,
 }
 

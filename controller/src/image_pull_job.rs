@@ -33,7 +33,7 @@ use crate::worker;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "imagepulljob-controller";
-/// How many jobs are synced at once.
+/// The number of jobs synced at once.
 const WORKERS: usize = 3;
 /// The namespace with copies of secrets: those of others are not for the daemons of the nodes.
 pub(crate) const DAEMON_NAMESPACE: &str = "kruise-daemon-config";

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 
 use crate::mirror::ObjectKey;
 
-/// One kind, in the best version that it has.
+/// A kind in its preferred version.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
     pub(crate) resource: ApiResource,
@@ -95,7 +95,7 @@ impl Inventory {
         ))
     }
 
-    /// Takes a group in; its versions stand in the order of preference.
+    /// Adds a group; its versions are in the order of preference.
     fn add(&mut self, group: APIGroupDiscovery) {
         let name = group.metadata.and_then(|own| own.name).unwrap_or_default();
         let mut chosen: BTreeMap<String, Kind> = BTreeMap::new();
@@ -141,7 +141,7 @@ fn kind(gv: &GroupVersion, resource: APIResourceDiscovery) -> Option<Kind> {
 ///
 /// # Errors
 ///
-/// When the groups cannot be read.
+/// The groups cannot be read.
 pub(crate) async fn discover(client: &Client) -> Result<Inventory, kube::Error> {
     let core = client.list_core_api_versions_aggregated().await?;
     let named = client.list_api_groups_aggregated().await?;

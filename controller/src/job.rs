@@ -48,11 +48,11 @@ use crate::worker;
 pub const NAME: &str = "job-controller";
 const API_VERSION: &str = "batch/v1";
 const KIND: &str = "Job";
-/// How many jobs are synced at once.
+/// The number of jobs synced at once.
 const WORKERS: usize = 5;
 /// The period in which changes of pods are batched, so that one status update covers many of them.
 const BATCH_PERIOD: Duration = Duration::from_secs(1);
-/// How soon a sync that failed is tried again.
+/// The retry delays of a failed sync.
 const RETRIES: RetryDelays = RetryDelays {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(60),

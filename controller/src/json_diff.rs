@@ -25,7 +25,7 @@ impl Verb {
     }
 }
 
-/// One operation.
+/// An operation of a JSON patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation<'a> {
     /// The kind of the operation.

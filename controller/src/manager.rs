@@ -68,7 +68,7 @@ pub const KRUISE_CONTROLLERS: &[&str] = &[
 pub struct Options {
     /// Names out of [`CONTROLLERS`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
-    /// How many nodes to simulate; with none there is no scheduler either.
+    /// The number of simulated nodes; 0 also omits the scheduler.
     pub nodes: usize,
     /// Whether nodes come with the storage class `standard` and its provisioner, as in kind. Unless
     /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
@@ -76,11 +76,11 @@ pub struct Options {
     pub default_storage_class: bool,
     /// Images that have several names on the nodes and in registries.
     pub same_images: node::SameImages,
-    /// How long simulated pods take by default.
+    /// The default durations of simulated pods.
     pub timings: node::Timings,
     /// The lifecycle stages of objects; stages of pods replace the kubelets.
     pub stages: Vec<node::Stage>,
-    /// How often a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
+    /// The interval at which a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
     pub lease_renewal: Duration,
     /// The certificate, in PEM, by which pods are to know the API server.
     pub root_ca: String,

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::shared::Shared;
 
-/// How many watch events one turn of a controller takes in before it acts.
+/// The number of watch events that a controller applies before it acts.
 const BATCH_EVENTS_MAX: usize = 1024;
 /// The wait after the first failure; doubled by each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(800);
@@ -72,7 +72,7 @@ impl<K: Resource> Mirror<K> {
         self.objects.get(key)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
@@ -81,7 +81,7 @@ impl<K: Resource> Mirror<K> {
         self.objects.iter()
     }
 
-    /// Takes one watch event in and says what changed, in key order.
+    /// Applies a watch event and returns the changes, in key order.
     pub(crate) fn handle(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
         match event {
             Event::Init => {
@@ -266,7 +266,7 @@ pub(crate) async fn next_batch<T>(updates: &mut SelectAll<BoxStream<'static, T>>
     batch
 }
 
-/// Takes what is there already, without waiting.
+/// Takes the pending items, without waiting.
 pub(crate) fn drain<T>(updates: &mut SelectAll<BoxStream<'static, T>>, batch: &mut Vec<T>) {
     while batch.len() < BATCH_EVENTS_MAX {
         let Some(Some(update)) = updates.next().now_or_never() else {

@@ -24,7 +24,7 @@ use crate::worker::{self, Reconcile};
 /// The controller's name: its user agent.
 pub const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
-/// How many namespaces are worked on at once.
+/// The number of namespaces synced at once.
 const WORKERS: usize = 10;
 /// How soon an eager controller looks again at what is left, at first.
 const EAGER_MIN: Duration = Duration::from_millis(100);
@@ -161,7 +161,7 @@ impl Controller {
         }
     }
 
-    /// Takes the finalizer off.
+    /// Removes the finalizer.
     async fn finalize(&self, api: &Api<Namespace>, namespace: Namespace) -> Result<(), Error> {
         let (name, uid) = (namespace.name_any(), namespace.uid());
         let mut namespace = namespace;

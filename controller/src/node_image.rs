@@ -34,9 +34,9 @@ use crate::worker::{self, Reconcile};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "nodeimage-controller";
-/// How many objects are synced at once.
+/// The number of objects synced at once.
 const WORKERS: usize = 3;
-/// How long a node has been ready when it gets its object.
+/// The time that a node has to be ready before its object is created.
 const CREATION_DELAY: SignedDuration = SignedDuration::from_secs(30);
 /// The shortest time after which an object is looked at again.
 const AGAIN_MIN: Duration = Duration::from_secs(3);
@@ -133,7 +133,7 @@ impl Controller {
         }
     }
 
-    /// How long the node has to wait for its object; None when it is not ready.
+    /// The time until the node's object is created; None if the node is not ready.
     fn creation_delay(&self, node: &Node) -> Option<Duration> {
         let mut conditions = node.status.as_ref()?.conditions.iter().flatten();
         let ready = conditions.find(|one| one.type_ == "Ready" && one.status == "True")?;

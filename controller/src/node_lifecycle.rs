@@ -32,15 +32,15 @@ use crate::worker::{self, Reconcile};
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "node-controller";
 
-/// How often the nodes are looked at.
+/// The period of the health checks.
 const PERIOD: Duration = Duration::from_secs(5);
 /// The namespace in which kubelets renew their leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// How often one look tries to write what it found, ...
+/// The most attempts of a status update in one check, ...
 const WRITES_MAX: usize = 5;
 /// ... and after which pause.
 const WRITE_PAUSE: Duration = Duration::from_millis(20);
-/// How many objects are synced at once.
+/// The number of objects synced at once.
 const WORKERS: usize = 8;
 /// Nodes with this label say nothing about how their zone is doing.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";

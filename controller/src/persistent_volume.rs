@@ -1,4 +1,4 @@
-//! Gives every claim a volume, takes volumes back, and keeps claims that pods use.
+//! Binds claims to volumes, reclaims volumes, and protects claims that pods use.
 //!
 //! Provisioning, binding, reclaiming and both protection finalizers in one worker, so that their
 //! order is always the same.
@@ -408,7 +408,7 @@ impl Controller {
 
     /// Whether a pod on a node names the claim: in the mirror, then for certain.
     ///
-    /// A pod that has no node yet can't start with a claim that is being deleted.
+    /// An unscheduled pod can't start with a claim that is being deleted.
     async fn is_used(&self, key: &ObjectKey) -> Result<bool, kube::Error> {
         let mut known = self
             .pods

@@ -142,7 +142,7 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
         && until_available(pod, min_ready_seconds, now).is_some_and(|left| left.is_zero())
 }
 
-/// How long a pod that is ready has to stay so until it is available.
+/// The time until a ready pod becomes available.
 ///
 /// None when it is not ready, or when the condition has no transition time.
 #[must_use]

@@ -21,7 +21,7 @@ use crate::taints::{self, OUT_OF_SERVICE};
 /// The controller's name: its user agent.
 pub const NAME: &str = "pod-garbage-collector";
 
-/// How often the pods are looked at.
+/// The period of the collection.
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node has to be missing until it is asked for.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);

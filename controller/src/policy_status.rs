@@ -54,7 +54,7 @@ pub struct TypedPolicy<'d> {
     pub kinds: &'d [TypedKind<'d>],
     /// The kind of its parameters.
     pub params: Option<TypedKind<'d>>,
-    /// When it is checked.
+    /// The time of the check.
     pub time: Timestamp,
 }
 

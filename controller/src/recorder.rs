@@ -25,7 +25,7 @@ pub(crate) use self::series::Happening;
 use self::series::Series;
 use crate::context::Context;
 
-/// How many writes of an Event may wait; further ones are dropped.
+/// The most pending writes of an Event; further ones are dropped.
 const QUEUED_EVENTS_MAX: usize = 1000;
 /// How many names are tried when another component took the same one in the same instant.
 const NAME_ATTEMPTS_MAX: usize = 16;
@@ -77,9 +77,9 @@ struct Broadcast {
 
 /// The writes that an Event still needs.
 enum Write {
-    /// One of the core group.
+    /// An Event of the core group.
     Single(Box<(core_v1::Event, Observed)>),
-    /// One of `events.k8s.io`.
+    /// An Event of `events.k8s.io`.
     OfSeries(Box<events_v1::Event>),
 }
 

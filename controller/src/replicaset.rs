@@ -25,7 +25,7 @@ pub(crate) use set::Set;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "replicaset-controller";
-/// How many sets are synced at once.
+/// The number of sets synced at once.
 const WORKERS: usize = 5;
 
 struct Controller<S> {

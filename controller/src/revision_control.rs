@@ -18,7 +18,7 @@ use crate::history::{self, Choice, Proposal};
 use crate::sync_error::Error;
 
 const CONFLICT_ATTEMPTS_MAX: usize = 5;
-/// How many revisions are remembered as they were read.
+/// The number of parsed revisions that are cached.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("it is more than none");
 
 /// A controller revision as far as it matters for pods.

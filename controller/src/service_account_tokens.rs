@@ -33,7 +33,7 @@ const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 const TOKEN: &str = "token";
 const CERTIFICATE: &str = "ca.crt";
 const NAMESPACE: &str = "namespace";
-/// How many objects of a kind are synced at once.
+/// The number of objects of a kind synced at once.
 const WORKERS: usize = 5;
 
 /// A token to be signed.
@@ -232,7 +232,7 @@ impl Reconcile for Controller {
     }
 }
 
-/// Takes Secrets that are gone off the lists of their accounts.
+/// Removes deleted Secrets from the lists of their accounts.
 struct References<'a>(&'a Controller);
 
 impl Reconcile for References<'_> {

@@ -35,7 +35,7 @@ use crate::worker;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "statefulset-controller";
-/// How many sets are synced at once.
+/// The number of sets synced at once.
 const WORKERS: usize = 5;
 
 /// The newest write of each kind that a set's syncs made.

@@ -1,4 +1,4 @@
-//! Why a sync failed.
+//! The errors of syncs.
 
 /// A failed sync is retried with a growing delay, whatever failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub(crate) enum Error {
     /// Nobody says how many there should be of a pod.
     #[error("found no controllers for pod {0:?}")]
     NoScale(String),
-    /// One claim of a pod is unusable.
+    /// A claim of a pod is unusable.
     #[error("{0}")]
     Claim(String),
     /// The workload's own rules forbid it.
@@ -52,7 +52,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// One error for several, none for none.
+    /// Combines several errors into one; Ok without errors.
     pub(crate) fn collect(errors: Vec<Self>) -> Result<(), Self> {
         let mut errors = errors;
         match errors.len() {

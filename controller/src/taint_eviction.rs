@@ -47,7 +47,7 @@ struct Controller {
     pods: Informer<Pod>,
     nodes: Informer<Node>,
     queue: WorkQueue<Item>,
-    /// By node, the taints that drive pods away.
+    /// The NoExecute taints by node.
     tainted: Mutex<BTreeMap<String, Vec<Taint>>>,
     schedule: Mutex<Schedule>,
     rescheduled: Notify,

@@ -20,7 +20,7 @@ use crate::worker::{self, Reconcile};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "ttl-after-finished-controller";
-/// How many jobs are looked at at once.
+/// The number of jobs synced at once.
 const WORKERS: usize = 5;
 
 struct Controller {

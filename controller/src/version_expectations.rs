@@ -14,7 +14,7 @@ pub(crate) struct VersionExpectations {
 
 struct Expected {
     rv: u64,
-    /// When the cache was first found behind.
+    /// The time when the cache was first found behind.
     since: Option<Timestamp>,
 }
 

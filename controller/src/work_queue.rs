@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::clock;
 
-/// How long a key waits that failed.
+/// The retry delays of a failed key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryDelays {
     /// After the first failure; it doubles with each further one.
@@ -49,7 +49,7 @@ struct State<K> {
     delays: RetryDelays,
     failures: BTreeMap<K, u32>,
     delayed: BTreeMap<K, Instant>,
-    /// When the next retry would be due if all were spread evenly.
+    /// The time of the next retry if all were spread evenly.
     next_retry: Option<Instant>,
 }
 

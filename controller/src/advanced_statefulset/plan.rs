@@ -232,7 +232,7 @@ impl Observed<'_> {
             && pod::is_available(pod, self.set.min_ready_seconds(), self.now)
     }
 
-    /// How long a ready pod has to stay so until it is available.
+    /// The time until a ready pod becomes available.
     pub(super) fn until_available(&self, pod: &Pod) -> Option<Duration> {
         if !lifecycle::is_normal(pod) || !pod::is_ready(pod) {
             return None;
@@ -516,7 +516,7 @@ fn is_held(pod: &Pod) -> bool {
     lifecycle::state(pod) == Some(State::PreparingDelete)
 }
 
-/// Takes one from the budget and says whether that was the last.
+/// Decrements the budget; returns whether it is used up.
 fn is_used_up(budget: &mut Option<usize>) -> bool {
     let Some(left) = budget else { return false };
     *left = left.saturating_sub(1);

@@ -24,11 +24,11 @@ use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
 
 pub(super) const KIND: &str = "StatefulSet";
-/// How many nodes pull the image of an update at once.
+/// The annotation with the number of nodes that pull the image of an update at once.
 const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
-/// How long such a pull may take.
+/// The annotation with the timeout of such a pull, in seconds.
 const TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
-/// How many updated pods are ready before images are pulled.
+/// The annotation with the number of ready updated pods before images are pulled.
 const MIN_UPDATED_READY: &str = "apps.kruise.io/image-predownload-min-updated-ready-pods";
 
 #[derive(Clone, Debug)]
@@ -205,14 +205,14 @@ impl Set {
         }
     }
 
-    /// How many pods an update may keep from being available; one at least.
+    /// The most pods that an update may make unavailable; at least one.
     pub(super) fn max_unavailable(&self) -> usize {
         let block = self.rolling_update();
         let allowed = block.and_then(|block| block.max_unavailable.as_ref());
         self.at_least_one(allowed.unwrap_or(&IntOrString::Int(1)))
     }
 
-    /// How many pods may be unavailable while more are created; None without a limit.
+    /// The most pods that may be unavailable during creation; None without a limit.
     pub(super) fn scale_max_unavailable(&self) -> Option<usize> {
         let strategy = self.spec().scale_strategy.as_ref()?;
         let allowed = strategy.max_unavailable.as_ref()?;

@@ -1,4 +1,4 @@
-//! One sync of one set: read, adopt, decide, act, report.
+//! Syncs one set: reads, adopts, plans, acts, reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Controller {
         Ok(plan.requeue_after)
     }
 
-    /// Has nodes pull the images of an update before it reaches them.
+    /// Makes nodes pull the images of an update before it reaches their pods.
     async fn pull_ahead(&self, set: &Set, chosen: &Chosen) {
         let Some(pre_download) = &self.pre_download else {
             return;

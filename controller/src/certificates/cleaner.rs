@@ -13,9 +13,9 @@ use crate::context::Context;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "csr-cleaner-controller";
-/// How often all requests are looked at.
+/// The period of the cleanup.
 const INTERVAL: Duration = Duration::from_hours(1);
-/// How long requests are kept that are decided and done, ...
+/// The retention of requests that are issued, denied or failed, ...
 const DONE: SignedDuration = SignedDuration::from_hours(1);
 /// ... and those that wait for a decision or a signature.
 const PENDING: SignedDuration = SignedDuration::from_hours(24);

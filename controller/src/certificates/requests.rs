@@ -15,9 +15,9 @@ use crate::mirror::ObjectKey;
 use crate::work_queue::{RetryDelays, WorkQueue};
 use crate::worker::{self, Reconcile};
 
-/// How many requests are reconciled at once.
+/// The number of requests reconciled at once.
 const WORKERS: usize = 5;
-/// How long failed requests wait.
+/// The retry delays of failed requests.
 const DELAYS: RetryDelays = RetryDelays {
     first: Duration::from_millis(200),
     longest: Duration::from_secs(1000),

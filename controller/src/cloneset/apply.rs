@@ -40,7 +40,7 @@ pub(super) struct Effects<'a> {
     pods_api: Api<Pod>,
     claims_api: Api<PersistentVolumeClaim>,
     writer: PodWriter,
-    /// When the set is to be looked at again.
+    /// The delays until the next syncs of the set.
     pub(super) timers: Vec<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! When a pod of a CloneSet counts as ready, and as available.
+//! The readiness and availability of a CloneSet's pods.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,4 +1,4 @@
-//! How many pods are to be created, deleted and updated: the arithmetic of a CloneSet.
+//! Computes the numbers of pods that a CloneSet creates, deletes and updates.
 //!
 //! Source: openkruise/kruise pkg/controller/cloneset/sync/cloneset_sync_utils.go.
 
@@ -10,11 +10,11 @@ use crate::int_or_percent::{Round, resolve};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) replicas: i32,
-    /// How many pods stay at other revisions than the update one.
+    /// The number of pods that stay at other revisions than the update one.
     pub(crate) partition: i32,
     pub(crate) max_surge: i32,
     pub(crate) max_unavailable: i32,
-    /// How many pods may be unavailable while more are created.
+    /// The most pods that may be unavailable during creation.
     pub(crate) scale_max_unavailable: i32,
     pub(crate) excludes_preparing_delete: bool,
     /// Whether updated pods may go back to the current revision.
@@ -44,27 +44,27 @@ pub(crate) enum Standing {
 pub(crate) struct Numbers {
     /// Pods to create.
     pub(crate) up: i32,
-    /// How many of them now.
+    /// The number of pods to create now.
     pub(crate) up_limit: i32,
-    /// How many of them at the current revision; maybe more than `up`.
+    /// The number of pods to create at the current revision; may exceed `up`.
     pub(crate) up_old: i32,
     /// Pods to delete, not counting those marked for deletion.
     pub(crate) down: i32,
-    /// How many of them at other revisions than the update one; maybe more than `down`.
+    /// The number of pods to delete at other revisions than the update one; may exceed `down`.
     pub(crate) down_old: i32,
-    /// How many ready pods may be deleted now.
+    /// The number of ready pods that may be deleted now.
     pub(crate) delete_ready_limit: i32,
-    /// How many pods there are to be above the replicas.
+    /// The number of pods above the replicas.
     pub(crate) surge: i32,
-    /// How many of them at the current revision.
+    /// The number of surge pods at the current revision.
     pub(crate) surge_old: i32,
     /// Pods to update; when negative, to take back.
     pub(crate) update: i32,
-    /// How many pods may be unavailable by that.
+    /// The number of pods that the update may make unavailable.
     pub(crate) update_max_unavailable: i32,
 }
 
-/// How many of `replicas` a partition keeps back.
+/// The number of `replicas` that a partition keeps back.
 ///
 /// A share is rounded up, but for one that is not the whole some pod is updated.
 #[must_use]

@@ -17,7 +17,7 @@ use crate::stateful_identity::{claim_volume, mount_claims};
 
 /// The label with the id that a pod shares with its claims.
 pub(crate) const INSTANCE_ID_LABEL: &str = "apps.kruise.io/cloneset-instance-id";
-/// How long ids are.
+/// The length of an instance ID, in characters.
 const ID_CHARS: usize = 5;
 
 /// The instance ID of a pod or a claim, empty if it is not labeled.

@@ -23,7 +23,7 @@ use crate::kruise::{API_VERSION, Gates};
 use crate::sync_error::Error;
 
 pub(crate) const KIND: &str = "CloneSet";
-/// How many pods may be unavailable unless the set says otherwise.
+/// The default of `maxUnavailable`.
 const MAX_UNAVAILABLE: &str = "20%";
 
 #[derive(Clone, Debug)]
@@ -203,7 +203,7 @@ impl Set {
         is_specified_delete(pod) || name.is_some_and(|name| self.doomed.contains(name))
     }
 
-    /// How many pods stay at other revisions than the update one.
+    /// The number of pods that stay at other revisions than the update one.
     pub(crate) fn partition(&self) -> i32 {
         let block = self.rolling_update();
         let partition = block.and_then(|block| block.partition.as_ref());

@@ -19,7 +19,7 @@ const PROGRESSING: &str = "Progressing";
 /// No deadline.
 const NEVER: i32 = i32::MAX;
 
-/// A status that is not counted yet.
+/// A status without counts.
 pub(crate) fn begun(
     set: &Set,
     (current, update): (&str, &str),

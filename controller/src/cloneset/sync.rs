@@ -1,4 +1,4 @@
-//! One sync of one set: read, scale or update, report.
+//! Syncs one set: reads, scales or updates, reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn until_timeout(waited: SignedDuration) -> Option<Duration> {
 }
 
 impl Controller {
-    /// Has nodes pull the images of an update before it reaches them.
+    /// Makes nodes pull the images of an update before it reaches their pods.
     async fn pull_ahead(&self, set: &Set, chosen: &Chosen) {
         let Some(pre_download) = &self.pre_download else {
             return;

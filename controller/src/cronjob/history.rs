@@ -1,4 +1,4 @@
-//! How many jobs that are over a cron job keeps.
+//! Deletes finished jobs beyond the history limits of a cron job.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(super) struct Recent {
     since: Timestamp,
     /// The last time that is due, if any.
     pub(super) due: Option<Timestamp>,
-    /// How many times were missed, roughly.
+    /// The approximate number of missed times.
     missed: i64,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn recent(
     found(due, missed)
 }
 
-/// How long to wait for the schedule's next time.
+/// The time until the schedule's next time.
 pub(super) fn until_next(cron: &CronJob, now: Timestamp, schedule: &Schedule) -> Duration {
     let from = match recent(cron, now, schedule, true) {
         Ok(Recent { due: Some(due), .. }) => due,

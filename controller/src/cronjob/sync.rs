@@ -1,4 +1,4 @@
-//! One sync of one cron job: what has become of its jobs, and whether the next one is due.
+//! Syncs one cron job: tracks its jobs, and creates the next one when it is due.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

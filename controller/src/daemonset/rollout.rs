@@ -79,7 +79,7 @@ pub(super) fn is_rolling(set: &DaemonSet) -> bool {
     strategy.is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"))
 }
 
-/// Gives every node that suits one pod, and no node more.
+/// Plans one pod for every suitable node.
 pub(super) fn manage(observed: Observed<'_>) -> Plan {
     let mut plan = Plan::default();
     for node in observed.nodes {

@@ -1,4 +1,4 @@
-//! One sync of one set: revisions, pods, status.
+//! Syncs one set: revisions, pods, status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How many replicas each ReplicaSet of a deployment is to have. Pure decisions.
+//! Plans the replicas of each ReplicaSet of a deployment, without I/O.
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! One sync of one deployment: which way it goes depends on what changed.
+//! Syncs one deployment: selects the action by what changed.
 
 use std::time::Duration;
 

@@ -101,7 +101,7 @@ fn plan_type(
             _ => create.push(placeholder),
         }
     }
-    // A slice that is not wanted any more is made into one that is.
+    // Reuse an obsolete slice for one that is missing.
     while !create.is_empty() && !delete.is_empty() {
         let (wanted, unwanted) = (create.remove(0), delete.remove(0));
         update.push(EndpointSlice {

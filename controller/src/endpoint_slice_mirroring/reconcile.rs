@@ -58,7 +58,7 @@ pub(super) fn plan(
         }
     }
     delete.extend(by_key.into_values().flatten());
-    // A slice that is not wanted any more is made into one that is.
+    // Reuse an obsolete slice for one that is missing.
     create.retain(|slice| {
         let unwanted = delete
             .iter()

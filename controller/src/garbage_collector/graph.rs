@@ -126,7 +126,7 @@ impl Graph {
         subjects.filter_map(|subject| self.nodes.get_key_value(&subject.uid))
     }
 
-    /// Takes in an object as it is now.
+    /// Updates the graph by a current object.
     pub(super) fn upsert(&mut self, uid: &str, node: Node) -> BTreeSet<Task> {
         let old = self.nodes.insert(uid.to_owned(), node.clone());
         let subject = Subject::new(uid, &node);
@@ -165,7 +165,7 @@ impl Graph {
         tasks
     }
 
-    /// Takes in that an object is gone.
+    /// Updates the graph by a deleted object.
     pub(super) fn remove(&mut self, uid: &str) -> BTreeSet<Task> {
         let mut tasks = BTreeSet::new();
         let Some(node) = self.nodes.remove(uid) else {

@@ -19,7 +19,7 @@ const DEADLINE_OF_NEVER: i64 = 1800;
 const TIMEOUT: i32 = 600;
 const BACKOFF_LIMIT: i32 = 3;
 
-/// How many nodes may pull at once.
+/// The number of nodes that may pull at once.
 pub(super) fn parallelism(spec: &ImagePullJobSpec) -> i32 {
     match &spec.parallelism {
         None => 1,

@@ -15,7 +15,7 @@ use crate::sync_error::Error;
 ///
 /// # Errors
 ///
-/// When the groups cannot be read.
+/// The groups cannot be read.
 pub(super) async fn groups(
     client: &Client,
     failed: &mut BTreeMap<GroupVersion, String>,

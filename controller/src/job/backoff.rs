@@ -1,4 +1,4 @@
-//! How long a failed pod's replacement waits: the longer, the more pods failed in a row.
+//! The backoff before a failed pod's replacement, which grows with consecutive failures.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Record {
         }
     }
 
-    /// How long to wait from `now` on; zero when there is no need to.
+    /// The rest of the backoff from `now` on; zero if it is over.
     pub(super) fn remaining(self, now: Timestamp) -> Duration {
         remaining(self.failures, self.last, now)
     }

@@ -65,7 +65,7 @@ impl Intervals {
         self.0.is_empty()
     }
 
-    /// How many indexes there are.
+    /// The number of indexes.
     pub(super) fn total(&self) -> usize {
         self.0.iter().map(|one| one.last - one.first + 1).sum()
     }
@@ -75,7 +75,7 @@ impl Intervals {
         self.0.get(at).is_some_and(|one| one.first <= index)
     }
 
-    /// How many indexes both have.
+    /// The number of common indexes.
     pub(super) fn shared(&self, other: &Self) -> usize {
         let (mut at, mut shared) = (0, 0);
         for one in &self.0 {

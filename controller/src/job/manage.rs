@@ -74,7 +74,7 @@ fn change(tally: &Tally) -> Change {
     }
 }
 
-/// How long the index has to wait for its next pod.
+/// The time until the next pod of the index.
 fn wait_of(tally: &Tally, index: usize) -> Duration {
     let replaced = tally
         .indexes
@@ -86,14 +86,14 @@ fn wait_of(tally: &Tally, index: usize) -> Duration {
     })
 }
 
-/// How many of the active pods there are after a change, and what went wrong.
+/// The number of active pods after a change, and its first error.
 pub(super) struct Managed {
     pub(super) active: usize,
     pub(super) error: Option<Error>,
 }
 
 impl Controller {
-    /// Brings the number of active pods nearer to the one wanted.
+    /// Creates or deletes pods to approach the desired number.
     pub(super) async fn manage(&self, tally: &mut Tally) -> Managed {
         let active = tally.active.len();
         match change(tally) {
@@ -218,7 +218,7 @@ impl Controller {
 }
 
 impl Tally {
-    /// One of the active pods is on its way out now.
+    /// Counts an active pod as terminating.
     fn deleted(&mut self, pod: &Pod) {
         self.terminating += 1;
         self.ready -= usize::from(pod::has_ready_condition(pod));

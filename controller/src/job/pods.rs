@@ -19,9 +19,9 @@ use crate::pod_control::pod_from_template;
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod, as an annotation and as a label.
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// How many pods of the index failed before this one.
+/// The annotation with the number of earlier failures of the index that count.
 const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// How many more of them failed and do not count.
+/// The annotation with the number of earlier failures of the index that do not count.
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 /// The index, as containers see it.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
@@ -68,7 +68,7 @@ pub(super) fn fails_index(pod: &Pod, job: &Job) -> bool {
         || ruling.is_counted() && number(pod, FAILURES) >= limit
 }
 
-/// How many pods of the index failed before this one, whether they count or not.
+/// The number of earlier failures of the index, counted or not.
 pub(super) fn failures_before(pod: &Pod) -> usize {
     let all = number(pod, FAILURES).saturating_add(number(pod, IGNORED_FAILURES));
     usize::try_from(all).unwrap_or(0)

@@ -30,12 +30,12 @@ pub(super) fn completion_mode(job: &Job) -> &str {
     mode.unwrap_or("NonIndexed")
 }
 
-/// How many pods may run at once.
+/// The number of pods that may run at once.
 pub(super) fn parallelism(job: &Job) -> usize {
     count(spec(job, |spec| spec.parallelism).unwrap_or(1))
 }
 
-/// How many pods are to succeed; without a number, one is enough.
+/// The number of pods that have to succeed; None if one is enough.
 pub(super) fn completions(job: &Job) -> Option<usize> {
     spec(job, |spec| spec.completions).map(count)
 }
@@ -45,7 +45,7 @@ pub(super) fn indexes(job: &Job) -> usize {
     completions(job).filter(|_| is_indexed(job)).unwrap_or(0)
 }
 
-/// How many pods may fail.
+/// The number of pods that may fail.
 pub(super) fn backoff_limit(job: &Job) -> i32 {
     spec(job, |spec| spec.backoff_limit).unwrap_or(6)
 }
@@ -81,7 +81,7 @@ pub(super) fn is_managed_elsewhere(job: &Job) -> bool {
     manager.is_some_and(|manager| manager != THIS_CONTROLLER)
 }
 
-/// How long the job may be active.
+/// The active deadline, as a duration from the start of the job.
 pub(super) fn deadline(job: &Job) -> Option<SignedDuration> {
     spec(job, |spec| spec.active_deadline_seconds).map(go_seconds)
 }

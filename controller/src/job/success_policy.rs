@@ -1,4 +1,4 @@
-//! When a job is done before all of its indexes are.
+//! Evaluates the success policy, by which a job completes before all of its indexes do.
 
 use k8s_openapi::api::batch::v1::Job;
 

@@ -1,4 +1,4 @@
-//! One sync of one job: claim, count, act, report.
+//! Syncs one job: claims pods, counts, acts, reports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Reconcile for Controller {
     }
 }
 
-/// Puts the counts into the status; returns whether that changes it.
+/// Writes the counts into the status; returns whether that changes it.
 fn report(tally: &mut Tally, active: usize) -> bool {
     let number = |count: usize| i32::try_from(count).ok();
     let (active, ready, terminating) = (

@@ -54,7 +54,7 @@ pub(super) struct Tally {
 pub(super) struct Indexes {
     pub(super) succeeded_before: Intervals,
     pub(super) succeeded: Intervals,
-    /// None where failures are counted for the whole job.
+    /// None if failures are counted for the whole job.
     pub(super) failed: Option<Intervals>,
     /// The failed pod that waits for its replacement, to hand the count of failures on.
     pub(super) replaced: BTreeMap<usize, Arc<Pod>>,

@@ -95,7 +95,7 @@ pub struct CloneSetScaleStrategy {
     pub exclude_preparing_delete: Option<bool>,
 }
 
-/// When and how pods are updated.
+/// The strategy of updates.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetUpdateStrategy {

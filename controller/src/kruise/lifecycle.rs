@@ -25,7 +25,7 @@ pub(crate) enum State {
     Updating,
     Updated,
     PreparingDelete,
-    /// None that a workload gives.
+    /// A state that no workload sets.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn is_specified_delete(pod: &Pod) -> bool {
     pod.labels().contains_key(SPECIFIED_DELETE_LABEL)
 }
 
-/// Gives a pod that is not written yet its state.
+/// Sets the state of a pod that is to be written.
 pub(crate) fn set_state(pod: &mut Pod, state: State, now: Timestamp) {
     let labels = pod.metadata.labels.get_or_insert_default();
     labels.insert(STATE_LABEL.to_owned(), state.as_str().to_owned());

@@ -63,7 +63,7 @@ pub struct ReferenceObject {
     pub mode: String,
 }
 
-/// A tag that is to be pulled.
+/// A tag to pull.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageTagSpec {

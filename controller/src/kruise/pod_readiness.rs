@@ -38,12 +38,12 @@ pub(crate) fn entering(pod: &Pod, state: State, now: Timestamp) -> Option<Pod> {
     }
 }
 
-/// Gives a pod that is not written yet the gate.
+/// Adds the gate to a pod that is to be created.
 pub(crate) fn inject(pod: &mut Pod) {
     inject_gate(pod, GATE);
 }
 
-/// Gives a pod that is not written yet the readiness gate `name`, unless it has it.
+/// Adds the readiness gate `name` to a pod that is to be created, if missing.
 pub(crate) fn inject_gate(pod: &mut Pod, name: &str) {
     if has_readiness_gate(pod, name) {
         return;

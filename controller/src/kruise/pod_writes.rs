@@ -14,7 +14,7 @@ use super::strategy::LifecycleHook;
 use crate::conflict::{self, BACKOFF_DELAYS};
 use crate::sync_error::Error;
 
-/// One write.
+/// A write of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PodWrite {
     /// Writes the pod's status, unless another writer has changed the pod since.

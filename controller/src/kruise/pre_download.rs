@@ -1,4 +1,4 @@
-//! Has nodes pull the images of an update in place before it reaches their pods.
+//! Makes nodes pull the images of an update in place before it reaches their pods.
 //!
 //! Source: openkruise/kruise `cloneset_predownload_image.go`, `statefulset_predownload_image.go` and
 //! pkg/util/imagejob/utilfunction.
@@ -35,9 +35,9 @@ const CREATED_LABEL: &str = "apps.kruise.io/pre-predownload-created";
 const IGNORED_LABEL: &str = "apps.kruise.io/image-predownload-ignored";
 /// The images of workloads with this many replicas or fewer are not pulled ahead.
 const REPLICAS_MIN: i32 = 3;
-/// How long a pull may take unless the workload says otherwise.
+/// The default timeout of a pull, in seconds.
 const TIMEOUT_SECONDS: i32 = 300;
-/// How long a job stays when it is over.
+/// The time to live of a finished job, in seconds.
 const TTL_SECONDS: i32 = 600;
 
 /// Pulls images ahead for the workloads of a controller.
@@ -81,15 +81,15 @@ pub(crate) struct Update {
 /// The user's options for pulling images ahead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// How many nodes pull at once.
+    /// The number or share of nodes that pull at once.
     pub(crate) parallelism: Option<IntOrString>,
     pub(crate) timeout_seconds: Option<i32>,
-    /// How many updated pods are ready before others pull.
+    /// The number of ready updated pods before other nodes pull.
     pub(crate) min_updated_ready: i32,
 }
 
 impl Workload<'_> {
-    /// How many pods are ready at the revision, as far as the status knows.
+    /// The number of ready pods at the revision, by the status.
     fn ready_at(&self, revision: &str) -> i32 {
         match self.known_revision.as_deref() == Some(revision) {
             true => self.updated_ready,
@@ -107,7 +107,7 @@ impl Update {
 }
 
 impl PreDownload {
-    /// None where the gates are against it.
+    /// Returns None if the gates disable pulling ahead.
     pub(crate) fn new(ctx: &Context, recorder: &Recorder, gates: Gates) -> Option<Self> {
         gates.pre_download.then(|| Self {
             ctx: ctx.clone(),

@@ -17,7 +17,7 @@ use super::strategy::Lifecycle;
 use super::{pod_readiness, revision};
 use crate::sync_error::Error;
 
-/// By what a workload refreshes its pods.
+/// The rules by which a workload refreshes its pods.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) lifecycle: Option<&'a Lifecycle>,

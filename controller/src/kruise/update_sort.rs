@@ -75,7 +75,7 @@ pub(crate) fn scattered(
 }
 
 fn has(term: &UpdateScatterTerm, pod: &Pod) -> bool {
-    // A label that is not there counts as empty.
+    // A missing label counts as empty.
     let value = pod.labels().get(&term.key);
     value.map_or("", String::as_str) == term.value
 }

@@ -53,9 +53,9 @@ pub(super) struct Findings {
     pub(super) content_errors: Vec<String>,
     /// Whether the pass visited all kinds, so that remaining content is reported.
     pub(super) is_complete: bool,
-    /// By resource and group.
+    /// The number of objects by resource and group.
     objects: BTreeMap<String, usize>,
-    /// How many objects each finalizer keeps.
+    /// The number of objects that each finalizer keeps.
     finalizers: BTreeMap<String, usize>,
 }
 
@@ -111,7 +111,7 @@ impl Findings {
         is_changed.then_some(conditions)
     }
 
-    /// Why a condition is True, if it is.
+    /// The reason and message of a condition if it is True.
     fn failure(&self, type_: &str) -> Option<(&'static str, String)> {
         let listed = |counts: &BTreeMap<String, usize>, word: &str| {
             let counts = counts.iter();

@@ -1,4 +1,4 @@
-//! One pass over the content of a namespace: deletes what there is and looks what is left.
+//! Deletes the content of a namespace in one pass, and reports what remains.
 //!
 //! Source: `namespaced_resources_deleter.go` of Kubernetes.
 
@@ -16,7 +16,7 @@ use crate::inventory::{self, Kind};
 use crate::mirror::answered;
 use crate::sync_error::Error;
 
-/// How long finalizers are expected to take, in seconds.
+/// The expected duration of finalizers, in seconds.
 const FINALIZERS_ESTIMATE: i64 = 15;
 
 /// The outcome of a pass.
@@ -33,7 +33,7 @@ pub(super) struct Deletion {
 struct Left {
     estimate: i64,
     objects: usize,
-    /// How many objects each finalizer keeps.
+    /// The number of objects that each finalizer keeps.
     finalizers: BTreeMap<String, usize>,
 }
 

@@ -17,7 +17,7 @@ const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPr
 pub(super) struct Health {
     /// The condition Ready as it was seen last.
     pub(super) ready: Option<NodeCondition>,
-    /// When a sign of life was last noticed.
+    /// The time of the last observed heartbeat.
     pub(super) probed: Timestamp,
     renewed: Option<Timestamp>,
 }

@@ -108,7 +108,7 @@ impl Zones {
         })
     }
 
-    /// Has the node emptied when its turn comes; whether that is news.
+    /// Queues the node for eviction; returns whether it was not queued before.
     pub(super) fn add(&mut self, zone: &str, node: &str) -> bool {
         let zone = self.zone(zone);
         let is_new = !zone.waiting.iter().any(|waiting| waiting == node);

@@ -33,7 +33,7 @@ impl GroupVersionKind {
     }
 }
 
-/// A resource that is served, with its kind.
+/// A served resource with its kind.
 #[derive(Debug)]
 struct Served {
     plural: String,

@@ -34,7 +34,7 @@ fn change(active: usize, replicas: i32) -> Change {
 }
 
 impl<S: Set> Controller<S> {
-    /// Brings the number of `active` pods nearer to the one wanted.
+    /// Creates or deletes pods to approach the desired number.
     pub(super) async fn manage(&self, set: &Arc<S>, active: &[Arc<Pod>]) -> Result<(), Error> {
         let control = PodControl {
             api: Api::namespaced(

@@ -36,10 +36,10 @@ pub(crate) trait Set:
     /// The selector of the set's pods.
     fn selector(&self) -> LabelSelector;
 
-    /// How many pods there shall be.
+    /// The desired number of pods.
     fn replicas(&self) -> i32;
 
-    /// How long a pod has to be ready to be available.
+    /// The seconds that a pod has to be ready before it is available.
     fn min_ready_seconds(&self) -> i32;
 
     /// The template of the set's pods.
@@ -48,7 +48,7 @@ pub(crate) trait Set:
     /// The status, in the form of a ReplicaSet's.
     fn status(&self) -> ReplicaSetStatus;
 
-    /// Puts a status in, as far as the kind has its fields.
+    /// Sets the status, as far as the kind has its fields.
     fn set_status(&mut self, status: ReplicaSetStatus);
 }
 

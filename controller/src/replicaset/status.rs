@@ -17,7 +17,7 @@ pub(super) struct Observed<'a> {
     pub(super) active: Vec<&'a Pod>,
     /// The number of the set's terminating pods.
     pub(super) terminating: usize,
-    /// Why pods could not be created or deleted.
+    /// The error of creating or deleting pods.
     pub(super) failure: Option<String>,
     pub(super) now: Timestamp,
 }

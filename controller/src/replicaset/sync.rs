@@ -1,4 +1,4 @@
-//! One sync of one set: claim, act, report.
+//! Syncs one set: claims pods, acts, reports.
 
 use std::sync::Arc;
 use std::time::Duration;

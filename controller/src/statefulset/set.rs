@@ -28,7 +28,7 @@ use crate::triggers::Workload;
 pub(crate) const API_VERSION: &str = "apps/v1";
 pub(crate) const KIND: &str = "StatefulSet";
 
-/// When pods at an old revision are replaced.
+/// The strategy for updating pods at an old revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
     OnDelete,
@@ -175,7 +175,7 @@ impl Set {
         self.settings.profile
     }
 
-    /// How many replicas a rollout may keep from being available at a time.
+    /// The most replicas that a rollout may make unavailable at a time.
     pub(crate) fn max_unavailable(&self) -> usize {
         let strategy = self.spec().update_strategy.as_ref();
         let block = strategy.and_then(|strategy| strategy.rolling_update.as_ref());

@@ -1,4 +1,4 @@
-//! One sync of one set: read, adopt, decide, act, report.
+//! Syncs one set: reads, adopts, plans, acts, reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -37,7 +37,7 @@ impl Schedule {
         matches!(held, Some(Eviction::Scheduled { since, .. }) if *since < now)
     }
 
-    /// Takes an eviction back; whether there was one still to come.
+    /// Cancels an eviction; returns whether it was pending.
     pub(super) fn cancel(&mut self, key: &ObjectKey) -> bool {
         matches!(self.evictions.remove(key), Some(Eviction::Scheduled { .. }))
     }

@@ -35,9 +35,9 @@ use crate::worker::{self, Reconcile};
 const NAME: &str = "kruise-daemon-containermeta";
 /// The annotation of pods into which a SidecarSet has put containers.
 const SIDECAR_ANNOTATION: &str = "kruise.io/sidecarset-hash";
-/// How many pods are looked at, and how many containers stopped, at once.
+/// The number of pods synced, and of containers stopped, at once.
 const WORKERS: usize = 5;
-/// How long changes of a pod are collected.
+/// The delay in which changes of a pod are batched.
 const DELAY: Duration = Duration::from_secs(1);
 /// The delay before a container with outdated variables is stopped.
 const STOP_DELAY: Duration = Duration::from_secs(3);

@@ -33,7 +33,7 @@ use crate::worker::{self, Reconcile};
 use states::{Phase, Request, Seen, State, current};
 
 const NAME: &str = "kruise-daemon-crr";
-/// How many pods are looked at at once: a worker waits for the container that it stops.
+/// The number of pods synced at once: a worker waits for the container that it stops.
 const WORKERS: usize = 32;
 const RETRIES: RetryDelays = RetryDelays {
     first: Duration::from_millis(500),
@@ -42,7 +42,7 @@ const RETRIES: RetryDelays = RetryDelays {
 const NODE_LABEL: &str = "crr.apps.kruise.io/node-name";
 const POD_UID_LABEL: &str = "crr.apps.kruise.io/pod-uid";
 const ACTIVE: &str = "crr.apps.kruise.io/active=true";
-/// How long a container may take to stop when neither the request nor its pod says.
+/// The grace period if neither the request nor the pod sets one.
 const GRACE: i64 = 30;
 /// A grace period is looked at again a little after its end.
 const BEHIND: SignedDuration = SignedDuration::from_millis(100);

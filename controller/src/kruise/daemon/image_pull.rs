@@ -37,7 +37,7 @@ const RETRIES: RetryDelays = RetryDelays {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(50),
 };
-/// When pulls are looked at again that are not over.
+/// The interval of checks of unfinished pulls.
 const AGAIN: Duration = Duration::from_secs(3);
 const BACKOFF_LIMIT: i32 = 3;
 const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(1);
@@ -50,7 +50,7 @@ struct Puller {
     containers: Containers,
     images: Informer<DynamicObject>,
     queue: WorkQueue<ObjectKey>,
-    /// When the pulls that go on have begun, by node.
+    /// The start of each running pull, by node.
     begun: Mutex<BTreeMap<String, BTreeMap<Pull, Timestamp>>>,
 }
 

@@ -66,7 +66,7 @@ struct Probing {
     probes: Mutex<BTreeMap<Key, Probe>>,
 }
 
-/// One probe of one container.
+/// A probe of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     node: String,

@@ -1,4 +1,4 @@
-//! When an update in place is over.
+//! Detects the completion of an update in place.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -16,7 +16,7 @@ pub(crate) struct RuntimeContainers {
     pub(crate) containers: Vec<RuntimeContainer>,
 }
 
-/// One container as it runs.
+/// A running container.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RuntimeContainer {
@@ -27,7 +27,7 @@ pub(crate) struct RuntimeContainer {
     pub(crate) hashes: Hashes,
 }
 
-/// Hashes of what the container was started with.
+/// The hashes of the container's spec as of its start.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Hashes {

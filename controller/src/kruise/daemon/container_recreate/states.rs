@@ -59,7 +59,7 @@ impl Strategy {
 }
 
 impl Request {
-    /// Why no runtime can be asked about the containers.
+    /// The reason why no runtime can report the containers.
     pub(super) fn fault(&self) -> Option<String> {
         let mut runtime: Option<&str> = None;
         for wanted in &self.containers {
