@@ -1,5 +1,5 @@
-//! How long a cluster of simulated nodes takes, in real time, to bring up a thousand StatefulSets of
-//! three pods each, one pod after another, under virtual time in one process.
+//! The time, in real time, in which a cluster of simulated nodes brings up a thousand StatefulSets of three pods
+//! each, one pod after another, under virtual time in one process.
 //!
 //! The cost of a set must not grow with the number of sets. Numbers after `--` are other sizes.
 

@@ -1,5 +1,4 @@
-//! What one request costs in process as more and more objects are stored, and how much memory
-//! a pod takes.
+//! The cost of one request in process as more and more objects are stored, and the memory of a pod.
 //!
 //! `cargo bench -p kubeproof --bench flat`
 
@@ -15,7 +14,7 @@ use kubeproof_apiserver::{ApiServer, ResponseBody};
 use objects::{config_map, pod, status_patch};
 use serde_json::Value;
 
-/// The program's allocator, so that memory is told as it is there.
+/// The program's allocator, so that memory is measured as in the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -24,7 +23,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const STORED: [usize; 3] = [1000, 10_000, 100_000];
 /// Requests of a kind that are timed at each size.
 const TIMED: usize = 2000;
-/// They are timed in groups, of which the middle one is told.
+/// Requests are timed in groups; the median group is reported.
 const GROUP: usize = 50;
 /// Pods stored to weigh them.
 const WEIGHED: usize = 10_000;
@@ -97,7 +96,7 @@ async fn time(server: &ApiServer, size: usize) {
     );
 }
 
-/// Tells by how much the process grows for each pod that runs.
+/// Prints the growth of the process for each running pod.
 async fn weigh() {
     let server = ApiServer::builder().build();
     let before = resident();

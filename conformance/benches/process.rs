@@ -1,4 +1,4 @@
-//! What `kubeproof serve` costs as a process: time until it is ready, and memory when idle; with
+//! The costs of `kubeproof serve` as a process: time until it is ready, and memory when idle; with
 //! three nodes, and with 200 definitions of custom resources as large as those of real operators.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Starts measured; the middle one is told.
+/// The number of measured starts; the median is reported.
 const STARTS: usize = 11;
 /// Time for the nodes to register before memory is read.
 const IDLE: Duration = Duration::from_secs(2);

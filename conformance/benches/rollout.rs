@@ -1,4 +1,4 @@
-//! How long it takes, in real time, to replace all pods of one CloneSet, a fifth of them at a time,
+//! The time, in real time, to replace all pods of one CloneSet, a fifth of them at a time,
 //! under virtual time in one process: server, nodes and the CloneSet controller, by the number of its
 //! pods, which may be given as arguments.
 

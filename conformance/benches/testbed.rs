@@ -1,6 +1,5 @@
-//! What isolated clusters cost: one from its creation until a StatefulSet's three pods are ready, with
-//! the end of it, made anew or begun from a snapshot, and the fork of a server that holds ten thousand
-//! objects.
+//! The costs of isolated clusters: one from its creation until a StatefulSet's three pods are ready, including its
+//! end, created from scratch or from a snapshot, and the fork of a server that holds ten thousand objects.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +38,7 @@ async fn bring_up(started: impl Future<Output = Result<Testbed, TestbedError>>) 
     assert_eq!(ready, &json!(3), "all pods are ready");
 }
 
-/// What others begin from: the node is there, and nothing else.
+/// The snapshot that others begin from, with a node and nothing else.
 async fn prepared(builder: TestbedBuilder) -> Snapshot {
     let testbed = builder.start().await.expect("it starts");
     testbed.settle(QUIET).await.expect("it comes to rest");

@@ -6,7 +6,7 @@
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
-/// How long the random part of a name is.
+/// The length of the random part of a name.
 const SUFFIX_CHARS: usize = 5;
 
 /// The generated names of one run, each with its replacement.

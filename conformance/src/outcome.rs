@@ -81,8 +81,8 @@ pub(crate) async fn tables(
     Ok(lines)
 }
 
-/// How many requests each fault has met. How often clients knock at a server that is away says
-/// nothing.
+/// The number of requests that each fault has met, without faults of unreachable servers, whose number of retries
+/// says nothing.
 pub(crate) fn faults(met: &[(Fault, u32)]) -> Vec<String> {
     let counted = met
         .iter()

@@ -50,7 +50,7 @@ pub struct ScenarioReport {
     /// Whether it ended as its golden says.
     #[serde(skip)]
     pub has_passed: bool,
-    /// Where the expected outcome comes from.
+    /// The source of the expected outcome.
     pub source: String,
     /// The failure: a diff to the golden, or a message.
     #[serde(skip_serializing_if = "Option::is_none")]

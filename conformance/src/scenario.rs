@@ -105,7 +105,7 @@ fn default_seed() -> u64 {
 pub struct Given {
     /// The namespace of everything that names none; created first.
     pub namespace: String,
-    /// How many simulated nodes there are.
+    /// The number of simulated nodes.
     pub nodes: usize,
     /// Which controllers run; all of them when absent.
     pub controllers: Option<Vec<String>>,
@@ -120,7 +120,7 @@ pub struct Given {
     pub default_storage_class: bool,
     /// Images with several names: the references of each list have the same digest.
     pub same_images: ImageNames,
-    /// How long simulated pods take.
+    /// The time that simulated pods take to start, to get ready and to stop.
     pub timings: Timings,
     /// Objects created before the first step.
     pub objects: Vec<Manifest>,
@@ -265,7 +265,7 @@ impl Given {
     }
 }
 
-/// How long a simulated pod takes to start, to get ready and to stop.
+/// The time that a simulated pod takes to start, to get ready and to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timings {

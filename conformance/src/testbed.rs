@@ -96,7 +96,7 @@ pub struct TestbedOptions {
     pub notes: bool,
     /// The namespace of objects that name none.
     pub namespace: String,
-    /// How many simulated nodes there are.
+    /// The number of simulated nodes.
     pub nodes: usize,
     /// Which of the built-in controllers run; those of OpenKruise only when its workloads are there.
     pub controllers: Vec<String>,
@@ -112,7 +112,7 @@ pub struct TestbedOptions {
     pub default_storage_class: bool,
     /// Images with several names.
     pub same_images: node::SameImages,
-    /// How long simulated pods take.
+    /// The durations of simulated pods' phases.
     pub timings: Timings,
     /// Manifests applied before any controller runs, above all definitions of custom resources.
     pub manifests: Manifests,

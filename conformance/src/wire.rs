@@ -76,7 +76,7 @@ impl Notes {
     }
 }
 
-/// How long what is under way waits.
+/// The waits of requests under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns(Arc<Mutex<ChaCha8Rng>>);
 

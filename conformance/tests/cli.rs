@@ -31,7 +31,7 @@ fn serve_looks_for_a_service_of_webhooks_where_it_is_told() {
     let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let created = post(&url, configurations, configuration);
     assert!(created.starts_with("HTTP/1.1 201"), "{created}");
-    // Nobody speaks TLS there: how the server begins the call tells whom it looks for.
+    // The listener speaks no TLS: the server's ClientHello shows the host that it looks for.
     let greeted = std::thread::spawn(move || {
         let (mut stream, _) = hook.accept().expect("the webhook is called");
         let mut hello = [0; 1024];

@@ -1,4 +1,4 @@
-//! What goes when its owner or its namespace goes, at sizes that scenarios do not have.
+//! Garbage collection of owned objects and of namespaces, at sizes that scenarios do not have.
 
 use kubeproof::api::Api;
 use kubeproof::testbed::{QUIET, Testbed, TestbedOptions};

@@ -1,11 +1,11 @@
-//! Pages that tell one intent as a StatefulSet, an Advanced StatefulSet and a CloneSet, side by side:
-//! made of the goldens of `scenarios/compare`. `INSTA_UPDATE=always` writes them anew.
+//! Pages that compare one intent as a StatefulSet, an Advanced StatefulSet and a CloneSet, side by side, made of the
+//! goldens of `scenarios/compare`. `INSTA_UPDATE=always` rewrites them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The page, what it tells, and what there is to see.
+/// The page, its title, and a remark for its reader.
 const PAGES: &[(&str, &str, &str)] = &[
     ("scale", "From three pods to five and to two", ""),
     ("update", "Another image, one pod at a time", ""),

@@ -124,7 +124,7 @@ fn check_files(files: &[RecordedFile]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Replays all cases, a thread for each processor, and writes what they tell.
+/// Replays all cases, a thread for each processor, and writes the results.
 fn update(files: &[RecordedFile], mut divergences: Divergences) {
     let all = files.iter().flat_map(|file| {
         let exchanges = file.exchanges.iter();

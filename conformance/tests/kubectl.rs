@@ -15,7 +15,7 @@ use process::{file, get, serve, start, terminate};
 
 /// A server with nodes, and a `kubectl` that knows it.
 struct Cluster {
-    /// `None` once it has been told to end.
+    /// The server; `None` once it was sent a signal.
     child: Option<Child>,
     kubeconfig: PathBuf,
     /// A variable of kubectl that is false.
@@ -116,7 +116,7 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// A failed test leaves no server behind.
+    /// Ends the server of a failed test.
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             drop(child.kill());
@@ -214,7 +214,7 @@ fn debug_adds_a_container_and_shows_what_it_writes() {
     cluster.end();
 }
 
-/// By which kubectl does without WebSockets.
+/// Environment variables that make kubectl avoid WebSockets.
 const FORWARDS_BY_SPDY: &str = "KUBECTL_PORT_FORWARD_WEBSOCKETS";
 const EXECS_BY_SPDY: &str = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS";
 

@@ -116,7 +116,7 @@ fn sources(member: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What each module at the root of a member names at the root.
+/// The root items that each module at the root of a member names.
 fn names_by_module(member: &str) -> BTreeMap<String, BTreeSet<String>> {
     let names: Vec<Names> = (0..8).map(Names::at).collect();
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -44,7 +44,7 @@ fn an_order_is_that_of_its_seed() {
     let (first, second) = (log(1), log(2));
     assert_eq!(first, log(1));
     assert_ne!(first, second);
-    // It is another order of the same requests, not only another number in the first line.
+    // The order of the requests differs, not only the seed in the first line.
     let events = |log: &str| -> Vec<String> {
         let lines = log
             .lines()

@@ -17,7 +17,7 @@ use serde_json::json;
 
 /// Set in a process that is the controller; says which.
 const ROLE: &str = "KUBEPROOF_TEST_COPIER";
-/// How often it looks.
+/// The period of the copier.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The time after which a killed process must be gone.
 const END_MAX: Duration = Duration::from_secs(20);
@@ -41,13 +41,13 @@ async fn controller_program() {
     let client = with_user_agent(&Client::try_default().await.unwrap(), "copier");
     let api: Api<ConfigMap> = Api::default_namespaced(client);
     loop {
-        // What goes wrong is tried again.
+        // A failed round is retried.
         let _ = copy_all(&api, role == "notes-first").await;
         tokio::time::sleep(PERIOD).await;
     }
 }
 
-/// Copies each ConfigMap that asks for it, and notes that it has; the other way round if told so, which is wrong.
+/// Copies each ConfigMap that asks for it and then notes the copy; with `notes_first` it notes first, which is a bug.
 async fn copy_all(api: &Api<ConfigMap>, notes_first: bool) -> Result<(), kube::Error> {
     let wanted = ListParams::default().labels("copy=yes");
     for original in api.list(&wanted).await? {

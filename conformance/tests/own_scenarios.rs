@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, PostParams};
 
-/// How often the controller looks.
+/// The period of the controller.
 const PERIOD: Duration = Duration::from_secs(1);
 
 kubeproof::scenarios!("tests/own/scenarios", "copier" => copy);
@@ -23,7 +23,7 @@ async fn copy(client: kube::Client) {
                 data: original.data,
                 ..ConfigMap::default()
             };
-            // It may be there already, from before a crash.
+            // The copy may exist already, from before a crash.
             let _ = maps.create(&PostParams::default(), &copy).await;
             return std::future::pending().await;
         }

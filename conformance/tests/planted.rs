@@ -1,4 +1,4 @@
-//! Common bugs, planted in small controllers: the testbed names each, and none of them hangs it.
+//! Common bugs, planted in small controllers: the testbed reports each, and no bug hangs it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -52,7 +52,7 @@ fn wakes_itself() -> TestbedBuilder {
     Testbed::builder().controller(AGENT, |client| control(client, count))
 }
 
-/// What `settle` says of `OBJECT` in a testbed of `builder`.
+/// Returns the error of `settle` after `OBJECT` in a testbed of `builder`.
 async fn told(builder: TestbedBuilder) -> TestbedError {
     let testbed = builder.start().await.unwrap();
     testbed.apply(OBJECT).await.unwrap();

@@ -56,7 +56,7 @@ async fn rest(_: Api<ConfigMap>, _: Arc<ConfigMap>) -> Reconciled {
     Ok(Action::await_change())
 }
 
-/// What `settle` says of `OBJECT`, with the rule named; nothing where that rule may be broken.
+/// Returns the report of `settle` about `OBJECT`, with the rule named; empty where that rule may be broken.
 async fn told(builder: TestbedBuilder, rule: &str) -> String {
     told_after(builder, rule, async |_| {}).await
 }

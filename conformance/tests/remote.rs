@@ -153,7 +153,7 @@ fn refusals_are_told_in_words() {
         said.ends_with("\"clonesets.apps.kruise.io\" not found\n"),
         "{said}"
     );
-    // Somebody whom the server knows and permits nothing.
+    // A user that the server knows and permits nothing.
     let config = std::fs::read_to_string(&path).unwrap();
     let mut config: Value = serde_saphyr::from_str(&config).unwrap();
     config["users"][0]["user"] = serde_json::json!({"token": "secret", "as": "nobody"});

@@ -110,7 +110,7 @@ fn what_is_set_up_once_is_where_many_servers_begin() {
     terminate(other.0);
     assert_eq!(std::fs::read_to_string(log).unwrap(), seeded);
 
-    // With nodes and controllers everything goes on, into the same file too.
+    // With nodes and controllers the log continues, in the same file.
     let (child, url) = serve(&[&simulated[..], &["--from-log", log, "--record", log]].concat());
     let scaled = deployment
         .to_string()

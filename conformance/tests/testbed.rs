@@ -1,5 +1,4 @@
-//! Controllers of one's own in a testbed: one that works, and copies of it with planted bugs that
-//! exploring finds.
+//! Controllers under test in a testbed: one that works, and variants of it with planted bugs that exploration finds.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

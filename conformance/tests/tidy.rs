@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 
-/// Names of behaviours, one a line.
+/// Names of behaviors, one a line.
 const KRUISE_CATALOG: &str = include_str!("../kruise-catalog.txt");
 /// The scenarios that OpenKruise 1.6 comes out of differently.
 const KRUISE_1_6: &str = include_str!("../kruise-1.6.yaml");
 const SOURCE_LINES_MAX: usize = 599;
-/// Where the workspace's members keep their sources.
+/// The source directories of the workspace's members.
 const SOURCE_DIRS: &[&str] = &["src", "tests", "benches", "examples"];
 
 fn scenarios() -> Vec<ScenarioFile> {
@@ -201,7 +201,7 @@ fn contributing_says_where_every_embedded_data_file_is_from() {
             let is_data = [".txt", ".json", ".jsonl"]
                 .iter()
                 .any(|end| name.ends_with(end));
-            // The catalog of behaviours is ours, and a scenario for each is what it is for.
+            // The catalog of behaviors is this project's own, and names a scenario for each of them.
             if !is_data || path.ends_with("tidy.rs") || name.contains('\n') {
                 continue;
             }

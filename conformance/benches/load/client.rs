@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 /// Bytes read from a connection at a time.
 const READ: usize = 256 * 1024;
 
-/// Where the server is and what it asks of clients.
+/// The address of the server and the credentials that it asks for.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
@@ -42,11 +42,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub(crate) struct Connection {
     stream: Box<dyn Stream>,
     token: String,
-    /// What has been read of the answer and not been used.
+    /// The part of the answer that was read and not used yet.
     read: Vec<u8>,
 }
 
-/// How long the body of an answer is.
+/// The framing of the body of an answer.
 enum Length {
     Known(usize),
     Chunked,
@@ -209,7 +209,7 @@ impl Watch {
 struct Chunks {
     /// Bytes of the chunk that are still to come.
     left: usize,
-    /// The line that tells the next chunk's length, as far as it has come.
+    /// The line with the next chunk's length, as far as it has been read.
     line: Vec<u8>,
     ended: bool,
 }

@@ -18,7 +18,7 @@ use server::Server;
 
 /// Connections that send requests at the same time.
 const CLIENTS: usize = 16;
-/// How often each rate is measured; the middle one is told.
+/// The number of measurements of each rate; the median is reported.
 const ROUNDS: usize = 5;
 /// Starts and lists that are timed.
 const TIMES: usize = 21;
@@ -186,7 +186,7 @@ async fn watched(target: &Target, path: &str, count: usize, write: impl Fn(usize
     (count * WATCHES) as f64 / started.elapsed().as_secs_f64()
 }
 
-/// Pods of a StatefulSet that a kubelet has told to run; answers their path.
+/// Creates pods of a StatefulSet that a kubelet has reported as running; returns their path.
 async fn running_pods(target: &Target, count: usize) -> String {
     let pods = create_namespace(target, "running").await + "/pods";
     let mut clients = Clients::open(target).await;
@@ -289,7 +289,7 @@ impl Clients {
     }
 }
 
-/// How many requests a second there were, and the server's processor time for each, by round.
+/// The requests per second and the server's processor time for each request, by round.
 #[derive(Default)]
 struct Rates {
     rates: Vec<f64>,

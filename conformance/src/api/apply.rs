@@ -82,7 +82,7 @@ impl Api {
             Err(ApiError::Refused(status)) if status.message.contains(STRICT) => {
                 Err(ApiError::Refused(status))
             }
-            // It may exist, or be refused for another reason.
+            // The object may exist, or the request be refused for another reason.
             _ => Ok(warnings),
         }
     }

@@ -122,7 +122,7 @@ impl Divergences {
     }
 }
 
-/// How many recorded cases are equal.
+/// The number of recorded cases with equal answers.
 #[derive(Clone, Debug)]
 pub struct Summary<'a> {
     /// Equal and all cases, by group.

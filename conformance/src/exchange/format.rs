@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::text;
 
-/// How long a `collect` waits unless the step says otherwise.
+/// The wait of a `collect` unless the step sets it.
 const COLLECT_WAIT: Duration = Duration::from_secs(3);
 
 /// The recorded exchanges of this project, where it was built.

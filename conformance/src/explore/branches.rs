@@ -60,7 +60,7 @@ pub fn branches(
         match processes.answers.remove(&index) {
             Some(Answer::Verdict(divergence)) => divergence,
             Some(Answer::None) => explore_with(scenario, reference, &with_plan(options, plan)),
-            // It strikes nowhere.
+            // The plan strikes nowhere.
             None => divergence.clone(),
         }
     });

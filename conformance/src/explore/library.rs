@@ -17,9 +17,9 @@ use crate::testbed::{
     QUIET, SETTLE_TIME_MAX, Testbed, TestbedBuilder, TestbedError, write_with_causes,
 };
 
-/// How often a long exploration says how far it is.
+/// The period of progress messages of a long exploration.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
-/// How many of the plans with one outcome a report names.
+/// The number of plans that a report names for one outcome.
 const PLANS_SHOWN: usize = 3;
 
 /// The result of a script.

@@ -144,7 +144,7 @@ fn clone_set_forward(object: &mut Value) {
     if scale.is_null() {
         scale = json!({});
     }
-    // What one version asks to leave, the other asks to do.
+    // The two versions name opposite switches.
     let disables = take(&mut scale, "disablePVCReuse") == true;
     scale["enablePVCReuse"] = json!(!disables);
     if excludes {

@@ -10,7 +10,7 @@ use super::record;
 pub enum Replay {
     /// Both logs have the same bytes.
     Equal {
-        /// How many lines there are.
+        /// The number of lines.
         lines: usize,
     },
     /// The logs differ.

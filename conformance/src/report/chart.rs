@@ -237,7 +237,7 @@ struct Drawing<'a> {
     timeline: Timeline,
     names: &'a GeneratedNames,
     steps: &'a [Taken],
-    /// How many steps have begun.
+    /// The number of steps that have begun.
     begun: usize,
     /// The instant of the last column.
     instant: Option<Timestamp>,

@@ -11,9 +11,9 @@ use crate::testbed::Testbed;
 
 /// Containers of a node that was switched off stop within this time.
 const NOTICE: Duration = Duration::from_secs(1);
-/// How long `kubectl drain` waits before it tries again what a budget has refused.
+/// The time that `kubectl drain` waits before it retries an eviction that a budget refused.
 const EVICTION_PAUSE: Duration = Duration::from_secs(5);
-/// How often a drain tries to evict one pod until it gives up.
+/// The number of tries of a drain to evict one pod.
 const EVICTIONS_MAX: usize = 60;
 
 /// Carries out `step`; returns what there is to say about it.

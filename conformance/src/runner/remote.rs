@@ -100,7 +100,7 @@ fn is_slow(scenario: &Scenario) -> bool {
     waits.sum::<Duration>() + min_ready(scenario) > ADVANCE_MAX
 }
 
-/// How long pods of it have to be ready at most.
+/// The longest time for which pods of the scenario have to be ready.
 pub(super) fn min_ready(scenario: &Scenario) -> Duration {
     let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
     let longest = objects_of(scenario).filter_map(waits).max();
@@ -129,7 +129,7 @@ fn min_ready_seconds(object: &Value) -> Option<u64> {
     stated?.as_u64()
 }
 
-/// How long a pod of OpenKruise's waits before it is updated.
+/// The time that a pod of OpenKruise's workloads waits before it is updated.
 fn grace_seconds(object: &Value) -> Option<u64> {
     let strategy = object.pointer("/spec/updateStrategy")?;
     let block = strategy.get("rollingUpdate").unwrap_or(strategy);
@@ -267,7 +267,7 @@ fn portable_table(section: &str) -> Vec<String> {
 fn portable_events(events: &str) -> Vec<String> {
     let told = events.lines().map(|line| {
         let line = without_count(line).replace("(combined from similar events): ", "");
-        // How many nodes there are is the cluster's own affair.
+        // The number of nodes depends on the cluster.
         match line.split_once(" FailedScheduling ") {
             Some((event_type, _)) => format!("{event_type} FailedScheduling"),
             None => portable_line(&line),
@@ -279,7 +279,7 @@ fn portable_events(events: &str) -> Vec<String> {
 
 /// The words of a line; of pods with generated names it is not said which.
 fn portable_line(line: &str) -> String {
-    // How long ago a container was restarted.
+    // The age of a container's restart.
     let is_age = |word: &&str| word.starts_with('(') || *word == "ago)";
     let is_restarted = line.contains(" ago)");
     let words = line.split_whitespace();

@@ -61,7 +61,7 @@ pub enum StepError {
     /// The object did not get as waited for.
     #[error("it did not happen within {within}: {found}")]
     NotMet {
-        /// How long it was waited for.
+        /// The time waited.
         within: crate::scenario::HumanDuration,
         /// The state at the end of the wait.
         found: String,

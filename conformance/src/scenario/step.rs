@@ -202,7 +202,7 @@ impl PatchType {
 pub struct ScaleStep {
     /// The workload.
     pub target: Target,
-    /// How many pods are wanted.
+    /// The number of pods wanted.
     pub replicas: u32,
 }
 
@@ -312,7 +312,7 @@ pub struct WaitStep {
     /// Whether the object has to be gone.
     #[serde(default)]
     pub gone: bool,
-    /// How long it may take.
+    /// The limit of the wait.
     #[serde(default = "default_timeout")]
     pub timeout: HumanDuration,
 }

@@ -131,7 +131,7 @@ impl TestbedBuilder {
         self
     }
 
-    /// How many simulated nodes there are; with any there is a scheduler. Default: none.
+    /// The number of simulated nodes; a cluster with nodes has a scheduler. Default: none.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.options.nodes = nodes;
         self

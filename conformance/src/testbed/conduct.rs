@@ -36,7 +36,7 @@ const ASKED_WITHIN: Duration = Duration::from_secs(300);
 const WATCHES_MAX: usize = 30;
 /// This many consecutive writes of an object that change nothing are idle writes.
 const IDLE_WRITES_MAX: u32 = 10;
-/// How many mistakes of one kind are reported.
+/// The maximum number of reported violations of one rule.
 const FOUND_MAX: usize = 20;
 /// Reports, which are written and read at fixed times.
 const REPORTS: &[&str] = &["events", "leases"];
@@ -68,13 +68,13 @@ struct State {
     asked: BTreeMap<String, Times>,
     /// The writes of an object that changed nothing since its version.
     idle: BTreeMap<String, (u64, Times)>,
-    /// How many watches are open, by who has them and of what.
+    /// The number of open watches, by client and resource.
     watches: BTreeMap<String, usize>,
     places: BTreeMap<Place, Answers>,
     found: Vec<Violation>,
 }
 
-/// How often something happened, at different times.
+/// The number of times that something happened, at different instants.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     count: u32,

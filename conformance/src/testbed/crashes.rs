@@ -58,7 +58,7 @@ impl Crashes {
                 if let Some(stale) = &*lag.0.lock() {
                     server.inject(stale.fault());
                 }
-                // They are gone before the next ones come.
+                // All old controllers end before the next ones start.
                 lives.abort_all();
                 while lives.join_next().await.is_some() {}
                 restarter.restart();
@@ -81,7 +81,7 @@ impl Crashes {
     /// Ends the watch for crashes, and with it the controllers under test.
     pub(super) async fn end(self) {
         self.task.abort();
-        // It is cancelled, which is what was asked for.
+        // The task ends as cancelled, as intended.
         let _ = self.task.await;
     }
 }

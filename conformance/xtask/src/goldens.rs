@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::Subcommand;
 use similar::TextDiff;
 
-/// Where goldens are, from the root of the workspace.
+/// The directory of goldens, from the root of the workspace.
 const SNAPSHOTS: &str = "conformance/snapshots";
 const GOLDEN: &str = "snap";
 /// Extension of the files that a run leaves next to goldens that differ.

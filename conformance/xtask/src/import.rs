@@ -1,8 +1,8 @@
 //! `cargo xtask import`: writes every embedded data file from a checkout of Kubernetes and a
 //! running API server of that version.
 //!
-//! A module per file makes its text of what it is told, without side effects. `overrides.txt` has
-//! the differences that are intended; everything else in the files is as upstream has it.
+//! Each file has a module that generates its text from the inputs, without side effects. `overrides.txt` has the
+//! intended differences; everything else in the files is upstream's.
 
 mod bootstrap;
 mod builtin;
@@ -74,7 +74,7 @@ const FILES: [Data; 7] = [
 
 /// Differences from upstream that are intended, with reasons.
 const OVERRIDES: &str = include_str!("../overrides.txt");
-/// Where a checkout states its minor version.
+/// The file in which a checkout states its minor version.
 const VERSION_SOURCE: &str = "staging/src/k8s.io/component-base/version/base.go";
 
 /// Arguments of the task.
@@ -103,7 +103,7 @@ pub(crate) struct Args {
     files: Vec<String>,
 }
 
-/// What data is made of.
+/// The inputs of the data files.
 pub(crate) struct Inputs<'a> {
     server: &'a dyn Server,
     tree: &'a dyn Tree,
@@ -148,7 +148,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Tells where a file's data is from, which is its first line.
+    /// Returns the first line of a file, which names the source of its data.
     fn provenance(&self, from: &str) -> String {
         format!(
             "Written by `cargo xtask import` of Kubernetes {}, from {from}. Do not edit; see CONTRIBUTING.md.",

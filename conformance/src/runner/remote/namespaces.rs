@@ -105,7 +105,7 @@ impl Namespaces {
         let api: Api<Namespace> = Api::all(client.clone());
         match api.delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
-            // It is going already.
+            // The namespace is already terminating.
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
             deleted => drop(deleted?),
         }

@@ -44,7 +44,7 @@ const SYSTEM_FIELDS: [&str; 4] = [
 /// The host that the objects say the server runs on, and the name of its lease, a hash of that.
 const HOST: &str = "kubeproof";
 const IDENTITY: &str = "apiserver-quvjjwpcwp2x54zk4buuejqstu";
-/// Where they say that it listens.
+/// The address on which the imported objects say that the server listens.
 const ADDRESS: &str = "172.18.0.2";
 const PORT: u16 = 6443;
 
@@ -152,7 +152,7 @@ fn ensure_complete(inputs: &Inputs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What differs between servers and starts, and is not to.
+/// Values that differ between servers and starts, which the file must not show.
 struct Masks {
     host: String,
     identity: String,

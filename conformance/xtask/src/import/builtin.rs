@@ -157,8 +157,8 @@ fn groups(tree: &dyn Tree) -> anyhow::Result<BTreeMap<(String, String), String>>
     Ok(found)
 }
 
-/// Group, version and kind of every resource and subresource, but for the options of connections,
-/// which are no bodies.
+/// Returns group, version and kind of every resource and subresource, except for the options of connections, which
+/// are not bodies.
 fn served_kinds(server: &dyn Server) -> anyhow::Result<BTreeSet<(String, String, String)>> {
     let json = "application/json";
     let document = server.document("/apis", json)?;
@@ -310,7 +310,7 @@ impl Writer<'_> {
             }
             Type::List(items) => {
                 let text = self.type_text(path, declared, items)?;
-                // Nothing else tells what Go calls a list of these.
+                // No other place shows the name that Go gives to a list of these.
                 Ok(match text == "raw" {
                     true => format!("<{}>[]{text}", self.packages.printed(path, declared, of)?),
                     false => format!("[]{text}"),

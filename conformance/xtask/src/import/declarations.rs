@@ -19,7 +19,7 @@ const FORMAT: &str = "\
 # all its lines, in their order. Capital letters are type parameters.
 ";
 
-/// Where a library of functions is declared.
+/// The places in which a library of functions is declared.
 struct Library {
     /// Package and function by which an environment has it.
     name: &'static str,
@@ -181,7 +181,7 @@ fn plain_tokens(source: &str) -> Vec<Token> {
         .collect()
 }
 
-/// What follows the assignment to `name`, or the body of the method of `name` that lists options.
+/// Returns the tokens after the assignment to `name`, or the body of the method of `name` that lists options.
 fn after<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
     if name.is_empty() {
         return Some(tokens);

@@ -121,7 +121,7 @@ impl<'a> Packages<'a> {
     /// the package at `path`, has it.
     ///
     /// # Errors
-    /// It is a struct, or of an unknown package.
+    /// When the type is a struct, or of an unknown package.
     pub(crate) fn printed(
         &mut self,
         path: &str,

@@ -78,7 +78,7 @@ impl Json {
         texts.collect()
     }
 
-    /// The fields of an object; none of any other value.
+    /// The fields of an object; empty for any other value.
     #[must_use]
     pub(crate) fn fields(&self) -> &[(String, Self)] {
         match self {

@@ -15,7 +15,7 @@ struct Override {
     line: Line,
     /// Whether the sources may lack the line.
     optional: bool,
-    /// What stands there instead.
+    /// The lines of the replacement.
     instead: Vec<String>,
 }
 

@@ -11,9 +11,9 @@ const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// A field label that no resource has.
 const NO_LABEL: &str = "noSuchLabel";
-/// Where the API's conversions are, among them those of field labels.
+/// The directory of the API's conversions, including those of field labels.
 const CONVERSIONS: &str = "pkg/apis";
-/// Where its types are, some with constants for field labels.
+/// The directory of the API's types, some with constants for field labels.
 const TYPES: &str = "staging/src/k8s.io/api";
 const EVERYWHERE: [&str; 2] = ["metadata.name", "metadata.namespace"];
 
@@ -99,7 +99,7 @@ fn is_label(text: &str) -> bool {
 
 /// A resource and what it looks like.
 struct Resource {
-    /// What discovery says of it, by name of the field in the file.
+    /// The values of discovery, by name of the field in the file.
     fields: Vec<(String, Json)>,
     subresources: Vec<Json>,
     /// Columns as the server describes them.

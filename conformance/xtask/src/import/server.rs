@@ -102,7 +102,7 @@ fn warning(header: &str) -> anyhow::Result<String> {
     Ok(text.replace("\\\"", "\"").replace("\\\\", "\\"))
 }
 
-/// A server that answers what it is told to, for tests.
+/// A server with prepared answers, for tests.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Canned(std::collections::BTreeMap<String, Answer>);

@@ -9,7 +9,7 @@ pub(crate) trait Tree {
     /// The text of the file at `path`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// When the file cannot be read.
     fn read(&self, path: &str) -> anyhow::Result<String>;
 
     /// The paths of the files below `dir` whose names end in `suffix`, sorted.

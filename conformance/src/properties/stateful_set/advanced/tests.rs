@@ -42,7 +42,7 @@ fn nothing_is_created_at_a_reserved_ordinal() {
     let told = ["no pod at a reserved ordinal: web-1 is created"];
     assert_eq!(created(json!([1]), "web-1"), told);
     assert_eq!(created(json!(["0-3"]), "web-1"), told);
-    // What has just been reserved the controller may not have seen; what it says it has, it has.
+    // The controller may not have observed a recent reservation, but it has observed the generation that it reports.
     let (none, one) = (parallel(json!([])), parallel(json!([1])));
     let unseen = of_set(none.clone()).set(2, one.clone(), json!({"observedGeneration": 1}));
     assert_eq!(unseen.created("web-1").told(), [""; 0]);

@@ -157,7 +157,7 @@ fn find<'a>(mut sources: impl Iterator<Item = &'a [Token]>, name: &str) -> Optio
     })
 }
 
-/// What cel-go calls a type at run time.
+/// Returns cel-go's name of a type at run time.
 fn runtime_name(text: &str) -> String {
     match text {
         "duration" => "google.protobuf.Duration",

@@ -245,7 +245,7 @@ pub(super) fn split(tokens: &[Token]) -> Vec<&[Token]> {
     parts
 }
 
-/// The tokens to the end of the statement: of its line, but for brackets that are open there.
+/// Returns the tokens to the end of the statement: to the end of its line, or beyond it while brackets are open.
 pub(super) fn statement(tokens: &[Token]) -> Option<&[Token]> {
     let (mut depth, mut line) = (0_usize, tokens.first()?.line);
     for (at, token) in tokens.iter().enumerate() {

@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
         lines
     }
 
-    /// What follows `type`: one declaration, or several in parentheses.
+    /// Parses the declarations after `type`: one, or several in parentheses.
     fn declarations(
         &mut self,
         comment: Vec<String>,
@@ -372,7 +372,7 @@ impl<'a> Reader<'a> {
         fields
     }
 
-    /// The names of fields, none of an embedded one, and their type.
+    /// Parses the names of fields and their type; an embedded field has no name.
     fn names_and_type(&mut self) -> (Vec<String>, Type) {
         let start = self.at;
         let line = self.peek().map_or(0, |token| token.line);

@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value of the string literal `quoted`. Go's escapes are JSON's but for those of bytes.
+/// The value of the string literal `quoted`. Go's escapes equal JSON's, except for escapes of bytes.
 fn unescaped(quoted: &str) -> String {
     serde_json::from_str(quoted).unwrap_or_else(|_| quoted.trim_matches('"').to_owned())
 }
