@@ -148,7 +148,7 @@ pub(super) fn choose(
     }
 }
 
-/// A sort key that orders `node-2` before `node-10`.
+/// Returns a sort key that orders `node-2` before `node-10`.
 fn natural(name: &str) -> (usize, &str) {
     (name.len(), name)
 }

@@ -118,7 +118,7 @@ impl Server {
 
     /// Answers a GET with the container's files.
     pub(super) fn get(&self, get: &HTTPGetAction, container: &Container) -> Answer {
-        // A probe of another host is taken to succeed.
+        // Another host is taken to listen on every port.
         let is_own = get.host.as_deref().is_none_or(str::is_empty);
         if is_own && !self.listens_on(&get.port) {
             return Answer::Refused;

@@ -59,7 +59,7 @@ impl Misfit {
         self.reasons.iter().map(ToString::to_string)
     }
 
-    /// A misfit for these reasons, if there are any.
+    /// Returns a misfit for these reasons; `None` without reasons.
     pub(super) fn new(reasons: Vec<Reason>, lasts: bool) -> Option<Self> {
         (!reasons.is_empty()).then_some(Self { reasons, lasts })
     }

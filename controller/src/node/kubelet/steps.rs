@@ -166,7 +166,7 @@ impl Kubelet {
         }
     }
 
-    /// Kills containers that were stopped; a later step reports their end.
+    /// Ends containers that were stopped, with these exit codes; a later step reports them.
     fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
         for (name, code) in exits {
             if let Some(instance) = record.instances.get_mut(name) {

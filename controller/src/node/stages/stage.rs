@@ -290,8 +290,8 @@ impl Stage {
         self.weight.get(object, number).unwrap_or(0)
     }
 
-    /// Returns how long an object stays in the stage; `draw` picks a number below the jitter in
-    /// milliseconds.
+    /// Returns how long an object stays in the stage; `draw` picks a number of milliseconds
+    /// below the difference of jitter and delay.
     pub(super) fn delay(
         &self,
         object: &Value,

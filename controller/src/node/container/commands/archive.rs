@@ -154,7 +154,7 @@ impl<'a> Plan<'a> {
 }
 
 impl Task<'_> {
-    /// `tar`.
+    /// Runs `tar`.
     pub(super) async fn archive(&self, arguments: &[String]) -> i32 {
         let plan = match Plan::read(arguments, &self.shell.directory) {
             Ok(plan) => plan,

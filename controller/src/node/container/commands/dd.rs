@@ -8,7 +8,7 @@ use super::super::streams::Input;
 use super::MEMORY_BYTES_MAX;
 use super::files::Task;
 
-/// The summary at the end: `status=`.
+/// The level of the final summary: `status=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     All,
@@ -156,7 +156,7 @@ impl Blocks {
     }
 }
 
-/// The output file: the bytes written, and the existing ones before and after them.
+/// The output file, and the offset of the next write.
 struct Target<'a> {
     path: String,
     name: &'a str,
@@ -164,7 +164,7 @@ struct Target<'a> {
 }
 
 impl Task<'_> {
-    /// `dd`.
+    /// Runs `dd`.
     pub(super) async fn convert(&self, arguments: &[String]) -> i32 {
         let plan = match Plan::read(arguments) {
             Ok(plan) => plan,
