@@ -52,7 +52,7 @@ impl Drop for Reset {
     }
 }
 
-/// Runs work that must not be cancelled halfway, such as the consequences of a write.
+/// Runs work that must not be canceled halfway, such as the consequences of a write.
 pub(crate) fn shielded<T>(work: impl FnOnce() -> T) -> T {
     let token = CURRENT.take();
     let done = work();

@@ -1,4 +1,4 @@
-//! An in-memory Kubernetes API server with the behaviour of v1.36.
+//! An in-memory Kubernetes API server with the behavior of v1.36.
 //!
 //! The modules of this crate are layers. Each names only those above it in this list:
 //!

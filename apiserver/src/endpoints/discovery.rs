@@ -127,7 +127,7 @@ pub(crate) fn root_paths(catalog: &Catalog, has_issuer: bool) -> Value {
     json!({"paths": paths})
 }
 
-/// The version of Kubernetes whose behaviour this server has, such as `v1.36.2`.
+/// The version of Kubernetes whose behavior this server has, such as `v1.36.2`.
 pub const GIT_VERSION: &str = "v1.36.2";
 
 /// `GET /version`: indented, and in the order of the Go type, for everybody.

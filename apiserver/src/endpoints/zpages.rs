@@ -187,7 +187,7 @@ impl Page {
     }
 }
 
-/// The version served, and the one whose behaviour it has.
+/// The version of the server, and the emulated version.
 fn versions() -> (&'static str, &'static str) {
     let binary = discovery::GIT_VERSION.trim_start_matches('v');
     let emulated = binary.rsplit_once('.').map_or(binary, |(minor, _)| minor);

@@ -7,7 +7,7 @@ use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, DecodeError, FieldValidation};
 use crate::status::{FieldErrors, FieldPath};
 
-/// The greatest whole number that every float up to it can tell from its neighbours.
+/// The greatest integer up to which floats represent every integer exactly.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// An object in the form of its definition, with the unknown fields that were dropped.
