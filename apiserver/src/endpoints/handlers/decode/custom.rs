@@ -7,7 +7,7 @@ use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, DecodeError, FieldValidation};
 use crate::status::{FieldErrors, FieldPath};
 
-/// The greatest integer up to which floats represent every integer exactly.
+/// The greatest safe integer of a float, 2⁵³ − 1: no other integer is read as the same float.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// An object in the form of its definition, with the unknown fields that were dropped.
