@@ -115,7 +115,7 @@ impl Api {
         }
     }
 
-    /// Takes what the server has warned of since it was last asked.
+    /// Takes the server's warnings since the last call.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock())
     }
@@ -360,7 +360,7 @@ impl Api {
         request.expect("a path of the server is a URI")
     }
 
-    /// The server's answer, and what it warns of.
+    /// Returns the server's answer and its warnings.
     ///
     /// # Errors
     /// [`ApiError::Transport`]

@@ -86,7 +86,7 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-/// An error and what it comes from. Some errors end with their cause, which is then not repeated.
+/// Returns the message of an error with its causes. Some errors end with their cause, which is then not repeated.
 fn in_words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {

@@ -41,7 +41,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Judges one write. Each keeps what it has to remember.
+/// A property judges writes one by one, and remembers what it needs from earlier ones.
 pub trait Property {
     /// The name of the property, as reports show it.
     fn name(&self) -> &str;

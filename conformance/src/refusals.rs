@@ -2,8 +2,8 @@
 //!
 //! Two refusals are left out, because they only show that a cache was stale, and the controller continues normally:
 //! 409 Conflict, and 404 for the deletion of an object that is gone.
-//! Whether they occur is a matter of timing, on which no golden should depend. Nor are refused
-//! events and leases shown: they are not what a controller is for, and an event's name is the time.
+//! Whether they occur is a matter of timing, on which no golden should depend. Refused events and leases are not
+//! shown either: they are not a controller's purpose, and an event's name is the time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Refusal {
     pub what: String,
 }
 
-/// Sits between a client and the server and notes what the server refuses.
+/// Sits between a client and the server and notes refused writes.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     server: ApiServer,
@@ -67,7 +67,7 @@ impl Recorder {
         let user_agent = user_agent.unwrap_or_default().to_owned();
         let answer = self.server.clone().oneshot(request).await?;
         let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
-        // A refusal that is no whole text is one whose answer gets lost.
+        // A refusal without a complete body belongs to an answer that gets lost.
         let is_whole = answer.body().size_hint().exact().is_some();
         if method == Method::GET || !is_refused || !is_whole {
             return Ok(answer.map(Either::Left));
@@ -105,7 +105,7 @@ impl Service<Request<Body>> for Recorder {
     }
 }
 
-/// Whether the refusal says something about what the controller does.
+/// Whether the refusal says something about the controller's behavior.
 fn is_told(method: &Method, resource: &str, status: &Value) -> bool {
     let resource = resource.split('/').next().unwrap_or_default();
     if UNTOLD.contains(&resource) {
@@ -141,7 +141,7 @@ fn short_path(path: &str) -> String {
 fn in_words(method: &Method, code: StatusCode, resource: &str, status: &Value) -> String {
     let reason = status["reason"].as_str().unwrap_or_default();
     let message = status["message"].as_str().unwrap_or_default();
-    // `StatefulSet.apps "web" is invalid: ` repeats what the path says.
+    // `StatefulSet.apps "web" is invalid: ` repeats the path.
     let message = message
         .split_once(" is invalid: ")
         .map_or(message, |(_, causes)| causes);

@@ -1,12 +1,12 @@
-//! One page that shows runs: every scenario with its lanes, its golden and how it differs, and what exploring
-//! found. It needs nothing but a browser: style, program, pictures and data are all in it.
+//! One page that shows runs: every scenario with its lanes, its golden and its difference from that, and the findings
+//! of an exploration. It needs only a browser: style, program, pictures and data are all in it.
 //!
-//! The data of a scenario is text that is read when the scenario is opened, so that hundreds of them make no
-//! slow page. Nothing in it depends on the machine, unless the line that says what made it does: the same runs, the
-//! same bytes.
+//! The data of a scenario is text that is read when the scenario is opened, so that the page stays fast with hundreds
+//! of them. Nothing in it depends on the machine, except for the line that names the program: equal runs give equal
+//! bytes.
 //!
 //! - [`chart`]: a run as lanes
-//! - [`matrix`]: what exploring found
+//! - [`matrix`]: the result of an exploration
 //! - `html`: escaping, and the page's parts
 
 pub mod chart;

@@ -61,7 +61,7 @@ pub enum RunError {
     Runtime(#[source] std::io::Error),
 }
 
-/// Overrides what a scenario says.
+/// Options that override parts of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The controllers that run instead of the scenario's.

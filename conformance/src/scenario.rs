@@ -1,4 +1,4 @@
-//! Scenario files: what is given, which steps are taken. Adding one needs no Rust.
+//! Scenario files: the given state and the steps. Adding a scenario needs no Rust.
 
 mod duration;
 mod manifest;
@@ -62,7 +62,7 @@ pub struct Scenario {
     /// The properties in compiled form.
     #[serde(skip)]
     pub(crate) stated: Stated,
-    /// The properties that it violates, to show what is wrong with the controller.
+    /// The properties that the scenario violates, to show the controller's fault.
     #[serde(default)]
     pub violates: BTreeSet<String>,
     /// Faults that rightly lead to another outcome, for `kubeproof explore`.
@@ -327,7 +327,7 @@ impl ScenarioFile {
     /// Reads the scenario at `path`; its name is the directory's and the file's.
     ///
     /// # Errors
-    /// [`ScenarioError`] when the file cannot be read or is no scenario.
+    /// [`ScenarioError`] when the file cannot be read or is not a scenario.
     pub fn read(path: &Path) -> Result<Self, ScenarioError> {
         let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read {
             path: path.to_owned(),

@@ -127,7 +127,7 @@ pub fn check(path: &Path, options: &RunOptions) -> Checked {
     }
 }
 
-/// An error with what it comes from.
+/// Returns the message of an error with those of its causes.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();

@@ -67,7 +67,7 @@ pub(crate) use remote::WATCHED;
 const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
 /// The period of bookmarks on idle watches: at a cluster's one minute most of a run would go into bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
-/// More turns of the runtime than controllers take to list and watch what is there.
+/// More turns of the runtime than controllers take to list and watch existing objects.
 const STARTING_TURNS: usize = 256;
 /// The user agent of the requests of a test.
 pub(crate) const TEST_AGENT: &str = "test";
@@ -89,8 +89,8 @@ pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 20
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
     pub seed: u64,
-    /// Seed of the order in which what is under way in one instant passes between controllers and
-    /// server; 0 for that of their tasks.
+    /// Seed of the order in which simultaneous requests pass between controllers and server; 0 for the order of their
+    /// tasks.
     pub order: u64,
     /// Whether every request is noted, for a log.
     pub notes: bool,
@@ -223,7 +223,7 @@ impl Testbed {
         TestbedBuilder::default()
     }
 
-    /// Starts the server, creates what is given, then starts the nodes and the controllers.
+    /// Starts the server, creates the given objects, then starts the nodes and the controllers.
     ///
     /// # Errors
     /// [`TestbedError`] when something given is refused, a controller does not start or discovery
@@ -452,7 +452,7 @@ impl Testbed {
         }
     }
 
-    /// Every write so far, in revision order; of a remote cluster, what a watch shows of them.
+    /// Returns every write so far, in revision order; of a remote cluster, the writes that a watch shows.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         match self.cluster() {

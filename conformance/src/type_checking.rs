@@ -1,4 +1,4 @@
-//! The API server's checker of policies, for the controller that notes what it finds.
+//! The API server's type checker of policies, for the controller that records its warnings.
 
 use k8s_openapi::api::admissionregistration::v1::ExpressionWarning;
 use kubeproof_apiserver::type_checking::{self, Kind};

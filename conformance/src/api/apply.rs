@@ -14,9 +14,9 @@ const STRICT: &str = "strict decoding error";
 impl Api {
     /// Applies `object` as `kubectl apply --server-side --force-conflicts` does.
     ///
-    /// Server-side apply refuses a field that the schema does not declare whatever the field
-    /// validation. So what a strict decoding finds is looked for once it has refused: it is the error,
-    /// or else those fields are left out.
+    /// Server-side apply refuses a field that the schema does not declare whatever the field validation. The errors
+    /// of strict decoding are therefore looked up after a refusal: they are returned, or else those fields are left
+    /// out.
     ///
     /// # Errors
     /// [`ApiError`] as the server answers.

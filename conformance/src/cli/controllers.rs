@@ -77,7 +77,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let mut controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
-    // The controllers log what goes wrong; their client would log it a second time.
+    // The controllers log errors; their client would log them a second time.
     super::service::prepare(LevelFilter::WARN, false);
     // An unreachable server is reported now instead of being waited for.
     let version = super::kubeconfig::version(&config).await?;

@@ -5,7 +5,7 @@ const ALIKE: f32 = 0.6;
 /// The maximum number of names that an error lists.
 const LISTED_MAX: usize = 40;
 
-/// `there is no KIND "WORD"; did you mean …? there are: …`.
+/// Returns the message `there is no KIND "WORD"; did you mean …? there are: …`.
 pub(super) fn unknown<'a>(
     kind: &str,
     word: &str,

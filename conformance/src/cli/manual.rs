@@ -28,7 +28,7 @@ pub(super) fn version() -> &'static str {
     &VERSION
 }
 
-/// The program with its version, and how it was called.
+/// Returns the program with its version and arguments.
 pub(super) fn made_by() -> String {
     let arguments = std::env::args().skip(1);
     let arguments: Vec<String> = arguments.collect();

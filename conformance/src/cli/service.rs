@@ -10,9 +10,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Logs to standard error what goes wrong in the server, and in the controllers from `controllers`
-/// on, and if `requests`, each request; shows panics with their backtraces; raises the limit of open files
-/// as far as it goes.
+/// Logs errors of the server to standard error, and of the controllers from level `controllers` on; if `requests`,
+/// each request; shows panics with their backtraces; raises the limit of open files to its maximum.
 pub(super) fn prepare(controllers: LevelFilter, requests: bool) {
     let mut own = Targets::new()
         .with_target("kubeproof_apiserver", LevelFilter::WARN)

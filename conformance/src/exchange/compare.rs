@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// Longer values are cut in what is shown.
+/// Longer values are cut in the output.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// An answer that is not as wanted.

@@ -30,7 +30,7 @@ pub enum FormatError {
         /// Why.
         source: std::io::Error,
     },
-    /// One of its lines is no recorded case.
+    /// A line of the file is not a recorded case.
     #[error("{}, line {line}: {why}", .path.display())]
     Line {
         /// The file.
@@ -136,7 +136,7 @@ impl Exchange {
     /// Reads a line of a file.
     ///
     /// # Errors
-    /// Why it is no recorded case.
+    /// The reason why the line is not a recorded case.
     pub fn parse(line: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Line {

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::tls::{self, Trust};
 use super::transport::{AnswerBody, TransportError};
 
-/// A server's address, and how it is reached.
+/// The authority of a server's URL, and its TLS settings.
 #[derive(Clone)]
 pub(super) struct Http1 {
     authority: Arc<str>,

@@ -1,7 +1,7 @@
-//! Maps what legitimately differs between two servers to stable marks.
+//! Maps legitimate differences between two servers to stable marks.
 //!
-//! A mark keeps what is comparable: the same uid is the same `<uid1>` in all answers of a case, a
-//! generated name keeps its prefix and length, and a version of `""` or `"0"` stays.
+//! A mark keeps the comparable part: the same uid is the same `<uid1>` in all answers of a case, a generated name
+//! keeps its prefix and length, and a version of `""` or `"0"` stays.
 
 mod table;
 

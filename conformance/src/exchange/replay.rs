@@ -223,7 +223,7 @@ impl Replay<'_> {
         Ok(call)
     }
 
-    /// Saves, picks, normalizes and leaves out what the step says.
+    /// Saves, picks, normalizes and leaves out the parts that the step names.
     fn finish(&mut self, mut answer: Value, selection: &Selection) -> Result<Value, StepError> {
         let saved_from = answer.get("body").unwrap_or(&answer);
         for (name, path) in &selection.save {
@@ -252,7 +252,7 @@ fn split_line(line: &str) -> Result<(&str, &str), StepError> {
     parts.ok_or_else(|| StepError::RequestLine(line.to_owned()))
 }
 
-/// The media type that a step's `type` stands for; itself if it is no short name.
+/// The media type that a step's `type` stands for; `type` itself if it is not a short name.
 fn media_type(name: &str) -> &str {
     match name {
         "json" => JSON,

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::format::Pick;
 use super::variables::Variables;
 
-/// An answer that lacks what a step wants of it.
+/// An answer without a part that a step wants.
 ///
-/// Says nothing of the answer itself: this text stands in recordings.
+/// The message does not quote the answer: it is part of recordings.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no {0}")]
 pub(super) struct Missing(String);
@@ -78,7 +78,7 @@ pub(super) fn pick(body: &Value, path: &[Pick], variables: &Variables) -> Result
     Ok(at.clone())
 }
 
-/// Removes what is at `path`, if it is there; `*` stands for each field or element.
+/// Removes the value at `path`, if it exists; `*` stands for each field or element.
 pub(super) fn drop_path(value: &mut Value, path: &[&str]) {
     let Some((part, below)) = path.split_first() else {
         return;

@@ -47,7 +47,7 @@ pub enum TransportError {
         /// Why.
         why: String,
     },
-    /// There is no connection.
+    /// The connection failed.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// Host and port.
@@ -86,7 +86,7 @@ pub struct Target {
 impl Target {
     /// A fresh server in this process, and its administrator.
     ///
-    /// `builder` may set what the replay does not: the clock, the seed.
+    /// The caller sets the clock and the seed in `builder`; the token is set here.
     #[must_use]
     pub fn in_process(builder: kubeproof_apiserver::ApiServerBuilder) -> Self {
         let server: ApiServer = builder.token(Some(IN_PROCESS_TOKEN.to_owned())).build();
@@ -129,7 +129,7 @@ impl Target {
     /// Sends `call` and returns the answer's head with the body to be read.
     ///
     /// # Errors
-    /// [`TransportError`] when there is no answer.
+    /// [`TransportError`] when no answer comes.
     pub(super) async fn send(&self, call: Call) -> Result<Response<AnswerBody>, TransportError> {
         let mut request = Request::builder()
             .method(call.method.as_str())

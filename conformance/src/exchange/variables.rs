@@ -1,4 +1,4 @@
-//! `${…}` in requests: what a case is given, and what its steps saved.
+//! `${…}` in requests: the predefined values of a case, and the values that its steps saved.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -75,7 +75,7 @@ impl Watch {
     }
 }
 
-/// Hands each line to `sender`, or all of an answer that is no stream.
+/// Hands each line to `sender`; an answer that is not a stream is handed over whole.
 async fn read(status: StatusCode, mut body: AnswerBody, sender: &watch::Sender<Delivered>) {
     let mut buffer = BytesMut::new();
     while let Ok(Some(Ok(frame))) = timeout(IDLE_MAX, body.frame()).await {

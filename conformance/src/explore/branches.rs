@@ -1,5 +1,6 @@
-//! Runs that share what comes before their faults: a run without faults branches off a process for each plan, where the
-//! first of its faults strikes. What a process holds is shared until it is written to, controllers and time included.
+//! Runs that share the time before their faults: a run without faults branches off a process for each plan, at the
+//! point where the first of its faults strikes. The memory of a process is shared until it is written to, including
+//! controllers and time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{PipeReader, PipeWriter, Read, Write};

@@ -266,7 +266,7 @@ async fn carry_through(
     plan: &Plan,
     script: &impl AsyncFn(&Testbed) -> Done,
 ) -> Result<Replay, Box<dyn Error>> {
-    // The script has yet to write what the controllers are to find.
+    // The script has not yet written anything for the controllers.
     testbed.come_to_rest(QUIET, SETTLE_TIME_MAX).await?;
     testbed.simulated()?.begin(plan);
     let given_rv = testbed.resource_version();

@@ -129,10 +129,10 @@ pub struct Planned {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(Vec<Planned>);
 
-/// A text that is no plan.
+/// A text that is not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// There is no such kind of fault.
+    /// The kind of fault does not exist.
     #[error("there is no fault {found:?}; there are: {}", Kind::ALL.map(Kind::as_str).join(", "))]
     Kind {
         /// The word found instead of a kind.

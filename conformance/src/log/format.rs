@@ -17,7 +17,7 @@ use crate::scenario::ScenarioFile;
 /// The form of logs that this program writes and reads.
 const FORM: &str = "kubeproof/v1";
 
-/// A text that is no log, or none that can be used.
+/// A text that is not a log, or a log that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// A line that does not belong to a log.
@@ -126,10 +126,10 @@ impl Recipe {
         }
     }
 
-    /// The scenario with how it is run.
+    /// Returns the scenario with the options of its run.
     ///
     /// # Errors
-    /// [`LogError`] when the log has none, or what is in it cannot be read.
+    /// [`LogError`] when the log has no scenario, or it cannot be read.
     pub fn scenario(&self) -> Result<(ScenarioFile, RunOptions), LogError> {
         let scenario = self.scenario.as_ref().ok_or(LogError::Testbed)?;
         let read = |name: &str| {

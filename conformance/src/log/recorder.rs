@@ -12,7 +12,7 @@ use super::format::{Commit, Line};
 #[cfg(unix)]
 const OWNER_ONLY: u32 = 0o600;
 
-/// Writes down what a server with a journal holds, and each commit from then on.
+/// Records the state of a server with a journal, and each commit from then on.
 ///
 /// [`State`](super::State) reads it. Commits stand in the order in which they were made known: of two
 /// resources that are written at the same time a later version may come first.
@@ -25,8 +25,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins the log of `server` at `path`; what was there before is replaced when the new log is whole.
-    /// The server's journal is this recorder's alone from then on.
+    /// Begins the log of `server` at `path`; the new log replaces an existing file once its beginning is written.
+    /// From then on, only this recorder may take the server's journal.
     ///
     /// # Errors
     /// When the file cannot be written.

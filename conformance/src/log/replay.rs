@@ -29,7 +29,7 @@ pub enum Replay {
 /// Runs the scenario of `text`, a log, and compares the new log with it.
 ///
 /// # Errors
-/// [`LogError`] when the text is no log, or that of a testbed.
+/// [`LogError`] when the text is not a log, or is the log of a testbed.
 pub fn replay(text: &str) -> Result<Replay, LogError> {
     if ServerState::is_begun_by(text) {
         return Err(LogError::Server);

@@ -19,7 +19,7 @@ pub enum Moment {
     Since(HumanDuration),
     /// At this time after a step of the scenario began, by the number of the step.
     Step(u64, HumanDuration),
-    /// In the end.
+    /// The end of the log.
     End,
 }
 
@@ -160,7 +160,7 @@ impl State {
     }
 }
 
-/// Reads a log, or the state of a server with what it has written since.
+/// Reads a log, or the state of a server with its commits since.
 fn told(text: &str) -> Result<Told, LogError> {
     let (beginning, began, lines) = match ServerState::is_begun_by(text) {
         true => {

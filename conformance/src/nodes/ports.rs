@@ -34,7 +34,7 @@ pub struct PortForward {
     address: SocketAddr,
 }
 
-/// A text that is no [`PortForward`].
+/// A text that is not a [`PortForward`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected NAMESPACE/POD:PORT=ADDRESS:PORT, with an address of loopback")]
 pub struct BadPortForward;

@@ -9,7 +9,7 @@ use super::World;
 
 const REVISION: &str = "controller-revision-hash";
 
-/// The owner reference of a pod's controller; `None` of what is no pod.
+/// The owner reference of a pod's controller; `None` for an object of another kind.
 pub(super) fn controller(object: &Value) -> Option<&Value> {
     (object["kind"] == "Pod").then_some(())?;
     let owners = object["metadata"]["ownerReferences"].as_array()?;
@@ -79,7 +79,7 @@ pub(super) fn is_deletion(entry: &JournalEntry) -> bool {
     (entry.event == EventType::Deleted || is_terminating(&entry.object)) && !was_marked
 }
 
-/// Whether `entry` gives a pod that there is another revision.
+/// Whether `entry` changes the revision of an existing pod.
 pub(super) fn is_relabeled(entry: &JournalEntry) -> bool {
     let previous = entry.previous.as_deref();
     entry.event == EventType::Modified
@@ -143,8 +143,8 @@ impl ReadyOnce {
     }
 }
 
-/// The least of what is wrong by each version of a set that may be acted upon; nothing where one of
-/// them finds nothing.
+/// Returns the least of the faults found with each version of a set that the controller may act upon; `None` if one
+/// of the versions shows no fault.
 pub(super) fn least_fault<T: Ord>(faults: impl Iterator<Item = Option<T>>) -> Option<T> {
     let faults: Option<Vec<T>> = faults.collect();
     faults?.into_iter().min()
@@ -170,7 +170,7 @@ pub(super) fn shared_claims<'a>(
     shared.collect()
 }
 
-/// Claims from templates that a new pod does not mount, or that there are not.
+/// Returns claims from templates that a new pod does not mount, or that do not exist.
 pub(super) fn missing_claims((pod, set): (&Value, &Value), world: &World) -> Vec<String> {
     let own = claims(pod);
     let templates = claim_templates(set);

@@ -71,7 +71,7 @@ struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// `None` for what is no pod, or not one of a set that there is.
+    /// `None` for an object that is not a pod of an existing set.
     fn of(object: &'a Value, world: &'a World) -> Option<Self> {
         let owner = controller(object).filter(|owner| owner["kind"] == "StatefulSet")?;
         let family = Family::of(owner["apiVersion"].as_str()?)?;

@@ -34,7 +34,7 @@ const GAP_SECONDS: f64 = 60.0;
 const REPETITIONS_MAX: usize = 5;
 /// The maximum number of requests and events listed for a fault that met several at once.
 const MET_TOLD: usize = 4;
-/// The lane of what goes wrong on the wire.
+/// The lane of faults and refusals on the wire.
 const WIRE: &str = "faults and refusals";
 
 /// The lanes of a run, in the numbers of its picture.
@@ -268,7 +268,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Takes note of what was there before the first step.
+    /// Notes an object from before the first step.
     fn know(&mut self, entry: &JournalEntry) {
         self.timeline.learn(entry);
         self.live(entry, 0);

@@ -23,11 +23,11 @@ pub struct Shown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// A pod that is not running yet; what is not done yet.
+    /// A pod that is not running yet; an unfinished object of another kind.
     Pending,
     /// A pod that runs and is not ready; a workload that has fewer replicas ready than it should.
     Unready,
-    /// A pod that is ready; what is as it should be.
+    /// A pod that is ready; an object of another kind in its desired state.
     Ready,
     /// A pod that is done.
     Succeeded,

@@ -49,10 +49,10 @@ pub enum StepError {
     /// The harness does not support the command.
     #[error("{0}")]
     Command(String),
-    /// There is no such fault to end.
+    /// No fault of that name is in force.
     #[error("there is no fault {0:?} in force")]
     NoFault(String),
-    /// There is no such simulated node.
+    /// No simulated node has that name.
     #[error(transparent)]
     UnknownNode(#[from] kubeproof_controller::node::UnknownNode),
     /// The object did not get as described.
@@ -68,7 +68,7 @@ pub enum StepError {
     },
 }
 
-/// Carries out `step`; returns what the harness itself has to say about it.
+/// Carries out `step`; returns the lines of the harness itself.
 pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String>, StepError> {
     // Steps call generated names as the transcript does.
     let names = GeneratedNames::of(&testbed.journal());

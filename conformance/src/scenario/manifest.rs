@@ -79,7 +79,7 @@ impl Manifest {
         format!("{}{}", in_words(object), file.unwrap_or_default())
     }
 
-    /// The manifest in a few words: what it is, and what was merged over the file.
+    /// The manifest in a few words: its objects, and the values merged over the file.
     #[must_use]
     pub fn in_words(&self) -> String {
         let objects: Vec<String> = self.objects.iter().map(in_words).collect();
@@ -170,7 +170,7 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
 /// The objects of a YAML or JSON text, which may hold several documents and Lists.
 ///
 /// # Errors
-/// Says what is wrong with the text, and where; a duplicate key is.
+/// The error in the text, with its place; a duplicate key is an error.
 pub(crate) fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
     let manifests = Manifests::new().yaml(text);
     let manifests = manifests.map_err(|error| error.to_string())?.into_iter();

@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 
 pub use fault::FaultStep;
 
-/// One step: a verb, and how it is shown and judged.
+/// One step: a verb, and its presentation and expectations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "StepFields")]
 pub struct Step {
@@ -514,8 +514,8 @@ impl TryFrom<StepFields> for Step {
 }
 
 impl Verb {
-    /// The verb with other names of what it is about, where `rename` knows one: of its object, and
-    /// among the values that it writes.
+    /// Returns the verb with other names where `rename` knows one: the name of its object, and names among the values
+    /// that it writes.
     pub(crate) fn renamed(&self, rename: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut verb = self.clone();
         let name = |name: &mut String| {

@@ -41,8 +41,8 @@ fn root(path: &Path) -> PathBuf {
     root.unwrap_or(area).to_owned()
 }
 
-/// Writes the transcript that `checked` offers, and returns where; nothing when it offers none. What was left for
-/// review is removed once the golden is right.
+/// Writes the transcript that `checked` offers, and returns its path; `None` when it offers no transcript. Files left
+/// for review are removed once the golden is right.
 ///
 /// # Errors
 /// Why a file cannot be written.

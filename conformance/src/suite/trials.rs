@@ -107,7 +107,7 @@ fn check(path: &Path, options: &RunOptions) -> Result<(), Failed> {
     let Some(wrote) = super::update(&checked, update)? else {
         return Err(why.into());
     };
-    // `cargo insta test` asks about all of them in the end.
+    // `cargo insta test` asks about all of them at its end.
     if update == Update::Accept || std::env::var("INSTA_FORCE_PASS").is_ok_and(|force| force == "1")
     {
         return Ok(());

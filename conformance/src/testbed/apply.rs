@@ -19,7 +19,7 @@ impl Testbed {
     /// Applies manifests as [`Testbed::apply`] does, such as those of a file.
     ///
     /// # Errors
-    /// [`TestbedError`] if there is no object among them, and as the server answers.
+    /// [`TestbedError`] if the manifests hold no object, and the errors of the server.
     pub async fn apply_manifests(&self, manifests: Manifests) -> Result<(), TestbedError> {
         let field_validation = match self.cluster() {
             Cluster::Simulated(cluster) => cluster.options.field_validation,

@@ -249,8 +249,8 @@ impl TestbedBuilder {
         self
     }
 
-    /// Seed of the order in which what is under way in one instant passes between controllers and
-    /// server. Default: 0, the order of their tasks.
+    /// Seed of the order in which simultaneous requests pass between controllers and server. Default: 0, the order of
+    /// their tasks.
     pub fn order(mut self, seed: u64) -> Self {
         self.options.order = seed;
         self

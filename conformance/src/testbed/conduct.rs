@@ -1,8 +1,8 @@
-//! Mistakes of the controllers under test that show in their requests: they ask again and again,
-//! leak watches, write what is there already, or ask for what does not exist.
+//! Mistakes of the controllers under test that show in their requests: repeated requests, leaked watches, writes
+//! without a change, requests for resources or namespaces that do not exist.
 //!
-//! Only controllers of the test are looked at. What they ask for is counted between them and the
-//! server; `rest` judges what cannot be judged before everything has settled.
+//! Only controllers of the test are observed. Their requests are counted between them and the server; `rest` judges
+//! the rules that need a settled cluster.
 
 mod asked;
 mod rest;
@@ -123,7 +123,7 @@ impl Conduct {
         self.0.lock().found.clone()
     }
 
-    /// Forgets what was found and counted so far; places that were asked for stay known.
+    /// Forgets the violations and counts so far; known places stay known.
     pub(super) fn forget(&self) {
         let mut state = self.0.lock();
         state.found.clear();
@@ -142,7 +142,7 @@ impl Conduct {
             answers.verb = asked.verb;
         }
         answers.is_used |= asked.verb != "get";
-        // A watch that is opened again is no question, and what is missing has a rule of its own.
+        // A reopened watch does not count, and missing resources have a rule of their own.
         let is_missing = answers.missing > 0 && !answers.found;
         if asked.verb == "watch" || is_missing || REPORTS.contains(&&*asked.place.plural) {
             return;

@@ -1,4 +1,4 @@
-//! Why there is no testbed, or none any more.
+//! Errors that keep a testbed from starting, settling or answering.
 
 use std::error::Error;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum TestbedError {
     /// Something given cannot be created.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The program under test cannot be given what it needs.
+    /// The socket or files of the program under test cannot be created.
     #[error("the controller outside of this process: {0}")]
     Outside(#[source] std::io::Error),
     /// The program under test does not run.
@@ -32,7 +32,7 @@ pub enum TestbedError {
         "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
     )]
     NotPaused,
-    /// There is no runtime.
+    /// The call is outside of a tokio runtime.
     #[error(
         "there is no tokio runtime: call this from an async function under #[tokio::test(start_paused = true)]"
     )]
@@ -43,7 +43,7 @@ pub enum TestbedError {
     /// A controller has panicked or returned, which it must not.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
     ControllerEnded(Ended),
-    /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that there is not.
+    /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that does not exist.
     #[error("there is no controller {name} that could be allowed to end; there are: {}", .known.join(", "))]
     UnknownController {
         /// The user agent given.
@@ -51,7 +51,7 @@ pub enum TestbedError {
         /// The user agents of the controllers under test.
         known: Vec<&'static str>,
     },
-    /// [`TestbedBuilder::allow`](super::TestbedBuilder::allow) names a rule that there is not.
+    /// [`TestbedBuilder::allow`](super::TestbedBuilder::allow) names a rule that does not exist.
     #[error("there is no rule {name:?} that could be broken; there are: {}", .known.join(", "))]
     UnknownRule {
         /// The name given.

@@ -132,11 +132,11 @@ impl Testbed {
         self.failure().or_else(|| self.judge().err())
     }
 
-    /// Stops what was started here, and joins its tasks.
+    /// Stops everything that the testbed has started, and joins its tasks.
     ///
     /// # Panics
-    /// When a controller or a handler of the API server has panicked, and when there is something that
-    /// the test should have heard of: violations of properties, a controller that ended or never rests.
+    /// When a controller or a handler of the API server has panicked, and when a failure was not reported to the
+    /// test: violations of properties, a controller that ended or never settles.
     pub async fn shutdown(mut self) {
         let unheard = self.unheard();
         self.end().await;
@@ -145,7 +145,7 @@ impl Testbed {
         }
     }
 
-    /// Stops what was started here, whatever was found.
+    /// Stops everything that the testbed has started, whatever the findings.
     pub(crate) async fn end(&mut self) {
         match self.cluster.take() {
             Some(Cluster::Simulated(cluster)) => {

@@ -44,7 +44,7 @@ pub struct Outside {
     pub quiet: Duration,
 }
 
-/// The program as it runs, and the socket on which it speaks to the server.
+/// The running program, and the socket on which it speaks to the server.
 pub(super) struct Running {
     /// The time without a write, as [`Outside::quiet`].
     pub(super) quiet: Duration,
@@ -58,7 +58,7 @@ impl Running {
     /// Opens the socket and writes the kubeconfig; returns the program as a controller that can be started.
     ///
     /// # Errors
-    /// When there is no socket or no place for files.
+    /// When the socket or the files cannot be created.
     pub(super) async fn prepare(
         outside: &Outside,
         server: &ApiServer,
@@ -126,10 +126,10 @@ impl Running {
         })
     }
 
-    /// Whether the program is still there.
+    /// Whether the program still runs.
     ///
     /// # Errors
-    /// [`TestbedError::Ended`] with how it has ended.
+    /// [`TestbedError::Ended`] with the way in which it ended.
     pub(super) fn runs(&self) -> Result<(), TestbedError> {
         match &*self.ended.lock() {
             None => Ok(()),

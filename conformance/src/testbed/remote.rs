@@ -43,7 +43,7 @@ pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
 const LAG_MAX: Duration = Duration::from_secs(30);
 const LAG_POLL: Duration = Duration::from_millis(100);
 
-/// The watches of one namespace and what they have shown.
+/// The watches of one namespace and the objects that they have shown.
 pub(super) struct Remote {
     /// The cluster counts as settled after this long without a change.
     pub(super) quiet: Duration,
@@ -59,7 +59,7 @@ type Versions = BTreeMap<(String, String), Option<String>>;
 
 struct Seen {
     entries: Mutex<Vec<JournalEntry>>,
-    /// The versions of what is there, by plural and name.
+    /// The versions of existing objects, by plural and name.
     present: Mutex<Versions>,
     latest: watch::Sender<u64>,
 }

@@ -15,7 +15,7 @@ const READS: usize = 1_000;
 /// The time between two beats.
 const BEAT: Duration = Duration::from_millis(500);
 
-/// Checks that there is a runtime, which tasks and timers need.
+/// Checks that the call is within a runtime, which tasks and timers need.
 ///
 /// # Errors
 /// [`TestbedError::NoRuntime`]

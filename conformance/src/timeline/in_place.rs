@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The annotation that records how far an update is, and the one with what is pending.
+/// The annotations that record the progress of an update, and the pending part of it.
 const STATE: &str = "apps.kruise.io/inplace-update-state";
 const GRACE: &str = "apps.kruise.io/inplace-update-grace";
 

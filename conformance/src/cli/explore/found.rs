@@ -33,12 +33,12 @@ pub(super) struct Found<'p> {
     explained: usize,
     /// The user agents that faults could meet in any of the scenarios.
     agents: BTreeSet<String>,
-    /// The differences of the present scenario, by what they are.
+    /// The differences of the present scenario, by their text.
     open: BTreeMap<String, Open>,
     cells: Cells,
 }
 
-/// A difference, of the run in which it was found first.
+/// A difference, with the run in which it was found first.
 struct Open {
     /// The number of differences found before.
     place: usize,

@@ -29,7 +29,7 @@ pub(super) enum Done {
     Failed(Box<ScenarioFile>, RunError),
     /// The number of runs that follow.
     Planned(usize),
-    /// A run, and how it differs.
+    /// A run, and its difference from the run without faults.
     Ran(Ran, Option<Divergence>),
     End(Arc<Subject>),
 }

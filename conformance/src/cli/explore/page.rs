@@ -15,7 +15,7 @@ const SEVERAL: &str = "several";
 /// Heads the column of runs without faults in another order.
 const NONE: &str = "order only";
 
-/// The page of what was explored; the scenarios themselves are run once more for their lanes.
+/// Builds the page of an exploration; the scenarios themselves are run once more for their lanes.
 pub(super) fn of(files: Vec<ScenarioFile>, matrix: Matrix, options: &RunOptions) -> Page {
     let scenarios = outside::each(options, files, |file| {
         let checked = suite::check_file(file, options);

@@ -21,7 +21,7 @@ pub(super) struct Finished {
     pub(super) took: Duration,
     /// Whether it would pass if its transcript were the golden.
     pub(super) offers: bool,
-    /// The golden that was written, or what was left for a review.
+    /// The golden that was written, or the file left for review.
     pub(super) wrote: Option<PathBuf>,
     pub(super) shown: Option<ScenarioReport>,
 }

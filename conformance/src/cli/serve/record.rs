@@ -19,7 +19,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Writes what `server` holds into a new file at `path`, and what comes until [`Self::end`].
+    /// Writes the state of `server` into a new file at `path`, and commits until [`Self::end`].
     pub(super) fn begin(server: &ApiServer, path: &Path) -> anyhow::Result<Self> {
         let recorder = Recorder::begin(server, path);
         let recorder = recorder.with_context(|| format!("cannot write {}", path.display()))?;

@@ -20,7 +20,7 @@ const AGES: [&str; 6] = [
     "Duration",
 ];
 
-/// The table in `fields` with marks; none if it is no table.
+/// The table in `fields` with marks; `None` if the object is not a table.
 pub(super) fn normalized(fields: &Map<String, Value>) -> Option<Map<String, Value>> {
     if fields.get("kind")? != "Table" {
         return None;

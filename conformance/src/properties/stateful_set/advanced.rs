@@ -67,7 +67,7 @@ impl Property for Reserved {
 /// No pod that is up is taken down, by deletion or by an update in place, when as many are down
 /// already as may be.
 ///
-/// Down is what is missing, terminating, or was never ready since it was made or changed.
+/// A pod counts as down when it is missing, terminating, or was never ready since it was created or changed.
 #[derive(Default)]
 struct MaxUnavailable {
     ready: ReadyOnce,

@@ -1,4 +1,4 @@
-//! Each property finds what it forbids, and nothing in what is allowed.
+//! Each property reports forbidden behavior and accepts allowed behavior.
 
 use kubeproof_apiserver::EventType;
 use serde_json::{Value, json};

@@ -75,7 +75,7 @@ impl Namespaces {
         Ok(api.create(&parameters, &namespace).await.map(drop)?)
     }
 
-    /// Deletes `name` with what is in it, and returns when it is gone.
+    /// Deletes `name` with its objects, and returns when the namespace is gone.
     pub(super) async fn remove(&self, client: &Client, name: &str) -> Result<(), NamespaceError> {
         self.delete(client, name).await?;
         self.0.lock().remove(name);
@@ -157,7 +157,7 @@ async fn release(
             let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": version}});
             let (name, patch) = (object.name_any(), Patch::Merge(patch));
             match api.patch(&name, &PatchParams::default(), &patch).await {
-                // Somebody else was faster; the next round sees what is left.
+                // Another client was faster; the next round sees the remaining objects.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 patched => drop(patched?),
             }

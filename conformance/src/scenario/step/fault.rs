@@ -15,7 +15,7 @@ use crate::scenario::HumanDuration;
 pub struct FaultStep(#[schemars(with = "super::super::schema::Fault")] pub Fault);
 
 impl FaultStep {
-    /// The fault in words: what it does, to which requests, how often.
+    /// The fault in words: its effect, its requests, and how often it strikes.
     #[must_use]
     pub fn in_words(&self) -> String {
         let fault = &self.0;

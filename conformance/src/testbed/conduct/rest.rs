@@ -17,9 +17,9 @@ pub(super) const FINALIZERS: &str = "finalizers are removed";
 
 /// A controller that only looks whether there is a resource asks once.
 const MISSING_MAX: u32 = 2;
-/// Signs what steps of scenarios write, as timelines show it.
+/// The actor of writes by steps of scenarios, as timelines show it.
 const SCENARIO: &str = "scenario";
-/// Signs what is loaded into the server.
+/// The user agent of the requests that load manifests into the server.
 const LOADER: &str = "kubeproof-load";
 /// The namespaces that each server has.
 const NAMESPACES_BUILT_IN: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];

@@ -30,7 +30,7 @@ fn set_up() -> Snapshot {
     })
 }
 
-/// Scales the set in a testbed that begins there; its pods in the end, its timeline and its journal.
+/// Scales the set in a testbed that begins from `snapshot`; returns its final pods, its timeline and its journal.
 fn scaled(snapshot: &Snapshot, replicas: u32) -> (Vec<String>, String, Vec<JournalEntry>) {
     under_virtual_time(async {
         let testbed = snapshot.start().await.unwrap();
