@@ -16,7 +16,7 @@ use k8s_openapi::api::certificates::v1::{
     CertificateSigningRequest, CertificateSigningRequestCondition,
 };
 
-/// The subject and the names that a request asks for.
+/// The subject and the names that a request contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestedCertificate {
     /// The common name of the subject.

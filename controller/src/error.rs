@@ -7,7 +7,7 @@ pub enum Error {
     /// A name that no controller has.
     #[error("unknown controller {name:?} (known: {})", known.join(", "))]
     UnknownController {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The names that exist.
         known: Vec<&'static str>,

@@ -33,7 +33,7 @@ impl Expectations {
         })
     }
 
-    /// Waits for these from now on, and for nothing that was asked for earlier.
+    /// Expects these writes from now on, instead of earlier ones.
     pub(crate) fn expect(
         &self,
         key: &ObjectKey,

@@ -9,7 +9,7 @@ pub(crate) enum Round {
     Down,
 }
 
-/// The number itself, or that percentage of `total`. None for text that is no percentage.
+/// The number itself, or that percentage of `total`. None for text that is not a percentage.
 #[must_use]
 pub(crate) fn resolve(value: &IntOrString, total: i32, round: Round) -> Option<i32> {
     let percent: i64 = match value {

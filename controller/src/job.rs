@@ -1,4 +1,4 @@
-//! The Job controller: runs pods until as many as asked for have succeeded.
+//! The Job controller: runs pods until the requested number has succeeded.
 //!
 //! A finalizer keeps each pod until it is counted in the job's status, so that none is missed and
 //! none counted twice, whatever is deleted or interrupted.

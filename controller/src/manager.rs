@@ -225,7 +225,7 @@ impl Manager {
             });
             manager.spawn(lives.boxed(), stopped.clone());
         }
-        // Without nodes and stages nothing is simulated, which is no end.
+        // Without nodes and stages nothing is simulated; this does not count as an end.
         if options.nodes > 0 || !conduct.stages.is_empty() {
             let machines = manager.machines.clone();
             let lives = supervisor.run("nodes", never, move || {

@@ -26,7 +26,7 @@ pub const NAME: &str = "namespace-controller";
 const FINALIZER: &str = "kubernetes";
 /// The number of namespaces synced at once.
 const WORKERS: usize = 10;
-/// How soon an eager controller looks again at what is left, at first.
+/// The first delay of an eager controller before it checks the remaining content again.
 const EAGER_MIN: Duration = Duration::from_millis(100);
 /// Failed deletions are tried again once a minute at least.
 const DELAYS: RetryDelays = RetryDelays {

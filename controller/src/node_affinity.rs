@@ -1,4 +1,4 @@
-//! Whether a node is one a pod asks for: node selector and required node affinity.
+//! Matches a pod's node selector and required node affinity with a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

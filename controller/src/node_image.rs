@@ -38,7 +38,7 @@ pub const NAME: &str = "nodeimage-controller";
 const WORKERS: usize = 3;
 /// The time that a node has to be ready before its object is created.
 const CREATION_DELAY: SignedDuration = SignedDuration::from_secs(30);
-/// The shortest time after which an object is looked at again.
+/// The shortest delay before an object is checked again.
 const AGAIN_MIN: Duration = Duration::from_secs(3);
 /// The label of objects that may be there without a node, for tests.
 const FAKE_LABEL: &str = "apps.kruise.io/fake-nodeimage";

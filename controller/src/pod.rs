@@ -109,7 +109,7 @@ pub(crate) fn deletion_cost(pod: &Pod) -> i32 {
     cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 
-/// Deletion was asked for.
+/// Whether the pod is being deleted.
 #[must_use]
 pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()

@@ -23,7 +23,7 @@ pub const NAME: &str = "pod-garbage-collector";
 
 /// The period of the collection.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node has to be missing until it is asked for.
+/// The time for which a node has to be missing before the API server is asked for it.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 /// The number of finished pods that are kept (`terminated-pod-gc-threshold`).
 const FINISHED_MAX: usize = 12_500;

@@ -1,4 +1,4 @@
-//! The ReplicaSet controller: as many pods as a set asks for, whichever they are.
+//! The ReplicaSet controller: maintains the desired number of pods, whichever they are.
 
 mod manage;
 mod ranking;
@@ -42,7 +42,7 @@ pub async fn run(ctx: Context) {
     run_for::<ReplicaSet>(ctx).await;
 }
 
-/// Runs the controller of another kind that asks for a number of pods.
+/// Runs the controller for another kind with a number of replicas.
 pub(crate) async fn run_for<S: Set>(ctx: Context) {
     let ctx = ctx.for_component(S::CONTROLLER);
     let controller = Controller::<S> {

@@ -1,4 +1,4 @@
-//! The claims of the pods of a set: which are missing, and who is to own them.
+//! The claims of the pods of a set: the missing claims and the owners of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -129,7 +129,7 @@ impl Supervisor {
     }
 }
 
-/// The message of a panic; `no message` if its payload is no text.
+/// The message of a panic; `no message` if its payload is not text.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -11,7 +11,8 @@ use crate::work_queue::WorkQueue;
 
 /// A controller whose work is queued by key.
 pub(crate) trait Reconcile: Sync {
-    /// Brings the object `key` nearer to its spec; says when to look again though nothing happens.
+    /// Reconciles the object `key`; returns the delay until a sync that is due even without a
+    /// change.
     fn reconcile(
         &self,
         key: &ObjectKey,

@@ -42,7 +42,7 @@ pub(super) fn fit(claim: &PersistentVolumeClaim, template: &PersistentVolumeClai
     }
 }
 
-/// Whether the volume behind `claim` has the size that the claim asks for.
+/// Whether the volume of `claim` has the size that the claim requests.
 pub(super) fn has_size(claim: &PersistentVolumeClaim) -> bool {
     let status = claim.status.as_ref();
     let capacity = status.and_then(|status| status.capacity.as_ref()?.get(STORAGE));
@@ -65,7 +65,7 @@ pub(super) fn is_done(claim: &PersistentVolumeClaim) -> bool {
         })
 }
 
-/// `claim` as it asks for what `template` does, for the set `name`.
+/// Returns `claim` with the requests of `template`, for the set `name`.
 pub(super) fn resized(
     claim: &PersistentVolumeClaim,
     template: &PersistentVolumeClaim,

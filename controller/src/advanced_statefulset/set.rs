@@ -37,7 +37,7 @@ pub(super) struct Set {
     /// The data of a revision of the set, built from the bytes of `spec.template` as the server
     /// returned it.
     pub(super) revision_data: Value,
-    /// The ordinals of the pods there are to be, ascending.
+    /// The ordinals of the desired pods, ascending.
     ordinals: Vec<i32>,
     start: i32,
     gates: Gates,
@@ -112,7 +112,7 @@ impl Set {
         self.spec().replicas.unwrap_or(1)
     }
 
-    /// The ordinals of the pods there are to be, ascending.
+    /// The ordinals of the desired pods, ascending.
     pub(super) fn ordinals(&self) -> &[i32] {
         &self.ordinals
     }
@@ -191,7 +191,7 @@ impl Set {
         }
     }
 
-    /// How the set's pods are updated, for who pulls their images before.
+    /// The parameters of the set's update, for pulling images ahead.
     pub(super) fn update(&self) -> pre_download::Update {
         let block = self.rolling_update();
         let allowed = block.and_then(|block| block.max_unavailable.as_ref());

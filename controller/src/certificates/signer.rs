@@ -20,7 +20,7 @@ use crate::worker::Reconcile;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "certificate-signer";
-/// How long certificates are good for, unless less is asked for.
+/// The validity of certificates, unless a shorter one is requested.
 const DURATION_MAX: SignedDuration = SignedDuration::from_hours(365 * 24);
 const DURATION_MIN: SignedDuration = SignedDuration::from_mins(10);
 
@@ -32,7 +32,7 @@ pub async fn run(ctx: Context, authority: Authority) {
     controller.0.run(&controller).await;
 }
 
-/// How long a certificate is to be good for that asks for `seconds`.
+/// The validity of a certificate for a request of `seconds`.
 fn duration(seconds: Option<i32>) -> SignedDuration {
     let asked = seconds.map(|seconds| SignedDuration::from_secs(seconds.into()));
     asked.map_or(DURATION_MAX, |asked| {

@@ -76,7 +76,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// Creates or deletes pods. Says whether it has changed anything, even when it failed.
+    /// Creates or deletes pods. Returns whether it has changed anything, even when it failed.
     pub(super) async fn scale(&self, observed: Observed<'_>) -> (bool, Result<(), Error>) {
         let plan = observed.plan_scale();
         if let Some(limit) = plan.limit {

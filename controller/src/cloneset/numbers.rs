@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::int_or_percent::{Round, resolve};
 
-/// The numbers that the spec asks for.
+/// The numbers in the spec.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) replicas: i32,

@@ -159,7 +159,7 @@ impl Set {
         }
     }
 
-    /// How the set's pods are updated, for who pulls their images before.
+    /// The parameters of the set's update, for pulling images ahead.
     pub(crate) fn update(&self) -> pre_download::Update {
         let default = IntOrString::String(MAX_UNAVAILABLE.to_owned());
         let block = self.rolling_update();

@@ -37,7 +37,7 @@ use crate::worker::{Reconcile, gather};
 
 /// The time after which an unobserved write is no longer awaited with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
-/// When a set is looked at again that has given up waiting.
+/// The delay before a set whose expectations have timed out is synced again.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pods and claims that a set owns.

@@ -95,7 +95,7 @@ impl Controller {
         Ok(Some(missed::until_next(&pass.cron, now, &schedule)))
     }
 
-    /// Notes what has become of a job.
+    /// Records in the status whether a job runs or has ended.
     async fn look_at(&self, pass: &mut Pass, job: &Job) -> Result<(), Error> {
         let uid = job.uid().unwrap_or_default();
         let name = job.name_any();
@@ -140,7 +140,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Strikes off the list what is no longer there.
+    /// Removes jobs that no longer exist from the list of active jobs.
     async fn strike_missing(&self, pass: &mut Pass, jobs: &[Arc<Job>]) -> Result<(), Error> {
         let known: BTreeSet<String> = jobs.iter().filter_map(|job| job.uid()).collect();
         let api = self.jobs_api(&pass.cron.namespace().unwrap_or_default());

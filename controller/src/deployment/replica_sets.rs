@@ -65,18 +65,18 @@ fn equal_but_hash(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     stripped(a) == stripped(b)
 }
 
-/// The replicas a set is asked for.
+/// The replicas in the spec of a set.
 pub(super) fn wanted(set: &ReplicaSet) -> i32 {
     let spec = set.spec.as_ref();
     spec.and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// Whether a set is asked for any replicas.
+/// Whether the spec of a set has any replicas.
 pub(super) fn is_active(set: &ReplicaSet) -> bool {
     wanted(set) > 0
 }
 
-/// The replicas that sets are asked for.
+/// The sum of the replicas in the specs of sets.
 pub(super) fn sum_wanted<'a>(sets: impl Iterator<Item = &'a ReplicaSet>) -> i32 {
     sets.map(wanted).sum()
 }

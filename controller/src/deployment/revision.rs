@@ -50,7 +50,7 @@ pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
 }
 
 /// Brings the annotations of the deployment's new ReplicaSet up to date; `revision` is its number
-/// unless it has a higher one. Says whether that changed anything.
+/// unless it has a higher one. Returns whether that changed anything.
 pub(super) fn annotate_new(
     annotations: &mut BTreeMap<String, String>,
     deployment: &Deployment,
@@ -92,7 +92,7 @@ fn remember(annotations: &mut BTreeMap<String, String>, old: &str) {
     }
 }
 
-/// Notes on a ReplicaSet what it is scaled for. Says whether that changed anything.
+/// Notes on a ReplicaSet what it is scaled for. Returns whether that changed anything.
 pub(super) fn annotate_scale(
     annotations: &mut BTreeMap<String, String>,
     deployment: &Deployment,

@@ -208,7 +208,7 @@ impl Controller {
             .await;
     }
 
-    /// Gives the new set the replicas it may have. Says whether that changed their number.
+    /// Gives the new set the replicas it may have. Returns whether that changed their number.
     async fn scale_new(
         &self,
         deployment: &Deployment,
@@ -235,7 +235,7 @@ impl Controller {
         self.scale(deployment, sets, vec![scale]).await
     }
 
-    /// Scales sets and notes on them what for. Says whether any number of replicas changed.
+    /// Scales sets and notes on them what for. Returns whether any number of replicas changed.
     pub(super) async fn scale(
         &self,
         deployment: &Deployment,
@@ -292,7 +292,7 @@ impl Controller {
     }
 }
 
-/// Writes the number of the rollout on the deployment. Says whether that changed anything.
+/// Writes the number of the rollout on the deployment. Returns whether that changed anything.
 fn number_deployment(deployment: &mut Deployment, number: &str) -> bool {
     let annotations = deployment.annotations_mut();
     annotations

@@ -38,7 +38,7 @@ pub(super) fn new_replicas(deployment: &Deployment, current: i32, total: i32) ->
     current + room.min(desired - current)
 }
 
-/// Whether replicas were asked for that the sets in use do not know of yet.
+/// Whether the deployment was scaled since the sets in use were.
 pub(super) fn is_scaling(deployment: &Deployment, sets: &ReplicaSets) -> bool {
     let desired = replicas(deployment);
     sets.all()

@@ -265,7 +265,7 @@ pub(super) fn paused_or_resumed(
     }
 }
 
-/// How long until a rollout that stands still has to be looked at because its time is up.
+/// The time until a rollout without progress exceeds its deadline.
 pub(super) fn until_timeout(
     deployment: &Deployment,
     status: &DeploymentStatus,

@@ -134,7 +134,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Writes the status of a rollout; says when its time is up.
+    /// Writes the status of a rollout; returns the time until its deadline.
     pub(super) async fn tell_rollout(
         &self,
         deployment: &mut Deployment,

@@ -107,7 +107,7 @@ pub(super) enum Task {
     Collect(Subject),
 }
 
-/// The objects by uid, and who depends on whom.
+/// The objects by uid, with their owners and dependents.
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<String, Node>,

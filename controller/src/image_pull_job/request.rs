@@ -1,4 +1,4 @@
-//! How a node is asked for an image.
+//! The request of an image from a node.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -9,11 +9,11 @@ use crate::kruise::image_pull_job::{ImagePullJobSpec, NEVER};
 use crate::kruise::in_place::whole_second;
 use crate::kruise::node_image::{ImageTagPullPolicy, ImageTagSpec, NodeImageSpec, NodeImageStatus};
 
-/// How long a tag stays, beyond the time of its job.
+/// The seconds for which a tag stays, beyond the time of its job.
 const TTL_BEYOND: i32 = 300;
-/// How long a tag stays that a job asks for which never ends.
+/// The time to live of a tag of a job that never ends, in seconds.
 const TTL_OF_NEVER: i32 = 24 * 3600;
-/// How long the pulls of such a job may take.
+/// The deadline of the pulls of such a job, in seconds.
 const DEADLINE_OF_NEVER: i64 = 1800;
 /// The defaults of a pull.
 const TIMEOUT: i32 = 600;

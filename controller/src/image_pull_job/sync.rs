@@ -27,9 +27,9 @@ use crate::worker::Reconcile;
 
 /// The time after which an unobserved write is no longer awaited with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
-/// When a job is looked at again whose nodes are not as new as they were written.
+/// The delay before a job is synced again whose nodes are older in the cache than last written.
 const BEHIND_DELAY: Duration = Duration::from_secs(5);
-/// The shortest time after which a job's deadline is looked at again.
+/// The shortest delay before a job's deadline is checked again.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 /// The finalizer that keeps a job until its secrets are released.
 const FINALIZER: &str = "apps.kruise.io/deletion-protection";

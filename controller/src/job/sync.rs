@@ -122,7 +122,7 @@ impl Controller {
         (active, is_changed, error)
     }
 
-    /// Says in the status and in an event that the job is suspended, or is no longer.
+    /// Reports in the status and in an event that the job is suspended or resumed.
     async fn note_suspension(&self, tally: &mut Tally) -> bool {
         let is_suspended = spec::is_suspended(&tally.job);
         let (reason, condition_reason, message) = match is_suspended {

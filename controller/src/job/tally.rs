@@ -292,7 +292,7 @@ impl Tally {
         waiting
     }
 
-    /// How many pods there shall be at once, as far as that is known now.
+    /// The number of pods that should run at once, as far as it is known now.
     pub(super) fn wanted(&self) -> usize {
         let parallelism = spec::parallelism(&self.job);
         match spec::completions(&self.job) {
@@ -303,7 +303,7 @@ impl Tally {
         }
     }
 
-    /// Whether as many pods as asked for have succeeded.
+    /// Whether the requested number of pods has succeeded.
     pub(super) fn is_complete(&self) -> bool {
         self.succeeded >= spec::completions(&self.job).unwrap_or(1)
     }

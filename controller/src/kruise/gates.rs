@@ -25,7 +25,7 @@ pub struct Gates {
     pub auto_resize_claims: bool,
     /// `CloneSetShortHash`: pods of a CloneSet are labeled with the hash of their revision alone.
     pub short_hash: bool,
-    /// `StatefulSetStartOrdinal`: an Advanced StatefulSet heeds `ordinals.start`.
+    /// `StatefulSetStartOrdinal`: an Advanced StatefulSet uses `ordinals.start`.
     pub start_ordinal: bool,
     /// `TemplateNoDefaults`: the webhooks leave templates as they are written.
     pub template_no_defaults: bool,

@@ -1,4 +1,4 @@
-//! Updates of a pod that keep it: which changes allow that, and what becomes of the pod.
+//! Updates of a pod that keep it: the changes that allow that, and the resulting pod.
 //!
 //! Source: openkruise/kruise pkg/util/inplaceupdate.
 
@@ -158,7 +158,7 @@ pub(crate) fn start(pod: &mut Pod, spec: &UpdateSpec, now: Timestamp) {
         .insert(GRACE_ANNOTATION.to_owned(), text);
 }
 
-/// Starts the next batch of containers of an update that goes on.
+/// Starts the next batch of containers of an unfinished update.
 pub(crate) fn start_next_batch(pod: &mut Pod, mut state: UpdateState, now: Timestamp) {
     let spec = UpdateSpec {
         container_images: std::mem::take(&mut state.next_container_images),

@@ -145,7 +145,7 @@ fn next_state(pod: &Pod, rules: Rules<'_>) -> Option<State> {
             };
             is_due.then_some(State::Normal)
         }
-        // The change that it was to be prepared for was taken back.
+        // The change for which the pod was prepared was reverted.
         State::PreparingUpdate => revision::is_at(pod, rules.update_revision).then_some(updated),
         State::Updating => in_place::check_complete(pod).is_ok().then_some(updated),
         State::Updated => {

@@ -188,7 +188,7 @@ fn is_bind_completed(claim: &PersistentVolumeClaim) -> bool {
     annotations.is_some_and(|annotations| annotations.contains_key(BIND_COMPLETED))
 }
 
-/// Whether the volume that the author of `claim` has named is what it asks for.
+/// Whether the volume that the author of `claim` has named satisfies the claim.
 fn satisfies(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(volume), Some(claim)) = (&volume.spec, &claim.spec) else {
         return false;

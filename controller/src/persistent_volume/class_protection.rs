@@ -14,7 +14,7 @@ use crate::mirror::{ObjectKey, answered};
 const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 
 impl Controller {
-    /// Every class that is to go looks again whether it is still named.
+    /// Queues every terminating class, to check whether it is still named.
     pub(super) fn dirty_leaving_classes(&mut self) {
         let leaving = self
             .classes
@@ -66,7 +66,7 @@ impl Controller {
     }
 }
 
-/// Whether the claim asks for the class, has it, or is on the way to it.
+/// Whether the claim requests the class, has it, or is being changed to it.
 fn claim_names(claim: &PersistentVolumeClaim, class: &str) -> bool {
     let wanted = claim
         .spec

@@ -148,7 +148,7 @@ impl Recorder {
             .ok()
     }
 
-    /// Writes how series go on and end. Never returns.
+    /// Writes updates and ends of series. Never returns.
     pub(crate) async fn run_series(&self) {
         let mut turn: u32 = 0;
         loop {
@@ -164,7 +164,7 @@ impl Recorder {
         }
     }
 
-    /// The series that are over, and if asked for those that go on.
+    /// Returns the finished series and, on request, the running ones.
     fn due(&self, refresh: bool) -> Vec<Event> {
         let series = &mut self.broadcaster.state.lock().series;
         let mut due = series.finish((self.ctx.now)());

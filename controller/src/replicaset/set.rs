@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::triggers::Workload;
 
-/// A kind that asks for a number of pods.
+/// A kind with a number of replicas.
 pub(crate) trait Set:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone

@@ -69,7 +69,7 @@ pub(crate) enum Action {
     DeleteForUpdate { pod: String },
 }
 
-/// Whether OrderedReady goes on with the next pod.
+/// Whether OrderedReady continues with the next pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Continue,
@@ -105,7 +105,7 @@ pub(crate) fn plan(observed: Observed<'_>) -> Plan {
     }
 }
 
-/// The set's pods by what is to become of them.
+/// The set's pods by their role in the plan.
 struct Partition {
     /// One a slot; empty slots hold the pod to be created.
     replicas: Vec<Arc<Pod>>,

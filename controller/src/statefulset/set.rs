@@ -76,7 +76,7 @@ impl Set {
     /// Reads a set; with the spec of the version `before`, if that is the same.
     ///
     /// # Errors
-    /// `Malformed` for what is no StatefulSet.
+    /// `Malformed` for an object that is not a StatefulSet.
     pub(crate) fn parse(
         object: &DynamicObject,
         before: Option<Before<'_, Self>>,

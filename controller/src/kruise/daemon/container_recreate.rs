@@ -44,7 +44,7 @@ const POD_UID_LABEL: &str = "crr.apps.kruise.io/pod-uid";
 const ACTIVE: &str = "crr.apps.kruise.io/active=true";
 /// The grace period if neither the request nor the pod sets one.
 const GRACE: i64 = 30;
-/// A grace period is looked at again a little after its end.
+/// The delay of the check after the end of a grace period.
 const BEHIND: SignedDuration = SignedDuration::from_millis(100);
 
 struct Recreator {

@@ -1,7 +1,7 @@
 //! Pulls the images that NodeImages ask for: in no time, as every machine has every image, but for those
 //! of registries that no machine finds. Those are tried again as upstream's daemon tries them.
 //!
-//! Pull secrets are not asked for: no registry here wants any.
+//! Pull secrets are not used: no registry here requires any.
 //!
 //! Source: openkruise/kruise pkg/daemon/imagepuller.
 
