@@ -100,7 +100,7 @@ impl Api {
         })
     }
 
-    /// Signs requests with `user_agent`.
+    /// Sets the user agent of requests.
     #[must_use]
     pub(crate) fn signed(self, user_agent: &'static str) -> Self {
         Self { user_agent, ..self }
@@ -390,7 +390,7 @@ impl Api {
         format!("{path}?fieldValidation={}", self.field_validation.as_str())
     }
 
-    /// Takes note of a definition.
+    /// Adds the kinds of a written definition to the known resources.
     fn learn(&self, resource: &Resource, written: &Value) {
         if resource.plural == "customresourcedefinitions" {
             let mut resources = self.resources.write();

@@ -100,7 +100,7 @@ impl Reference {
         agents.collect()
     }
 
-    /// One plan a fault, in the order in which they would strike.
+    /// Returns the plans with one fault each, in the order in which they would strike.
     #[must_use]
     pub fn plans(&self, options: &Options) -> Vec<Plan> {
         plans(&self.points, options)

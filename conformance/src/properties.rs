@@ -24,7 +24,7 @@ pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
 
-/// Something that must not happen.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The version of the write that did it.

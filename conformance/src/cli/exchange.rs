@@ -75,7 +75,7 @@ impl Selected {
     /// Reads the files.
     ///
     /// # Errors
-    /// Also when no case is selected: nothing that is equal would be no success.
+    /// When a file cannot be read, and when no case is selected, so that this does not count as success.
     fn read(&self) -> anyhow::Result<Vec<RecordedFile>> {
         let mut files = Vec::new();
         for path in &self.files {

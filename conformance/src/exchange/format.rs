@@ -196,7 +196,7 @@ impl Case {
     }
 }
 
-/// One thing a case does.
+/// One action of a case.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Lets time pass; has no answer.

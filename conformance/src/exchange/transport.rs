@@ -14,7 +14,7 @@ use tower::util::BoxCloneService;
 use super::http1::Http1;
 use super::tls::Trust;
 
-/// Signs all requests. Managed fields show it: the answers recorded have the manager `xchg`.
+/// The user agent of all requests. Managed fields show it: the recorded answers have the manager `xchg`.
 const AGENT: &str = "xchg/1.0";
 /// The name of a server in process; discovery repeats it.
 const IN_PROCESS_HOST: &str = "127.0.0.1:6443";
@@ -61,7 +61,7 @@ pub enum TransportError {
     /// The server in this process dropped the connection.
     #[error("{0}")]
     Dropped(#[source] Dropped),
-    /// Nothing came for too long.
+    /// No data came in time.
     #[error("the server says nothing")]
     Silent,
 }

@@ -316,7 +316,7 @@ fn validate_numbers(
     surge
 }
 
-/// Something has to give, or nothing could ever be updated.
+/// At least one of the two numbers must allow progress, or no pod could ever be updated.
 fn check_progress(
     spec: &Value,
     strategy: &Value,

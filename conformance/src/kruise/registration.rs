@@ -18,8 +18,8 @@ const MANAGER: &str = "kubeproof-webhooks";
 /// The definitions whose objects the webhooks convert.
 const DEFINITIONS: [&str; 2] = ["clonesets.apps.kruise.io", "statefulsets.apps.kruise.io"];
 
-/// Has the server of `client` ask the webhooks at `base`, a URL without a path; `authority_pem` has
-/// signed their certificate. OpenKruise's definitions have to be there.
+/// Registers the webhooks at `base`, a URL without a path, with the server of `client`; `authority_pem` has signed
+/// their certificate. OpenKruise's definitions have to be there.
 ///
 /// # Errors
 /// The error of the server; earlier changes stay.

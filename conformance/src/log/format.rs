@@ -155,7 +155,7 @@ impl Recipe {
     }
 }
 
-/// One line, under its name.
+/// One line of a log: an object with its name as the only key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Line<'a> {

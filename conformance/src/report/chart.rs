@@ -69,7 +69,7 @@ pub struct Lane {
     pub spans: Vec<(u32, u32, Shown)>,
 }
 
-/// Something that happened.
+/// An event of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
     /// The horizontal position.
@@ -120,7 +120,7 @@ pub enum MarkKind {
     Fault,
 }
 
-/// Something that gets a column.
+/// An item that gets a column.
 struct Item<'a> {
     /// The position: the version that the item follows, and the order after that version.
     at: (u64, u8),

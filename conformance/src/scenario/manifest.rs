@@ -70,7 +70,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// One of the objects, and the file it is in.
+    /// Returns the words for one of the objects, and the file it is in.
     pub(crate) fn object_in_words(&self, object: &Value) -> String {
         let file = self
             .file
@@ -159,7 +159,7 @@ fn is_plain(text: &str) -> bool {
 /// The documents of a YAML or JSON file, whatever they are.
 ///
 /// # Errors
-/// Says which file could not be read or parsed, and why.
+/// Names the file that could not be read or parsed, with the reason.
 pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;

@@ -72,7 +72,7 @@ pub enum Verb {
     Pod(PodStep),
     /// Makes a node fail or come back, or takes its pods away from it.
     Node(NodeStep),
-    /// Lets something go wrong between clients and server.
+    /// Injects a fault between clients and server.
     Fault(FaultStep),
     /// Ends the faults of a name.
     Lift(String),

@@ -21,7 +21,7 @@ type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Subject {
-    /// Signs its requests.
+    /// The user agent of the controller's requests.
     pub(super) user_agent: &'static str,
     /// Whether it may return.
     pub(super) may_end: bool,

@@ -167,7 +167,7 @@ impl Conduct {
         }
     }
 
-    /// Takes note of an answer; `written_rv` is the version of an object that was written.
+    /// Records an answer; `written_rv` is the version of an object that was written.
     fn answered(&self, asked: &Asked, code: u16, written_rv: Option<u64>, now: Timestamp) {
         let mut state = self.0.lock();
         let is_list = matches!(asked.verb, "list" | "watch");

@@ -18,7 +18,7 @@ pub enum TestbedError {
     /// The controllers did not start.
     #[error("the controllers do not start: {0}")]
     Start(#[source] kubeproof_controller::Error),
-    /// Something given cannot be created.
+    /// A given object cannot be created.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The socket or files of the program under test cannot be created.
@@ -110,7 +110,7 @@ pub enum TestbedError {
     /// The watches do not deliver the listed objects.
     #[error("the watches of the cluster do not show what it lists")]
     Behind,
-    /// Something keeps writing.
+    /// The cluster does not settle: writes continue.
     #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
     Restless {
         /// The limit of the wait.

@@ -19,7 +19,7 @@ impl Simulated {
         self.manager.restart_controllers();
     }
 
-    /// Lets something go wrong between clients and server.
+    /// Injects a fault between clients and server.
     ///
     /// # Errors
     /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
@@ -30,7 +30,7 @@ impl Simulated {
         Ok(())
     }
 
-    /// Lets the faults of `plan` happen from now on, and notes where others could.
+    /// Injects the faults of `plan` from now on, and notes the points of other possible faults.
     pub(crate) fn begin(&self, plan: &Plan) {
         self.server.record_points();
         for fault in plan.to_faults() {
@@ -39,7 +39,8 @@ impl Simulated {
         self.crashes.stale().set(plan.stale_reads());
     }
 
-    /// Lets `takes` decide about each of `plans`, where its first fault would strike, whether it does.
+    /// Calls `takes` with the index of each of `plans` at the point where its first fault would strike, to decide
+    /// whether it does.
     #[cfg(feature = "cli")]
     pub(crate) fn branch(
         &self,

@@ -74,7 +74,7 @@ fn describe(set: &Value) -> Result<(String, bool), String> {
     Ok((words, true))
 }
 
-/// Says what happens until the rollout is complete; a word that is repeated is said once.
+/// Returns the lines of progress until the rollout is complete, without consecutive repetitions.
 pub(super) async fn status(testbed: &Testbed, target: &Target) -> Result<Vec<String>, StepError> {
     let mut said: Vec<String> = Vec::new();
     let mut written = testbed.subscribe();
