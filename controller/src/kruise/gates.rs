@@ -74,7 +74,7 @@ pub enum GateError {
     },
 }
 
-/// How far a gate is; those of beta are mostly on by default.
+/// How far a gate is; gates in beta are on by default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Alpha,
@@ -182,7 +182,7 @@ impl Default for Gates {
             partition_rollback: false,
             preparing_update_as_update: false,
             force_delete_timeout_expectation: false,
-            resources_deletion_protection: false,
+            resources_deletion_protection: true,
             auto_resize_claims: false,
             short_hash: false,
             start_ordinal: false,
@@ -293,9 +293,9 @@ mod tests {
         let all = read("TemplateNoDefaults=false, AllAlpha=true").unwrap();
         assert!(all.preparing_update_as_update && all.short_hash && all.start_ordinal);
         assert!(!all.template_no_defaults, "what is named has its own value");
-        assert!(!all.resources_deletion_protection, "this one is beta");
-        let beta = read("AllBeta=true").unwrap();
-        assert!(beta.resources_deletion_protection && !beta.short_hash);
+        assert!(all.resources_deletion_protection, "it is on by default");
+        let beta = read("AllBeta=false").unwrap();
+        assert!(!beta.resources_deletion_protection && !beta.short_hash);
         let without = read("KruiseDaemon=f").unwrap();
         assert!(!without.env_from_metadata, "it needs the daemon");
         let without = read("KruiseDaemon=f,AllAlpha=true").unwrap();
