@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::field_manager::Writer;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::approval::is_protected;
-use crate::registry::definition::{CustomResourceDefinition, GROUP, PLURAL};
+use crate::registry::definition::{GROUP, PLURAL};
 use crate::registry::definitions::{Served, group_of};
 use crate::storage::StoredObject;
 use crate::store::{State, Store};
@@ -111,22 +111,13 @@ fn is_definitions(resource: &ResourceInfo) -> bool {
 /// Writes definitions on behalf of the server.
 fn store(state: &State) -> Store<'_> {
     let resource = state.catalog.resource(GROUP, "v1", PLURAL);
-    Store {
-        state,
-        resource: resource.expect("definitions are built in"),
-        strategy: &CustomResourceDefinition,
-        user_agent: &state.definitions.user_agent,
-        writer: Some(Writer {
-            field_manager: MANAGER,
-            user_agent: "",
-            subresource: "status",
-        }),
-        warnings: None,
-        guards_uid: false,
-        dry_run: false,
-        requester: None,
-        view: None,
-    }
+    let resource = resource.expect("definitions are built in");
+    let writer = Writer {
+        field_manager: MANAGER,
+        user_agent: "",
+        subresource: "status",
+    };
+    Store::of_server(state, resource, &state.definitions.user_agent, writer)
 }
 
 /// The definitions as they are now, by name.

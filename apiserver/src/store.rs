@@ -3,6 +3,7 @@
 mod admit;
 mod delete;
 mod follow_up;
+mod own_writes;
 mod ownership;
 mod refusals;
 mod validate;

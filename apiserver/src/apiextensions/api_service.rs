@@ -25,22 +25,13 @@ pub(super) fn sync(state: &State, served: &BTreeSet<GroupVersion>) {
         .catalog
         .resource("apiregistration.k8s.io", "v1", "apiservices");
     let resource = resource.expect("API services are built in");
-    let store = || Store {
-        state,
-        resource,
-        strategy: resource.strategy(),
-        user_agent: &state.definitions.user_agent,
-        writer: Some(Writer {
-            field_manager: MANAGER,
-            user_agent: "",
-            subresource: "",
-        }),
-        guards_uid: false,
-        dry_run: false,
-        requester: None,
-        view: None,
-        warnings: None,
+    let writer = Writer {
+        field_manager: MANAGER,
+        user_agent: "",
+        subresource: "",
     };
+    let user_agent = &state.definitions.user_agent;
+    let store = || Store::of_server(state, resource, user_agent, writer);
     let names: BTreeSet<String> = served.iter().map(service_name).collect();
     let present = store().table().snapshot();
     for service in present.range(None, None) {

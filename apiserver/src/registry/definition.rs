@@ -19,7 +19,7 @@ pub(crate) const PLURAL: &str = "customresourcedefinitions";
 
 /// The strategy of `customresourcedefinitions`.
 #[derive(Debug)]
-pub(crate) struct CustomResourceDefinition;
+pub(super) struct CustomResourceDefinition;
 
 impl Strategy for CustomResourceDefinition {
     fn counts_generation(&self) -> bool {

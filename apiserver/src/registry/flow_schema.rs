@@ -33,7 +33,7 @@ const SUBJECTS: [(&str, &str); 3] = [
 ];
 
 #[derive(Debug)]
-pub(crate) struct FlowSchema;
+pub(super) struct FlowSchema;
 
 impl Strategy for FlowSchema {
     fn counts_generation(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::field_manager::{Force, Writer};
 use crate::meta::object::name;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::checks::items;
-use crate::registry::flow_schema::{FlowSchema, GROUP};
+use crate::registry::flow_schema::GROUP;
 use crate::store::{Part, State, Store, at_once};
 
 const VERSION: &str = "v1";
@@ -96,20 +96,11 @@ fn apply(store: &Store<'_>, name: &str, mut condition: Value) {
 /// Writes FlowSchemas on behalf of the server.
 fn store<'a>(state: &'a State, user_agent: &'a Arc<str>) -> Store<'a> {
     let resource = state.catalog.resource(GROUP, VERSION, SCHEMAS);
-    Store {
-        state,
-        resource: resource.expect("flow control is built in"),
-        strategy: &FlowSchema,
-        user_agent,
-        writer: Some(Writer {
-            field_manager: MANAGER,
-            user_agent: "",
-            subresource: "status",
-        }),
-        warnings: None,
-        guards_uid: false,
-        dry_run: false,
-        requester: None,
-        view: None,
-    }
+    let resource = resource.expect("flow control is built in");
+    let writer = Writer {
+        field_manager: MANAGER,
+        user_agent: "",
+        subresource: "status",
+    };
+    Store::of_server(state, resource, user_agent, writer)
 }
