@@ -19,7 +19,9 @@ use serde_json::Value;
 
 use crate::admission::policy::{Compiled, Validation, compile_variables, message};
 use crate::cel::{ClusterState, Outcome, Scope};
-use crate::registry::admission_policy::{validate_validation, validate_variables};
+use crate::registry::admissionregistration::admission_policy::{
+    validate_validation, validate_variables,
+};
 use crate::registry::catalog::Catalog;
 use crate::status::{FieldErrors, FieldPath};
 use crate::storage::JournalEntry;

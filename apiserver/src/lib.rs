@@ -80,7 +80,7 @@ pub use kubelet::{
     OutputStream, PodPorts, PodReference, PortConnection,
 };
 pub use nesting::on_deep_stack;
-pub use registry::embedded;
+pub use registry::core::embedded;
 pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,

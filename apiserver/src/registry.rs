@@ -3,92 +3,36 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behavior is a
 //! [`Strategy`] in the kind's own file.
 
-pub(crate) mod admission_policy;
-mod api_service;
-mod app_armor;
+pub(crate) mod admissionregistration;
+pub(crate) mod apiextensions;
+pub(crate) mod apiregistration;
+pub(crate) mod apps;
+pub(crate) mod autoscaling;
+pub(crate) mod batch;
 pub(crate) mod bootstrap;
 pub(crate) mod carried;
 pub(crate) mod catalog;
-pub(crate) mod certificate_signing_request;
+pub(crate) mod certificates;
 pub(crate) mod checks;
 pub(crate) mod columns;
-pub(crate) mod component_status;
 mod condition;
 pub(crate) mod conduct;
-mod config_map;
-mod container_validation;
-mod controller_revision;
-mod cron_job;
-mod csi_driver;
-mod csi_node;
-mod csi_storage_capacity;
-pub(crate) mod custom_resource;
-mod daemon_set;
-pub(crate) mod definition;
-pub(crate) mod definitions;
-mod deployment;
-mod device_class;
-mod devices;
-pub mod embedded;
-mod endpoint_slice;
-mod endpoints;
-pub(crate) mod event;
-pub(crate) mod flow_schema;
+pub(crate) mod coordination;
+pub(crate) mod core;
+pub(crate) mod discovery;
+pub(crate) mod flowcontrol;
 mod go_struct;
-mod horizontal_pod_autoscaler;
-mod image;
-mod ingress;
-mod ingress_class;
-mod ip_address;
-mod job;
 pub(crate) mod json_path;
-mod label_keys;
-mod lease;
-mod limit_range;
-pub(crate) mod namespace;
 mod net;
-mod network_policy;
-mod node;
-mod node_labels;
+pub(crate) mod networking;
+pub(crate) mod node;
 mod passes;
-mod persistent_volume;
-mod persistent_volume_claim;
-pub(crate) mod pod;
-mod pod_affinity;
-mod pod_disruption_budget;
-mod pod_placement;
-pub(crate) mod pod_resources;
-mod pod_status;
-mod pod_template;
-mod pod_template_resource;
-mod pod_validation;
-mod pod_warnings;
-mod priority_class;
-mod priority_level;
-mod replica_set;
-mod replication_controller;
-mod resource_claim;
-mod resource_names;
-mod resource_quota;
-mod resource_slice;
-mod role;
-mod role_binding;
-mod runtime_class;
-mod seccomp;
-mod secret;
-mod security_context;
-mod service;
-mod service_account;
-mod service_cidr;
-mod statefulset;
-mod storage_class;
+pub(crate) mod policy;
+pub(crate) mod rbac;
+pub(crate) mod resource;
+pub(crate) mod scheduling;
+pub(crate) mod storage;
 mod strategy;
-mod volume_attachment;
-mod volume_attributes_class;
-mod volume_sources;
-mod volume_validation;
-mod webhook_configuration;
-mod workload;
 
 use crate::meta::GroupResource;
 
@@ -101,87 +45,93 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// The strategy of a built-in resource: its own, or the generic one.
 fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
     match (resource.group.as_str(), resource.resource.as_str()) {
-        ("", "namespaces") => &namespace::Namespace,
-        ("", "nodes") => &node::Node,
-        ("", "configmaps") => &config_map::ConfigMap,
-        ("", "secrets") => &secret::Secret,
-        ("", "replicationcontrollers") => &replication_controller::ReplicationController,
-        ("apps", "deployments") => &deployment::Deployment,
-        ("apps", "replicasets") => &replica_set::ReplicaSet,
-        ("apps", "daemonsets") => &daemon_set::DaemonSet,
-        ("batch", "jobs") => &job::Job,
-        ("batch", "cronjobs") => &cron_job::CronJob,
-        (RBAC, "roles") => &role::Role { namespaced: true },
-        (RBAC, "clusterroles") => &role::Role { namespaced: false },
-        (RBAC, "rolebindings") => &role_binding::RoleBinding { namespaced: true },
-        (RBAC, "clusterrolebindings") => &role_binding::RoleBinding { namespaced: false },
-        ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
-        ("node.k8s.io", "runtimeclasses") => &runtime_class::RuntimeClass,
-        ("storage.k8s.io", "storageclasses") => &storage_class::StorageClass,
-        ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,
-        ("storage.k8s.io", "csistoragecapacities") => &csi_storage_capacity::CsiStorageCapacity,
-        ("", "persistentvolumes") => &persistent_volume::PersistentVolume,
-        ("networking.k8s.io", "ingressclasses") => &ingress_class::IngressClass,
-        ("networking.k8s.io", "networkpolicies") => &network_policy::NetworkPolicy,
-        ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
-        ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
+        ("", "namespaces") => &core::namespace::Namespace,
+        ("", "nodes") => &core::node::Node,
+        ("", "configmaps") => &core::config_map::ConfigMap,
+        ("", "secrets") => &core::secret::Secret,
+        ("", "replicationcontrollers") => &core::replication_controller::ReplicationController,
+        ("apps", "deployments") => &apps::deployment::Deployment,
+        ("apps", "replicasets") => &apps::replica_set::ReplicaSet,
+        ("apps", "daemonsets") => &apps::daemon_set::DaemonSet,
+        ("batch", "jobs") => &batch::job::Job,
+        ("batch", "cronjobs") => &batch::cron_job::CronJob,
+        (RBAC, "roles") => &rbac::role::Role { namespaced: true },
+        (RBAC, "clusterroles") => &rbac::role::Role { namespaced: false },
+        (RBAC, "rolebindings") => &rbac::role_binding::RoleBinding { namespaced: true },
+        (RBAC, "clusterrolebindings") => &rbac::role_binding::RoleBinding { namespaced: false },
+        ("scheduling.k8s.io", "priorityclasses") => &scheduling::priority_class::PriorityClass,
+        ("node.k8s.io", "runtimeclasses") => &node::runtime_class::RuntimeClass,
+        ("storage.k8s.io", "storageclasses") => &storage::storage_class::StorageClass,
+        ("storage.k8s.io", "csidrivers") => &storage::csi_driver::CsiDriver,
+        ("storage.k8s.io", "csistoragecapacities") => {
+            &storage::csi_storage_capacity::CsiStorageCapacity
+        }
+        ("", "persistentvolumes") => &core::persistent_volume::PersistentVolume,
+        ("networking.k8s.io", "ingressclasses") => &networking::ingress_class::IngressClass,
+        ("networking.k8s.io", "networkpolicies") => &networking::network_policy::NetworkPolicy,
+        ("discovery.k8s.io", "endpointslices") => &discovery::endpoint_slice::EndpointSlice,
+        ("policy", "poddisruptionbudgets") => &policy::pod_disruption_budget::PodDisruptionBudget,
         ("autoscaling", "horizontalpodautoscalers") => {
-            &horizontal_pod_autoscaler::HorizontalPodAutoscaler
+            &autoscaling::horizontal_pod_autoscaler::HorizontalPodAutoscaler
         }
         (ADMISSION, "validatingwebhookconfigurations") => {
-            &webhook_configuration::WebhookConfiguration { mutating: false }
+            &admissionregistration::webhook_configuration::WebhookConfiguration { mutating: false }
         }
         (ADMISSION, "mutatingwebhookconfigurations") => {
-            &webhook_configuration::WebhookConfiguration { mutating: true }
+            &admissionregistration::webhook_configuration::WebhookConfiguration { mutating: true }
         }
         (ADMISSION, "validatingadmissionpolicies") => {
-            &admission_policy::AdmissionPolicy { mutating: false }
+            &admissionregistration::admission_policy::AdmissionPolicy { mutating: false }
         }
         (ADMISSION, "mutatingadmissionpolicies") => {
-            &admission_policy::AdmissionPolicy { mutating: true }
+            &admissionregistration::admission_policy::AdmissionPolicy { mutating: true }
         }
         (ADMISSION, "validatingadmissionpolicybindings") => {
-            &admission_policy::AdmissionPolicyBinding { mutating: false }
+            &admissionregistration::admission_policy::AdmissionPolicyBinding { mutating: false }
         }
         (ADMISSION, "mutatingadmissionpolicybindings") => {
-            &admission_policy::AdmissionPolicyBinding { mutating: true }
+            &admissionregistration::admission_policy::AdmissionPolicyBinding { mutating: true }
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {
-            &certificate_signing_request::CertificateSigningRequest { approval: false }
+            &certificates::certificate_signing_request::CertificateSigningRequest {
+                approval: false,
+            }
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            &definition::CustomResourceDefinition
+            &apiextensions::custom_resource_definition::CustomResourceDefinition
         }
-        ("", "events") => &event::Event { strict: false },
-        (event::GROUP, "events") => &event::Event { strict: true },
-        ("", "limitranges") => &limit_range::LimitRange,
-        ("", "endpoints") => &endpoints::Endpoints,
-        ("", "podtemplates") => &pod_template_resource::PodTemplate,
-        ("", "resourcequotas") => &resource_quota::ResourceQuota,
-        ("", "pods") => &pod::Pod,
-        ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
-        ("", "services") => &service::Service,
-        ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
-        ("apps", "statefulsets") => &statefulset::StatefulSet,
-        ("coordination.k8s.io", "leases") => &lease::Lease,
-        ("networking.k8s.io", "ingresses") => &ingress::Ingress,
-        ("networking.k8s.io", "servicecidrs") => &service_cidr::ServiceCidr,
-        ("apiregistration.k8s.io", "apiservices") => &api_service::ApiService,
+        ("", "events") => &core::event::Event { strict: false },
+        (core::event::GROUP, "events") => &core::event::Event { strict: true },
+        ("", "limitranges") => &core::limit_range::LimitRange,
+        ("", "endpoints") => &core::endpoints::Endpoints,
+        ("", "podtemplates") => &core::pod_template::PodTemplate,
+        ("", "resourcequotas") => &core::resource_quota::ResourceQuota,
+        ("", "pods") => &core::pod::Pod,
+        ("", "persistentvolumeclaims") => &core::persistent_volume_claim::PersistentVolumeClaim,
+        ("", "services") => &core::service::Service,
+        ("apps", "controllerrevisions") => &apps::controller_revision::ControllerRevision,
+        ("apps", "statefulsets") => &apps::stateful_set::StatefulSet,
+        ("coordination.k8s.io", "leases") => &coordination::lease::Lease,
+        ("networking.k8s.io", "ingresses") => &networking::ingress::Ingress,
+        ("networking.k8s.io", "servicecidrs") => &networking::service_cidr::ServiceCidr,
+        ("apiregistration.k8s.io", "apiservices") => &apiregistration::api_service::ApiService,
         ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
-            &priority_level::PriorityLevel
+            &flowcontrol::priority_level_configuration::PriorityLevel
         }
-        ("resource.k8s.io", "resourceclaims") => &resource_claim::ResourceClaim,
-        ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim::ResourceClaimTemplate,
-        ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
-        ("resource.k8s.io", "deviceclasses") => &device_class::DeviceClass,
-        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_schema::FlowSchema,
-        ("networking.k8s.io", "ipaddresses") => &ip_address::IpAddress,
-        ("storage.k8s.io", "csinodes") => &csi_node::CsiNode,
-        ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
+        ("resource.k8s.io", "resourceclaims") => &resource::resource_claim::ResourceClaim,
+        ("resource.k8s.io", "resourceclaimtemplates") => {
+            &resource::resource_claim::ResourceClaimTemplate
+        }
+        ("resource.k8s.io", "resourceslices") => &resource::resource_slice::ResourceSlice,
+        ("resource.k8s.io", "deviceclasses") => &resource::device_class::DeviceClass,
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flowcontrol::flow_schema::FlowSchema,
+        ("networking.k8s.io", "ipaddresses") => &networking::ip_address::IpAddress,
+        ("storage.k8s.io", "csinodes") => &storage::csi_node::CsiNode,
+        ("storage.k8s.io", "volumeattachments") => &storage::volume_attachment::VolumeAttachment,
         ("storage.k8s.io", "volumeattributesclasses") => {
-            &volume_attributes_class::VolumeAttributesClass
+            &storage::volume_attributes_class::VolumeAttributesClass
         }
-        ("", "serviceaccounts") => &service_account::ServiceAccount,
+        ("", "serviceaccounts") => &core::service_account::ServiceAccount,
         _ => &Generic { generation: false },
     }
 }

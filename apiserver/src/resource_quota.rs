@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::admission::quota::{scopes, usage};
 use crate::meta::GroupResource;
-use crate::registry::pod_resources::amounts::{Amounts, amounts};
+use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
 
 /// An object in the namespace of a quota.

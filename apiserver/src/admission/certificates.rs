@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::plugins::Written;
 use crate::auth::{Attributes, User, authorize};
 use crate::metrics::admission::Plugin;
-use crate::registry::certificate_signing_request::request::der_of;
+use crate::registry::certificates::certificate_signing_request::request::der_of;
 use crate::request::Decision;
 use crate::status::ApiError;
 

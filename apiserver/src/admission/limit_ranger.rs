@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use super::plugins::Written;
 use crate::admission::State;
 use crate::meta::object::{child_mut, meta_mut, namespace};
-use crate::registry::pod_resources::amounts::{Amounts, amounts, limits_of_pod, requests_of_pod};
+use crate::registry::core::pod::resources::amounts::{
+    Amounts, amounts, limits_of_pod, requests_of_pod,
+};
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::plugins::Written;
 use crate::meta::object::{name, namespace};
-use crate::registry::pod_resources::amounts::{Amounts, amounts};
+use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
 use crate::storage::{Change, Commit, StoredObject};

@@ -2,8 +2,8 @@
 
 use super::naming::write_status;
 use crate::clock::rfc3339;
-use crate::registry::definition::approval::{Approval, annotation};
-use crate::registry::definition::conditions::{self, Condition};
+use crate::registry::apiextensions::custom_resource_definition::approval::{Approval, annotation};
+use crate::registry::apiextensions::custom_resource_definition::conditions::{self, Condition};
 use crate::storage::StoredObject;
 use crate::store::Store;
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::rfc3339;
 use crate::meta::object::child_mut;
-use crate::registry::definition::conditions::{self, Condition};
+use crate::registry::apiextensions::custom_resource_definition::conditions::{self, Condition};
 use crate::storage::StoredObject;
 use crate::store::{Part, Store, at_once};
 use crate::x509;

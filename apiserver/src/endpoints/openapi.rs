@@ -30,10 +30,9 @@ use self::definitions::Form;
 use self::operations::Paths;
 use super::body::ResponseBody;
 use super::{discovery, response};
+use crate::registry::apiextensions;
+use crate::registry::apiextensions::definitions::{CustomKind, Definitions};
 use crate::registry::catalog::{Catalog, Version};
-
-use crate::registry;
-use crate::registry::definitions::{CustomKind, Definitions};
 
 /// Keys of the documents on service account tokens.
 const ISSUER: &str = ".well-known/openid-configuration";
@@ -66,7 +65,7 @@ type Served = BTreeMap<(String, Encoding), Bytes>;
 #[derive(Debug, Default)]
 struct Generation {
     /// The definitions that declare them.
-    definitions: Option<Arc<registry::definitions::Served>>,
+    definitions: Option<Arc<apiextensions::definitions::Served>>,
     custom: Vec<CustomKind>,
     index: OnceLock<Index>,
     v2_etag: OnceLock<String>,

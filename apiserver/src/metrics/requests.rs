@@ -11,7 +11,7 @@ use super::{Metrics, SENT_NOTED_MAX, What};
 use crate::clock::{Clock, nanos_between};
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::event;
+use crate::registry::core::event;
 use crate::request::options::Query;
 use crate::request::{RequestInfo, Verb};
 

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::custom_resource::{Conversion, CustomResource};
-use super::horizontal_pod_autoscaler::conversion;
-use super::{Strategy, event};
+use super::Strategy;
+use super::apiextensions::custom_resource::{Conversion, CustomResource};
+use super::autoscaling::horizontal_pod_autoscaler::conversion;
+use super::core::event;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};

@@ -4,9 +4,8 @@ use std::num::{IntErrorKind, ParseIntError};
 
 use super::Store;
 use crate::cancellation;
-use crate::meta::GroupKind;
-use crate::meta::validation;
-use crate::registry::event;
+use crate::meta::{GroupKind, validation};
+use crate::registry::core::event;
 use crate::status::{ApiError, FieldErrors};
 
 impl Store<'_> {

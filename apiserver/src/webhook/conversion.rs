@@ -9,7 +9,7 @@ use crate::clock::nanos_between;
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::metrics::conversion::{ConversionCall, Converted};
-use crate::registry::custom_resource::Conversion;
+use crate::registry::apiextensions::custom_resource::Conversion;
 use crate::status::ApiError;
 
 /// The timeout of a webhook; upstream has no setting for it.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::meta::GroupResource;
-use crate::registry::pod_resources::amounts::amounts;
+use crate::registry::core::pod::resources::amounts::amounts;
 
 /// Whether all scopes of a quota match the object. Kinds without scopes match none.
 pub(crate) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {

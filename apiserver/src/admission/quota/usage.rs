@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::meta::GroupResource;
-use crate::registry::pod_resources::amounts::{Amounts, amounts, limits_of_pod, requests_of_pod};
+use crate::registry::core::pod::resources::amounts::{
+    Amounts, amounts, limits_of_pod, requests_of_pod,
+};
 use crate::schema::quantity::Quantity;
 
 const DEVICE_GROUP: &str = "resource.k8s.io";

@@ -9,7 +9,7 @@ use crate::clock::nanos_between;
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::metrics::admission::ConditionCheck;
-use crate::registry::event;
+use crate::registry::core::event;
 use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;

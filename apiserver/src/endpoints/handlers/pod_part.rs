@@ -8,7 +8,7 @@ use crate::clock::rfc3339;
 use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
-use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
+use crate::registry::core::pod::{validate_ephemeral_containers, validate_resize};
 use crate::status::{ApiError, FieldErrors};
 use crate::store::{Part, Store};
 

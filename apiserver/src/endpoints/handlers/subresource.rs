@@ -13,7 +13,7 @@ use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, copy_field, meta, name};
-use crate::registry::namespace::validate_finalize;
+use crate::registry::core::namespace::validate_finalize;
 use crate::request::Verb;
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};

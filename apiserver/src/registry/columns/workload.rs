@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::view::{View, or_none};
-use crate::registry::horizontal_pod_autoscaler::conversion;
+use crate::registry::autoscaling::horizontal_pod_autoscaler::conversion;
 
 const TEMPLATE_CONTAINERS: &str = "/spec/template/spec/containers";
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::registry::custom_resource::CustomResource;
+use crate::registry::apiextensions::custom_resource::CustomResource;
 use crate::schema::{self, DecodeError, FieldValidation};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -1,0 +1,73 @@
+//! Policies of admission, validating and mutating ones, and their bindings.
+
+mod expressions;
+mod validation;
+
+pub(crate) use expressions::{validate_validation, validate_variables};
+
+use serde_json::{Map, Value};
+
+use crate::registry::Strategy;
+
+use super::webhook_configuration::{default_matching, default_scopes};
+use crate::meta::object::{child_mut, default};
+use crate::status::FieldErrors;
+
+/// A ValidatingAdmissionPolicy, or a mutating one.
+#[derive(Debug)]
+pub(crate) struct AdmissionPolicy {
+    pub(crate) mutating: bool,
+}
+
+impl Strategy for AdmissionPolicy {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default(&self, policy: &mut Value) {
+        let spec = child_mut(policy, "spec");
+        default(spec, "failurePolicy", "Fail");
+        default_constraints(spec, "matchConstraints");
+    }
+
+    fn validate(&self, policy: &Value) -> FieldErrors {
+        validation::validate_policy(policy, None, self.mutating)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::validate_policy(new, Some(old), self.mutating)
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        validation::validate_status(new)
+    }
+}
+
+/// The binding of an admission policy.
+#[derive(Debug)]
+pub(crate) struct AdmissionPolicyBinding {
+    pub(crate) mutating: bool,
+}
+
+impl Strategy for AdmissionPolicyBinding {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default(&self, binding: &mut Value) {
+        default_constraints(child_mut(binding, "spec"), "matchResources");
+    }
+
+    fn validate(&self, binding: &Value) -> FieldErrors {
+        validation::validate_binding(binding, self.mutating)
+    }
+}
+
+fn default_constraints(spec: &mut Map<String, Value>, field: &str) {
+    if let Some(constraints) = spec.get_mut(field).and_then(Value::as_object_mut) {
+        default_matching(constraints);
+        for rules in ["resourceRules", "excludeResourceRules"] {
+            default_scopes(constraints, rules);
+        }
+    }
+}

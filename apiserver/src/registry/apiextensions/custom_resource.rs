@@ -1,0 +1,87 @@
+//! Custom resources: one version of a definition, and the strategy of its objects.
+
+mod conversion;
+pub(crate) mod scale;
+mod typed;
+mod validation;
+mod versions;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::meta::GroupVersionKind;
+use crate::registry::Strategy;
+use crate::registry::columns::PrinterColumn;
+use crate::schema::Object;
+use crate::schema::structural::Structural;
+use crate::status::FieldErrors;
+
+pub(crate) use conversion::Conversion;
+pub(crate) use scale::ScalePaths;
+pub(crate) use versions::Versions;
+
+/// One version of a custom resource.
+#[derive(Debug)]
+pub(crate) struct CustomResource {
+    /// Group, version and kind.
+    pub(crate) gvk: GroupVersionKind,
+    /// The kind of lists.
+    pub(crate) list_kind: String,
+    /// Whether the definition is being deleted.
+    pub(crate) terminating: bool,
+    /// Where the replicas are, if there is a `scale` subresource.
+    pub(crate) scale: Option<ScalePaths>,
+    /// The columns of tables, after the name.
+    pub(crate) columns: Vec<PrinterColumn>,
+    /// The schemas of this and the other versions.
+    pub(crate) versions: Arc<Versions>,
+}
+
+impl CustomResource {
+    /// The schema of the version.
+    pub(crate) fn schema(&self) -> &Structural {
+        self.versions.schema(&self.gvk.version).structural()
+    }
+
+    /// The schema as field management sees it.
+    pub(crate) fn typed(&self) -> &Arc<Object> {
+        self.versions.schema(&self.gvk.version).typed()
+    }
+
+    /// A stored object as requests for this version see it.
+    pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
+        self.versions.shown(&self.gvk.version, stored)
+    }
+
+    /// The cells of an object's row in a table, as of `now`.
+    pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let name = object["metadata"]["name"].clone();
+        let cells = self.columns.iter().map(|column| column.cell(object, now));
+        std::iter::once(name).chain(cells).collect()
+    }
+}
+
+impl Strategy for CustomResource {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        validation::finalizer_warnings(new, old)
+    }
+
+    fn validate(&self, object: &Value) -> FieldErrors {
+        validation::create(self, object)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::update(self, new, old)
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::status_update(self, new, old)
+    }
+}

@@ -1,0 +1,3 @@
+//! APIServices.
+
+pub(crate) mod api_service;

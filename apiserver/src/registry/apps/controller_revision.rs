@@ -1,0 +1,37 @@
+//! ControllerRevisions.
+
+use serde_json::Value;
+
+use crate::registry::Strategy;
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(crate) struct ControllerRevision;
+
+impl Strategy for ControllerRevision {
+    fn validate(&self, revision: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        if revision["revision"]
+            .as_i64()
+            .is_some_and(|number| number < 0)
+        {
+            let detail = "must be greater than or equal to 0";
+            errors.invalid(&FieldPath::new("revision"), &revision["revision"], detail);
+        }
+        if revision["data"].is_null() {
+            errors.required(&FieldPath::new("data"), "data is mandatory");
+        } else if !revision["data"].is_object() {
+            let detail = "data must be a valid JSON object";
+            errors.required(&FieldPath::new("data"), detail);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        if new["data"] != old["data"] {
+            errors.invalid(&FieldPath::new("data"), &new["data"], "field is immutable");
+        }
+        errors
+    }
+}

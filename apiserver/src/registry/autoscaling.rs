@@ -1,0 +1,3 @@
+//! HorizontalPodAutoscalers.
+
+pub(crate) mod horizontal_pod_autoscaler;

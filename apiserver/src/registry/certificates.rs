@@ -1,0 +1,3 @@
+//! CertificateSigningRequests.
+
+pub(crate) mod certificate_signing_request;

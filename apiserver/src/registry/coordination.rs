@@ -1,0 +1,3 @@
+//! Leases.
+
+pub(crate) mod lease;

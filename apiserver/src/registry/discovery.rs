@@ -1,0 +1,3 @@
+//! EndpointSlices.
+
+pub(crate) mod endpoint_slice;

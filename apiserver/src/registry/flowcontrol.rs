@@ -1,0 +1,4 @@
+//! Priority and fairness of requests.
+
+pub(crate) mod flow_schema;
+pub(crate) mod priority_level_configuration;

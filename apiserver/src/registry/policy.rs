@@ -1,0 +1,3 @@
+//! PodDisruptionBudgets.
+
+pub(crate) mod pod_disruption_budget;

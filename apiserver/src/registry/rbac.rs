@@ -1,0 +1,4 @@
+//! Roles and their bindings.
+
+pub(crate) mod role;
+pub(crate) mod role_binding;

@@ -1,0 +1,3 @@
+//! PriorityClasses.
+
+pub(crate) mod priority_class;
