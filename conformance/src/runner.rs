@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Meeting, Point};
 use kubeproof_apiserver::{FieldValidation, JournalEntry};
-use kubeproof_controller::statefulset::Profile;
+use kubeproof_controller::apps::statefulset::Profile;
 use serde_json::json;
 
 use crate::explore::Plan;

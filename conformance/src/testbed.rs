@@ -23,9 +23,9 @@ use kubeproof_apiserver::fault::{Fault, Meeting};
 use kubeproof_apiserver::{
     ApiServer, Clock, FieldValidation, JournalEntry, LivelockLimits, Manifests,
 };
-use kubeproof_controller::context::with_user_agent;
+use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::statefulset::Settings;
+use kubeproof_controller::runtime::context::with_user_agent;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -316,7 +316,7 @@ impl Testbed {
                 root_ca: ROOT_CA.to_owned(),
                 credentials: Some(credentials::of(&server)),
                 statefulset: options.statefulset,
-                namespace: kubeproof_controller::namespace::Settings::default(),
+                namespace: kubeproof_controller::core::namespace::Settings::default(),
                 kruise: options.kruise.unwrap_or_default(),
                 kruise_daemon: has_images,
                 check_types: type_checking::check,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::admissionregistration::v1::ExpressionWarning;
 use kubeproof_apiserver::type_checking::{self, Kind};
-use kubeproof_controller::policy_status::{TypedKind, TypedPolicy};
+use kubeproof_controller::admissionregistration::policy_status::{TypedKind, TypedPolicy};
 
 /// Finds the expressions of a policy that do not fit the types of its objects.
 #[must_use]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use kubeproof_controller::context::with_user_agent;
+use kubeproof_controller::runtime::context::with_user_agent;
 use process::{file, output, stdout};
 use serde_json::json;
 

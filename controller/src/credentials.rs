@@ -1,7 +1,7 @@
 //! The API server's signers for certificates and tokens, as controllers use them.
 
 use crate::certificates::Authority;
-use crate::service_account_tokens::SignToken;
+use crate::core::service_account_tokens::SignToken;
 
 /// The keys of the API server, as far as controllers use them. Without them, what needs a signature
 /// is left to others.

@@ -24,11 +24,11 @@ use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
-use crate::context::Context;
-use crate::inventory::{self, Kind};
-use crate::mirror::{self, Mirror};
-use crate::recorder::Recorder;
-use crate::shared::Shared;
+use crate::runtime::context::Context;
+use crate::runtime::inventory::{self, Kind};
+use crate::runtime::mirror::{self, Mirror};
+use crate::runtime::recorder::Recorder;
+use crate::runtime::shared::Shared;
 
 /// A watch event of one kind; None is a failed attempt.
 type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);

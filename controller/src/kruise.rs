@@ -1,7 +1,7 @@
-//! The kinds of OpenKruise's workloads, and the modules that their controllers share.
+//! OpenKruise: its kinds, their controllers, the modules that these share, and the daemon on its nodes.
 //!
-//! - [`strategy`], [`stateful_set`], [`clone_set`], [`image_pull_job`], [`node_image`], [`v1alpha1`]: the kinds, as
-//!   Rust types
+//! - [`api`]: the kinds, as Rust types
+//! - [`advanced_statefulset`], [`cloneset`], [`image_pull_job`], [`node_image`]: the controllers
 //! - `lifecycle`: the states of a pod and the hooks between them
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
@@ -16,7 +16,9 @@
 //!
 //! Source: openkruise/kruise at v1.9.
 
-pub mod clone_set;
+pub mod advanced_statefulset;
+pub mod api;
+pub mod cloneset;
 pub(crate) mod container_hash;
 pub(crate) mod daemon;
 pub(crate) mod definition;
@@ -30,21 +32,18 @@ pub(crate) mod pod_writes;
 pub(crate) mod pre_download;
 pub(crate) mod refresh;
 pub(crate) mod revision;
-mod schema;
-pub mod stateful_set;
 pub(crate) mod status_write;
-pub mod strategy;
 pub(crate) mod untyped;
 pub(crate) mod update_sort;
-pub mod v1alpha1;
 
 use kube::core::Selector;
 
-pub use clone_set::CloneSet;
+pub use api::clone_set::CloneSet;
+pub use api::image_pull_job::ImagePullJob;
+pub use api::node_image::NodeImage;
+pub use api::stateful_set::StatefulSet;
+pub use api::v1alpha1;
 pub use gates::{GateError, Gates};
-pub use image_pull_job::ImagePullJob;
-pub use node_image::NodeImage;
-pub use stateful_set::StatefulSet;
 
 /// The group of all these kinds.
 pub const GROUP: &str = "apps.kruise.io";

@@ -1,81 +1,35 @@
 //! Kubernetes controllers and simulated nodes on kube-rs.
 //!
 //! The code knows the API server only as an API: it runs unchanged against any cluster.
+//!
+//! [`Manager`] starts controllers by name ([`CONTROLLERS`], [`KRUISE_CONTROLLERS`]) and simulated nodes:
+//!
+//! - [`runtime`]: the plumbing, which knows no controller
+//! - [`node`]: simulated nodes, with kubelet and scheduler
+//! - `workload`: what workload controllers of several groups share
+//! - [`admissionregistration`], [`apps`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the controllers of
+//!   these API groups
+//! - [`garbage_collector`]: the controller of all kinds
+//! - [`kruise`]: the controllers and the node daemon of OpenKruise
+//! - [`manager`], [`credentials`], [`error`]: starts them, with the API server's signers
 
-mod adoption;
-pub mod advanced_statefulset;
+pub mod admissionregistration;
+pub mod apps;
+pub mod batch;
 pub mod certificates;
-mod claim;
-pub mod clock;
-pub mod cloneset;
-pub mod cluster_role_aggregation;
-mod conflict;
-pub mod context;
-mod controller_ref;
+pub mod core;
 pub mod credentials;
-pub mod cronjob;
-pub mod daemonset;
-pub mod deployment;
-pub mod disruption;
-mod disruption_target;
-pub mod endpoint_slice;
-pub mod endpoint_slice_mirroring;
-pub mod endpoints;
 pub mod error;
-mod expectations;
 pub mod garbage_collector;
-mod history;
-pub mod image_pull_job;
-mod informer;
-mod int_or_percent;
-mod inventory;
-pub mod job;
-pub mod json_diff;
 pub mod kruise;
 pub mod manager;
-mod mirror;
-mod named_expectations;
-pub mod namespace;
 pub mod node;
-mod node_affinity;
-pub mod node_image;
-pub mod node_lifecycle;
-mod parsed;
-pub mod persistent_volume;
-mod pod;
-mod pod_control;
-pub mod pod_garbage_collector;
-mod pod_ranking;
-mod pod_resources;
-pub mod policy_status;
-mod receipt;
-mod recorder;
-pub mod replicaset;
-pub mod replication_controller;
-pub mod resource_quota;
-mod revision_control;
-pub mod root_ca;
-pub mod service_account;
-pub mod service_account_tokens;
-mod services;
-mod shared;
-mod stateful_claims;
-mod stateful_identity;
-mod stateful_pod_control;
-pub mod statefulset;
-mod supervisor;
-mod sync_error;
-pub mod taint_eviction;
-mod taints;
-mod template_hash;
-mod tolerations;
-mod triggers;
-pub mod ttl_after_finished;
-mod version_expectations;
-mod work_queue;
-mod worker;
+pub mod policy;
+pub mod rbac;
+pub mod runtime;
+mod workload;
 
 pub use error::Error;
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
-pub use mirror::BACKOFF_MAX as RETRY_MAX;
-pub use supervisor::{Ended, panic_message};
+pub use runtime::mirror::BACKOFF_MAX as RETRY_MAX;
+pub use runtime::supervisor::{Ended, panic_message};

@@ -9,19 +9,23 @@ use kube::Client;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::Now;
-use crate::context::Context;
+use crate::admissionregistration::policy_status;
+use crate::apps::{daemonset, deployment, replicaset, statefulset};
+use crate::batch::{cronjob, job, ttl_after_finished};
+use crate::core::{
+    endpoint_slice, endpoint_slice_mirroring, endpoints, namespace, node_lifecycle,
+    persistent_volume, pod_garbage_collector, replication_controller, resource_quota, root_ca,
+    service_account, service_account_tokens, taint_eviction,
+};
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::supervisor::{Ended, Ends, Supervisor};
-use crate::{
-    advanced_statefulset, certificates, cloneset, cluster_role_aggregation, cronjob, daemonset,
-    deployment, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints, garbage_collector,
-    image_pull_job, job, kruise, namespace, node, node_image, node_lifecycle, persistent_volume,
-    pod_garbage_collector, policy_status, replicaset, replication_controller, resource_quota,
-    root_ca, service_account, service_account_tokens, statefulset, taint_eviction,
-    ttl_after_finished,
-};
+use crate::kruise::{self, advanced_statefulset, cloneset, image_pull_job, node_image};
+use crate::policy::disruption;
+use crate::rbac::cluster_role_aggregation;
+use crate::runtime::clock::Now;
+use crate::runtime::context::Context;
+use crate::runtime::supervisor::{Ended, Ends, Supervisor};
+use crate::{certificates, garbage_collector, node};
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[

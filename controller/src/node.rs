@@ -27,7 +27,7 @@ mod status;
 
 use std::time::Duration;
 
-use crate::context::Context;
+use crate::runtime::context::Context;
 
 pub use container::{Channel, ExecOptions};
 pub(crate) use containers::RunId;

@@ -10,8 +10,8 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
-use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         root_ca: String::new(),
         credentials: None,
         statefulset: Settings::default(),
-        namespace: kubeproof_controller::namespace::Settings::default(),
+        namespace: kubeproof_controller::core::namespace::Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),
@@ -123,7 +123,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
         root_ca: String::new(),
         credentials: None,
         statefulset: Settings::default(),
-        namespace: kubeproof_controller::namespace::Settings::default(),
+        namespace: kubeproof_controller::core::namespace::Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),

@@ -13,8 +13,8 @@ use kube::runtime::wait::await_condition;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::context::Context;
-use kubeproof_controller::statefulset;
+use kubeproof_controller::apps::statefulset;
+use kubeproof_controller::runtime::context::Context;
 use serde_json::{Value, json};
 
 /// A server and the controller, with pods that start and stop at once.

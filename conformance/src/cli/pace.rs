@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use kubeproof_controller::namespace;
+use kubeproof_controller::core::namespace;
 use kubeproof_controller::node::{self, Timings};
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks

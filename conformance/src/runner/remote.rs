@@ -8,8 +8,8 @@ mod namespaces;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::statefulset::Settings;
 use serde_json::Value;
 
 use super::{RunError, prepare_within, take_steps};

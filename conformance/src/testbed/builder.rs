@@ -48,7 +48,8 @@ impl Subject {
 
     /// One life of the controller, from its start to a crash.
     pub(super) fn live(&self, client: &kube::Client) -> BoxFuture<'static, ()> {
-        let signed = kubeproof_controller::context::with_user_agent(client, self.user_agent);
+        let signed =
+            kubeproof_controller::runtime::context::with_user_agent(client, self.user_agent);
         (self.make)(signed)
     }
 }

@@ -67,7 +67,7 @@ const FILES: [Data; 7] = [
         generate: declarations::generate,
     },
     Data {
-        path: "controller/src/template_hash/types.txt",
+        path: "controller/src/workload/template_hash/types.txt",
         generate: template_types::generate,
     },
 ];

@@ -8,8 +8,8 @@ use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
 
 use super::{APPROVED, Authority, DENIED, FAILED, certificate, conditions};
-use crate::clock::later;
-use crate::context::Context;
+use crate::runtime::clock::later;
+use crate::runtime::context::Context;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "csr-cleaner-controller";

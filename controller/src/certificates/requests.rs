@@ -9,11 +9,11 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
 
 use super::Authority;
-use crate::context::Context;
-use crate::informer::{Change, Informer};
-use crate::mirror::ObjectKey;
-use crate::work_queue::{RetryDelays, WorkQueue};
-use crate::worker::{self, Reconcile};
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::work_queue::{RetryDelays, WorkQueue};
+use crate::runtime::worker::{self, Reconcile};
 
 /// The number of requests reconciled at once.
 const WORKERS: usize = 5;

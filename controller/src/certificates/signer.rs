@@ -13,10 +13,10 @@ use kube::api::PostParams;
 
 use super::requests::Requests;
 use super::{Authority, CertificateOrder, FAILED, certificate, conditions, is_approved, rules};
-use crate::context::Context;
-use crate::mirror::ObjectKey;
-use crate::sync_error::Error;
-use crate::worker::Reconcile;
+use crate::runtime::context::Context;
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::sync_error::Error;
+use crate::runtime::worker::Reconcile;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "certificate-signer";

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Subject, Task};
 use super::verdict::{OwnerClass, Situation, Verdict, judge};
-use crate::context::Context;
-use crate::inventory::Kind;
-use crate::mirror::{ObjectKey, answered};
-use crate::recorder::{EventType, Recorder};
+use crate::runtime::context::Context;
+use crate::runtime::inventory::Kind;
+use crate::runtime::mirror::{ObjectKey, answered};
+use crate::runtime::recorder::{EventType, Recorder};
 
 /// How a task ended without an error.
 pub(super) enum Outcome {

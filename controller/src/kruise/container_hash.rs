@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::history::go_json;
+use crate::workload::history::go_json;
 
 /// Variables that the injection of sidecars changes.
 const EXCLUDED_VARIABLES: [&str; 2] = ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"];

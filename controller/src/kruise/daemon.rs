@@ -20,8 +20,8 @@ use futures::future::join;
 
 use super::Gates;
 use super::definition::defined;
-use crate::context::Context;
 use crate::node::Containers;
+use crate::runtime::context::Context;
 
 /// Serves what is defined until the future is dropped.
 pub(crate) async fn run(ctx: Context, containers: Containers, gates: Gates) {

@@ -7,8 +7,8 @@ use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event, watcher};
 
 use super::GROUP;
-use crate::context::Context;
-use crate::mirror;
+use crate::runtime::context::Context;
+use crate::runtime::mirror;
 
 /// Waits until the resource is defined; returns it in its storage version, which needs no
 /// conversion.

@@ -1,144 +1,271 @@
-//! The ImagePullJob, `apps.kruise.io/v1beta1`: pulls an image on many nodes.
+//! The ImagePullJob controller of OpenKruise: asks NodeImages for an image, some nodes at a time, and
+//! counts how far they are.
+//!
+//! Upstream's times to live of tags in NodeImages have a random part, five minutes at most; these have
+//! none. A node that is not asked yet comes after those whose names are smaller.
+//!
+//! Source: openkruise/kruise pkg/controller/imagepulljob and pkg/util/imagejob.
 
-use std::collections::BTreeMap;
+mod progress;
+mod request;
+mod secrets;
+mod sync;
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube::CustomResource;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use futures::future::join;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
+use kube::{Api, ResourceExt};
 
-use super::schema;
+use crate::kruise::api::image_pull_job::{ImagePullJobSpec, ImagePullJobStatus};
+use crate::kruise::api::node_image::{NodeImageSpec, NodeImageStatus};
+use crate::kruise::definition::defined;
+use crate::kruise::untyped;
+use crate::node::familiar_name;
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::named_expectations::{Expected, NamedExpectations};
+use crate::runtime::pod;
+use crate::runtime::sync_error::Error;
+use crate::runtime::version_expectations::VersionExpectations;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker;
 
-/// `completionPolicy.type` of a job that never ends.
-pub(crate) const NEVER: &str = "Never";
+/// The controller's name: its user agent.
+pub const NAME: &str = "imagepulljob-controller";
+/// The number of jobs synced at once.
+const WORKERS: usize = 3;
+/// The namespace with copies of secrets: those of others are not for the daemons of the nodes.
+pub(crate) const DAEMON_NAMESPACE: &str = "kruise-daemon-config";
 
-/// An image and the nodes that pull it.
-#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
-#[kube(
-    group = "apps.kruise.io",
-    version = "v1beta1",
-    kind = "ImagePullJob",
-    plural = "imagepulljobs",
-    singular = "imagepulljob",
-    namespaced,
-    status = "ImagePullJobStatus",
-    printcolumn = r#"{"name": "TOTAL", "type": "integer", "jsonPath": ".status.desired"}"#,
-    printcolumn = r#"{"name": "ACTIVE", "type": "integer", "jsonPath": ".status.active"}"#,
-    printcolumn = r#"{"name": "SUCCEED", "type": "integer", "jsonPath": ".status.succeeded"}"#,
-    printcolumn = r#"{"name": "FAILED", "type": "integer", "jsonPath": ".status.failed"}"#,
-    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
-    derive = "PartialEq"
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ImagePullJobSpec {
-    /// The image.
-    pub image: String,
-    /// The names of secrets for the registry, in the job's namespace; immutable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pull_secrets: Vec<String>,
-    /// The nodes; all of them when neither this nor the other selector is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::node_selector")]
-    pub selector: Option<NodeSelector>,
-    /// The nodes of these pods.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::label_selector")]
-    pub pod_selector: Option<LabelSelector>,
-    /// The number or share of nodes that pull at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::int_or_string")]
-    pub parallelism: Option<IntOrString>,
-    /// Limits of each pull.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pull_policy: Option<PullPolicy>,
-    /// The completion policy of the job.
-    pub completion_policy: CompletionPolicy,
-    /// Metadata for the runtime's pull request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox_config: Option<SandboxConfig>,
-    /// `Always` or `IfNotPresent`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub image_pull_policy: String,
+struct Controller {
+    ctx: Context,
+    queue: WorkQueue<ObjectKey>,
+    resource: ApiResource,
+    images_resource: ApiResource,
+    jobs: Informer<DynamicObject>,
+    images: Informer<DynamicObject>,
+    pods: Informer<Pod>,
+    secrets: Informer<Secret>,
+    expectations: NamedExpectations,
+    versions: VersionExpectations,
 }
 
-/// Nodes by name or by label.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
-pub struct NodeSelector {
-    /// The names of the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub names: Option<Vec<String>>,
-    /// The labels of the nodes.
-    #[serde(flatten)]
-    pub labels: LabelSelector,
+/// A job as it was read.
+struct Job {
+    object: DynamicObject,
+    spec: ImagePullJobSpec,
+    status: ImagePullJobStatus,
 }
 
-/// Limits of a pull.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct PullPolicy {
-    /// The timeout of one attempt, in seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<i32>,
-    /// The number of attempts after the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backoff_limit: Option<i32>,
+/// Runs the controller, once the kinds are defined, until the future is dropped.
+pub async fn run(ctx: Context) {
+    let ctx = ctx.for_component(NAME);
+    let (resource, images_resource) =
+        join(defined(&ctx, "imagepulljobs"), defined(&ctx, "nodeimages")).await;
+    let controller = Controller {
+        ctx,
+        queue: WorkQueue::new(),
+        resource,
+        images_resource,
+        jobs: Informer::new(),
+        images: Informer::new(),
+        pods: Informer::new(),
+        secrets: Informer::new(),
+        expectations: NamedExpectations::default(),
+        versions: VersionExpectations::default(),
+    };
+    join(controller.watch(), controller.work()).await;
 }
 
-/// The completion policy of a job.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct CompletionPolicy {
-    /// `Always` or `Never`.
-    #[serde(rename = "type", default, skip_serializing_if = "String::is_empty")]
-    pub type_: String,
-    /// The deadline of the job in seconds. Not with `Never`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active_deadline_seconds: Option<i64>,
-    /// The seconds until a finished job is deleted. Not with `Never`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl_seconds_after_finished: Option<i32>,
+impl Job {
+    fn read(object: &DynamicObject) -> Result<Self, Error> {
+        Ok(Self {
+            object: object.clone(),
+            spec: read_spec(object)?,
+            status: untyped::read(object, "status")?,
+        })
+    }
+
+    fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        let namespace = self.object.metadata.namespace.as_deref();
+        namespace.unwrap_or_default()
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey::of(&self.object)
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether the job is done, or given up.
+    fn is_over(&self) -> bool {
+        self.is_terminating() || self.status.completion_time.is_some()
+    }
 }
 
-/// Metadata for the runtime's pull request.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
-pub struct SandboxConfig {
-    /// Labels of the sandbox.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of the sandbox.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
+/// The default cannot be told from a job without a spec, which no server admits.
+fn read_spec(object: &DynamicObject) -> Result<ImagePullJobSpec, Error> {
+    untyped::read(object, "spec")
 }
 
-/// The observed state of a job.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub struct ImagePullJobStatus {
-    /// The time when the controller first saw the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub start_time: Option<Timestamp>,
-    /// The time when the job finished.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub completion_time: Option<Timestamp>,
-    /// The number of selected nodes.
-    pub desired: i32,
-    /// The number of nodes that are pulling.
-    #[serde(default)]
-    pub active: i32,
-    /// The number of nodes that have pulled the image.
-    #[serde(default)]
-    pub succeeded: i32,
-    /// The number of nodes that have failed to pull.
-    #[serde(default)]
-    pub failed: i32,
-    /// The progress as text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The nodes that have failed to pull.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed_nodes: Vec<String>,
+impl Controller {
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let api = Api::all_with(client.clone(), &self.resource);
+        let jobs = self.jobs.run(api, |change| {
+            let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) =
+                change;
+            self.queue.add(ObjectKey::of(&*job));
+        });
+        let api = Api::all_with(client.clone(), &self.images_resource);
+        let images = self.images.run(api, |change| self.image_changed(&change));
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let secrets = self.secrets.run(Api::all(client.clone()), |change| {
+            self.secret_changed(&change);
+        });
+        join(join(jobs, images), join(pods, secrets)).await;
+    }
+
+    async fn work(&self) {
+        self.jobs.synced().await;
+        self.images.synced().await;
+        self.pods.synced().await;
+        self.secrets.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn active_jobs(&self) -> impl Iterator<Item = Job> {
+        let jobs = self.jobs.all().into_iter();
+        let jobs = jobs.filter_map(|object| Job::read(&object).ok());
+        jobs.filter(|job| !job.is_over())
+    }
+
+    fn image_changed(&self, change: &Change<DynamicObject>) {
+        let (old, new) = match change {
+            Change::Added(image) => (None, image),
+            Change::Updated { old, new } => (Some(old), new),
+            Change::Deleted(image) => {
+                self.versions.forget(&**image);
+                (None, image)
+            }
+        };
+        let is_going = new.metadata.deletion_timestamp.is_some();
+        for job in self.active_jobs() {
+            let is_new = self.selects(&job, new);
+            let Some(old) = old.filter(|_| !is_going) else {
+                if is_new {
+                    self.queue.add(job.key());
+                }
+                continue;
+            };
+            if is_new != self.selects(&job, old) || is_new && concerns(&job, old, new) {
+                self.queue.add(job.key());
+            }
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let (old, new) = match change {
+            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
+            Change::Updated { old, new } => (Some(old), new),
+        };
+        let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        let node_name = node(new).filter(|name| !name.is_empty());
+        if node_name.is_none() {
+            return;
+        }
+        let old = old.filter(|_| !pod::is_terminating(new));
+        if old.is_some_and(|old| node(old) == node_name && old.labels() == new.labels()) {
+            return;
+        }
+        for job in self.active_jobs() {
+            let is_near = job.namespace() == new.namespace().unwrap_or_default();
+            let Some(selector) = job.spec.pod_selector.clone().filter(|_| is_near) else {
+                continue;
+            };
+            let Ok(selector) = Selector::try_from(selector) else {
+                continue;
+            };
+            let is_new = selector.matches(new.labels());
+            let before = old.filter(|old| node(old) == node_name);
+            let was = before.is_some_and(|old| selector.matches(old.labels()));
+            if is_new != was {
+                self.queue.add(job.key());
+            }
+        }
+    }
+
+    fn secret_changed(&self, change: &Change<Secret>) {
+        let (old, new) = match change {
+            Change::Added(secret) => (None, secret),
+            Change::Updated { old, new } => (Some(old), new),
+            Change::Deleted(_) => return,
+        };
+        let (namespace, name) = (new.namespace().unwrap_or_default(), new.name_any());
+        if namespace == DAEMON_NAMESPACE {
+            for key in secrets::jobs(new) {
+                self.expectations.observe(&key, Expected::Creation, &name);
+            }
+            return;
+        }
+        let is_same = old.is_some_and(|old| old.data == new.data);
+        if is_same || new.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        for job in self.active_jobs() {
+            if job.namespace() == namespace && job.spec.pull_secrets.contains(&name) {
+                self.queue.add(job.key());
+            }
+        }
+    }
+
+    /// Whether the job wants the image on the node of that NodeImage.
+    fn selects(&self, job: &Job, image: &DynamicObject) -> bool {
+        let node = image.name_any();
+        if let Some(selector) = job.spec.pod_selector.clone() {
+            let Ok(selector) = Selector::try_from(selector) else {
+                return false;
+            };
+            let pods = self.pods.in_namespace(job.namespace());
+            return pods.iter().any(|pod| {
+                let spec = pod.spec.as_ref();
+                spec.and_then(|spec| spec.node_name.as_ref()) == Some(&node)
+                    && selector.matches(pod.labels())
+            });
+        }
+        let Some(selector) = &job.spec.selector else {
+            return true;
+        };
+        if let Some(names) = &selector.names {
+            return names.contains(&node);
+        }
+        let labels = Selector::try_from(selector.labels.clone());
+        labels.is_ok_and(|labels| labels.matches(image.labels()))
+    }
+}
+
+/// Whether the change of a NodeImage is about what the job wants.
+fn concerns(job: &Job, old: &DynamicObject, new: &DynamicObject) -> bool {
+    let Ok((name, tag)) = familiar_name(&job.spec.image) else {
+        return false;
+    };
+    let seen = |image: &DynamicObject| {
+        let spec: NodeImageSpec = untyped::read(image, "spec").unwrap_or_default();
+        let status: NodeImageStatus = untyped::read(image, "status").unwrap_or_default();
+        let asked = spec.images.get(&name).cloned().unwrap_or_default();
+        let mut tags = asked.tags.into_iter();
+        let own = tags.find(|own| own.tag == tag);
+        let told = status.tag(&name, &tag).cloned();
+        (own, asked.pull_secrets, asked.sandbox_config, told)
+    };
+    seen(old) != seen(new)
 }

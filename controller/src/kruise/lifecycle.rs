@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
-use super::strategy::{Lifecycle, LifecycleHook};
+use super::api::strategy::{Lifecycle, LifecycleHook};
 
 /// The label with the state.
 pub(crate) const STATE_LABEL: &str = "lifecycle.apps.kruise.io/state";

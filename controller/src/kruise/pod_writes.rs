@@ -7,12 +7,12 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
+use super::api::strategy::LifecycleHook;
 use super::in_place::{self, READY_CONDITION, START_REASON, UpdateSpec};
 use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, State};
 use super::pod_readiness;
-use super::strategy::LifecycleHook;
-use crate::conflict::{self, BACKOFF_DELAYS};
-use crate::sync_error::Error;
+use crate::runtime::conflict::{self, BACKOFF_DELAYS};
+use crate::runtime::sync_error::Error;
 
 /// A write of a pod.
 #[derive(Clone, Debug, PartialEq)]

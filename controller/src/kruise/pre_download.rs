@@ -18,16 +18,16 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::Gates;
+use super::api::image_pull_job::{CompletionPolicy, ImagePullJobSpec, PullPolicy, SandboxConfig};
 use super::definition::defined;
-use super::image_pull_job::{CompletionPolicy, ImagePullJobSpec, PullPolicy, SandboxConfig};
 use super::in_place::update_spec;
-use crate::context::Context;
-use crate::history::{self, HASH_LABEL};
-use crate::informer::Informer;
-use crate::pod::REVISION_LABEL;
-use crate::recorder::{EventType, Recorder};
-use crate::revision_control::Chosen;
-use crate::sync_error::Error;
+use crate::runtime::context::Context;
+use crate::runtime::informer::Informer;
+use crate::runtime::pod::REVISION_LABEL;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::workload::history::{self, HASH_LABEL};
+use crate::workload::revision_control::Chosen;
 
 /// The label of revisions whose images are pulled ahead. The word is upstream's.
 const CREATED_LABEL: &str = "apps.kruise.io/pre-predownload-created";

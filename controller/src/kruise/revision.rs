@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::Gates;
 use super::lifecycle::{self, State};
-use crate::pod;
+use crate::runtime::pod;
 
 /// The label with the hash alone.
 const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";

@@ -9,9 +9,9 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::conflict;
-use crate::receipt;
-use crate::sync_error::Error;
+use crate::runtime::conflict;
+use crate::runtime::receipt;
+use crate::runtime::sync_error::Error;
 
 /// Writes `status` onto `object`, a `K`; after a conflict, and one of `delays`, onto the object as
 /// the server has it then. Returns the version that it came to.

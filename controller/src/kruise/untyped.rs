@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::sync_error::Error;
+use crate::runtime::sync_error::Error;
 
 /// Reads a field of the object; an absent field is the default.
 ///

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
-use super::strategy::{UpdatePriorityStrategy, UpdateScatterTerm};
+use super::api::strategy::{UpdatePriorityStrategy, UpdateScatterTerm};
 
 /// Sorts `indexes` of `pods` by priority; pods of one priority keep their order.
 pub(crate) fn by_priority(

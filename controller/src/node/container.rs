@@ -22,7 +22,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::clock::Now;
+use crate::runtime::clock::Now;
 use process::{Shell, Stranger};
 use signals::Signals;
 use streams::{Output, Streams};

@@ -21,7 +21,7 @@ use super::container::{Channel, Container, ExecOptions, Line, Log, Process, Stdi
 use super::identity;
 use super::image::SameImages;
 use super::server::{Answer, Server};
-use crate::clock::Now;
+use crate::runtime::clock::Now;
 
 pub use network::{Behind, Network, Site};
 

@@ -12,7 +12,7 @@ use super::identity;
 use super::image::Image;
 use super::sources::{Data, SourceKind, Sources};
 use super::start_error::{PATH, start_error};
-use crate::clock::Now;
+use crate::runtime::clock::Now;
 
 /// The known files of images: a part of the image's name, a path, and the file's content.
 const PAGES: &[(&str, &str, &str)] = &[

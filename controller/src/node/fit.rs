@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
-use crate::node_affinity as affinity;
-use crate::pod_resources::{self as resources, Amounts};
-use crate::tolerations::tolerated;
+use crate::runtime::node_affinity as affinity;
+use crate::runtime::pod_resources::{self as resources, Amounts};
+use crate::runtime::tolerations::tolerated;
 use neighbours::Neighbours;
 use spread::Spread;
 
@@ -157,7 +157,7 @@ fn natural(name: &str) -> (usize, &str) {
 fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
     let spec = pod.spec.as_ref();
     let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
-    let taints = crate::taints::of(node).iter();
+    let taints = crate::runtime::taints::of(node).iter();
     taints
         .filter(|taint| taint.effect == "PreferNoSchedule")
         .filter(|taint| !tolerated(taint, tolerations.unwrap_or_default()))
@@ -172,15 +172,15 @@ fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     let node_spec = node.spec.as_ref();
     if node_spec.and_then(|spec| spec.unschedulable) == Some(true) {
         let cordon = Taint {
-            key: crate::taints::UNSCHEDULABLE.to_owned(),
-            effect: crate::taints::NO_SCHEDULE.to_owned(),
+            key: crate::runtime::taints::UNSCHEDULABLE.to_owned(),
+            effect: crate::runtime::taints::NO_SCHEDULE.to_owned(),
             ..Taint::default()
         };
         if !tolerated(&cordon, tolerations) {
             return Some(Misfit::lasting(Reason::Cordoned));
         }
     }
-    let mut strict = crate::taints::of(node)
+    let mut strict = crate::runtime::taints::of(node)
         .iter()
         .filter(|taint| taint.effect != "PreferNoSchedule");
     if !strict.all(|taint| tolerated(taint, tolerations)) {

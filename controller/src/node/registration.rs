@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use super::faults::{Faults, Link};
 use super::status::wire_time;
 use super::{Conduct, identity};
-use crate::context::Context;
-use crate::mirror;
-use crate::shared::Shared;
-use crate::taints::NOT_READY;
+use crate::runtime::context::Context;
+use crate::runtime::mirror;
+use crate::runtime::shared::Shared;
+use crate::runtime::taints::NOT_READY;
 
 const LEASE_SECONDS: u32 = 40;
 /// The interval at which a kubelet reports an unchanged status (`nodeStatusReportFrequency`),

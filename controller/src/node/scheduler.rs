@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 
 use super::fit::{self, Cluster, Load, Plan, Unfit};
 use super::status::wire_time;
-use crate::context::Context;
-use crate::mirror::{self, Change, Mirror, ObjectKey};
-use crate::pod::reference;
-use crate::recorder::{EventType, Happening, Recorder};
-use crate::worker::gather;
+use crate::runtime::context::Context;
+use crate::runtime::mirror::{self, Change, Mirror, ObjectKey};
+use crate::runtime::pod::reference;
+use crate::runtime::recorder::{EventType, Happening, Recorder};
+use crate::runtime::worker::gather;
 
 /// The scheduler's profile: pods with another `schedulerName` are ignored.
 const SCHEDULER_NAME: &str = "default-scheduler";

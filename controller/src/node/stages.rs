@@ -22,9 +22,9 @@ use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
 use super::identity;
-use crate::context::Context;
-use crate::mirror::{self, ObjectKey};
-use crate::recorder::{EventType, Recorder};
+use crate::runtime::context::Context;
+use crate::runtime::mirror::{self, ObjectKey};
+use crate::runtime::recorder::{EventType, Recorder};
 use environment::Environment;
 
 pub use stage::{BadStage, Stage};

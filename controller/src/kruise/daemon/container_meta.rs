@@ -20,17 +20,17 @@ use super::super::container_hash::{self, metadata_variables};
 use super::super::in_place::{
     self, Hashes, READY_CONDITION, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers,
 };
-use crate::context::Context;
-use crate::controller_ref::controller_of;
-use crate::informer::{Change, Informer};
-use crate::mirror::ObjectKey;
 use crate::node::{Containers, RunId};
-use crate::pod;
-use crate::recorder::{EventType, Recorder};
-use crate::sync_error::Error;
-use crate::version_expectations::VersionExpectations;
-use crate::work_queue::WorkQueue;
-use crate::worker::{self, Reconcile};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::controller_of;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::runtime::version_expectations::VersionExpectations;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker::{self, Reconcile};
 
 const NAME: &str = "kruise-daemon-containermeta";
 /// The annotation of pods into which a SidecarSet has put containers.

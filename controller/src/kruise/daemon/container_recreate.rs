@@ -20,16 +20,16 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::context::Context;
-use crate::informer::{Change, Informer};
 use crate::kruise::in_place::whole_second;
-use crate::mirror::ObjectKey;
 use crate::node::Containers;
-use crate::recorder::{EventType, Recorder};
-use crate::sync_error::Error;
-use crate::version_expectations::VersionExpectations;
-use crate::work_queue::{RetryDelays, WorkQueue};
-use crate::worker::{self, Reconcile};
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::runtime::version_expectations::VersionExpectations;
+use crate::runtime::work_queue::{RetryDelays, WorkQueue};
+use crate::runtime::worker::{self, Reconcile};
 use states::{Phase, Request, Seen, State, current};
 
 const NAME: &str = "kruise-daemon-crr";

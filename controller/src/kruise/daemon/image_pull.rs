@@ -16,19 +16,19 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 
-use crate::context::Context;
-use crate::informer::{Change, Informer};
-use crate::kruise::in_place::whole_second;
-use crate::kruise::node_image::{
+use crate::kruise::api::node_image::{
     ImageStatus, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
 };
+use crate::kruise::in_place::whole_second;
 use crate::kruise::untyped;
-use crate::mirror::ObjectKey;
 use crate::node::{Containers, SameImages, image_id, pull_error, reference_to};
-use crate::recorder::{EventType, Recorder};
-use crate::sync_error::Error;
-use crate::work_queue::{RetryDelays, WorkQueue};
-use crate::worker::{self, Reconcile};
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::runtime::work_queue::{RetryDelays, WorkQueue};
+use crate::runtime::worker::{self, Reconcile};
 
 const NAME: &str = "kruise-daemon-imagepuller";
 const WORKERS: usize = 1;

@@ -20,15 +20,15 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::context::Context;
-use crate::informer::{Change, Informer};
 use crate::kruise::in_place::whole_second;
-use crate::mirror::ObjectKey;
 use crate::node::{Answer, Channel, Containers, ExecOptions, PodReference, REFUSED};
-use crate::recorder::{EventType, Recorder};
-use crate::sync_error::Error;
-use crate::work_queue::{RetryDelays, WorkQueue};
-use crate::worker::{self, Reconcile};
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::runtime::work_queue::{RetryDelays, WorkQueue};
+use crate::runtime::worker::{self, Reconcile};
 
 const NAME: &str = "kruise-daemon-podprobe";
 const WORKERS: usize = 1;

@@ -8,10 +8,10 @@ use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 
 use super::UpdateSpec;
-use crate::history;
-use crate::json_diff::{Operation, Verb, diff};
 use crate::kruise::Gates;
 use crate::kruise::container_hash::{MetadataField, metadata_variables};
+use crate::runtime::json_diff::{Operation, Verb, diff};
+use crate::workload::history;
 
 /// The annotation of revisions with the hash of the claim templates.
 pub(crate) const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";

@@ -12,7 +12,7 @@ fn now() -> Timestamp {
 
 fn revision(name: &str, template: Value) -> ControllerRevision {
     serde_json::from_value(json!({"metadata": {"name": name}, "revision": 1,
-        "data": crate::history::legacy_template_data(&template)}))
+        "data": crate::workload::history::legacy_template_data(&template)}))
     .unwrap()
 }
 

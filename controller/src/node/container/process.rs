@@ -17,7 +17,7 @@ use super::listeners::Listeners;
 use super::shell::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word, parse};
 use super::signals::Signals;
 use super::streams::{Input, Output, Streams};
-use crate::clock::Now;
+use crate::runtime::clock::Now;
 
 /// The duration of one iteration of a `while` loop, so that a loop that polls lets time pass.
 pub(super) const TURN: Duration = Duration::from_millis(1);

@@ -12,7 +12,7 @@ use super::filesystem::{Content, FileError, FileSystem};
 use super::log::Log;
 use super::pipe::Pipe;
 use super::terminal::{Signals, Terminal};
-use crate::clock::Now;
+use crate::runtime::clock::Now;
 
 /// The maximum number of input chunks that wait for a process.
 const INPUT_CHUNKS_MAX: usize = 16;

@@ -106,7 +106,7 @@ fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> 
     let by_affinity = constraint.node_affinity_policy.as_deref() != Some("Ignore");
     let by_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    let mut strict = crate::taints::of(node)
+    let mut strict = crate::runtime::taints::of(node)
         .iter()
         .filter(|taint| taint.effect != "PreferNoSchedule");
     (!by_affinity || affinity::matches(spec, node))

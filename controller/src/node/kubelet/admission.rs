@@ -9,14 +9,14 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{Kubelet, Record, Stage, lifecycle};
-use crate::mirror::ObjectKey;
 use crate::node::fit::{self, Load, Reason};
 use crate::node::identity;
 use crate::node::status::{ended_conditions, wire_time};
-use crate::node_affinity as affinity;
-use crate::recorder::EventType;
-use crate::tolerations::tolerated;
-use crate::{mirror, taints};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::node_affinity as affinity;
+use crate::runtime::recorder::EventType;
+use crate::runtime::tolerations::tolerated;
+use crate::runtime::{mirror, taints};
 
 /// The minimum delay of a rejection. Without it, a controller that recreates the pod at once would
 /// keep virtual time from advancing.

@@ -12,8 +12,8 @@ use crate::node::hook::HookKind;
 use crate::node::instance::{Hook, Instance, Stopping};
 use crate::node::part::{self, List, Part, Role};
 use crate::node::probe::{Outcome, ProbeKind};
-use crate::pod::reference;
-use crate::recorder::EventType;
+use crate::runtime::pod::reference;
+use crate::runtime::recorder::EventType;
 
 impl Kubelet {
     /// Handles an occurrence in the current run of a container.

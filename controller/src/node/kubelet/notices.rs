@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::{Kubelet, Record};
 use crate::node::hold::{Cause, Hold, Waiting};
 use crate::node::part::{self, Part};
-use crate::recorder::EventType;
+use crate::runtime::recorder::EventType;
 
 /// An event about a pod or one of its containers.
 pub(super) struct Notice {

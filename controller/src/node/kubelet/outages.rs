@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::{Kubelet, Record, Step};
-use crate::mirror;
 use crate::node::faults::Link;
 use crate::node::lifecycle::{Ending, Readiness, Stage};
 use crate::node::part::{Part, Role};
-use crate::pod;
+use crate::runtime::mirror;
+use crate::runtime::pod;
 
 /// The node faults that the kubelet has handled.
 #[derive(Default)]

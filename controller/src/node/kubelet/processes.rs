@@ -10,8 +10,6 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Kubelet, Record};
-use crate::clock::Now;
-use crate::mirror::{self, ObjectKey};
 use crate::node::container::{Log, Sender, Stdin, Told, Typing, Volume};
 use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
@@ -25,7 +23,9 @@ use crate::node::probe::{Outcome, ProbeKind, Prober};
 use crate::node::server::Server;
 use crate::node::sources::Sources;
 use crate::node::{Containers, Pace, identity};
-use crate::pod::claim_names;
+use crate::runtime::clock::Now;
+use crate::runtime::mirror::{self, ObjectKey};
+use crate::runtime::pod::claim_names;
 
 /// An occurrence in a container that the kubelet handles.
 pub(super) struct Occurrence {

@@ -19,8 +19,8 @@ use crate::node::instance::{Halt, Hook, Instance};
 use crate::node::lifecycle::{self, Ending, Readiness, Stage, Step};
 use crate::node::part::Part;
 use crate::node::status::{self, DEADLINE_EXCEEDED, Report};
-use crate::recorder::EventType;
-use crate::shared::Shared;
+use crate::runtime::recorder::EventType;
+use crate::runtime::shared::Shared;
 
 impl Kubelet {
     /// Performs one step. Returns the object that is missing for it, if any.

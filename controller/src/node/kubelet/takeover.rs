@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
-use crate::mirror::{self, ObjectKey};
 use crate::node::instance::{Ended, Exit, Instance};
 use crate::node::lifecycle::{Readiness, Stage};
 use crate::node::part::{Part, Role};
+use crate::runtime::mirror::{self, ObjectKey};
 
 impl Kubelet {
     /// Creates the record of a pod bound to one of the nodes, at the stage of its status.

@@ -7,14 +7,14 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::{Kubelet, Record};
-use crate::mirror::ObjectKey;
 use crate::node::directives::{Annotations, Directives};
 use crate::node::hold::Hold;
 use crate::node::instance::Instance;
 use crate::node::lifecycle::{self, Deletion, Stage, Step, View};
 use crate::node::part::Part;
 use crate::node::status::unmet_gates;
-use crate::pod::claim_names;
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod::claim_names;
 
 /// The default `terminationGracePeriodSeconds`.
 const GRACE: Duration = Duration::from_secs(30);

@@ -8,11 +8,11 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{SCHEDULER_NAME, Scheduler};
-use crate::mirror;
 use crate::node::fit::{self, Cluster, Plan, Unfit};
 use crate::node::status::wire_time;
-use crate::pod::reference;
-use crate::recorder::{EventType, Happening};
+use crate::runtime::mirror;
+use crate::runtime::pod::reference;
+use crate::runtime::recorder::{EventType, Happening};
 
 /// The type and the reason of a preempted pod's condition.
 const DISRUPTION: (&str, &str) = ("DisruptionTarget", "PreemptionByScheduler");

@@ -12,10 +12,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Scheduler;
-use crate::mirror::{ObjectKey, answered};
-use crate::persistent_volume::binder::{SELECTED_NODE, waits_for_consumer};
-use crate::persistent_volume::class_of;
-use crate::pod::claim_names;
+use crate::core::persistent_volume::binder::{SELECTED_NODE, waits_for_consumer};
+use crate::core::persistent_volume::class_of;
+use crate::runtime::mirror::{ObjectKey, answered};
+use crate::runtime::pod::claim_names;
 
 /// The constraints of a pod's volumes on its node.
 pub(super) struct Wishes {

@@ -1,0 +1,3 @@
+//! The controller of the group `admissionregistration.k8s.io`.
+
+pub mod policy_status;

@@ -1,0 +1,347 @@
+//! Plans which pods to create and delete, by the nodes and by the template's revision, without I/O.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
+
+use super::min_ready_seconds;
+use super::placement::{Suits, is_bound, is_updated, suits};
+use crate::runtime::int_or_percent::{Round, resolve};
+use crate::runtime::pod;
+
+/// The observed state that decisions are based on.
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'a> {
+    pub(super) set: &'a DaemonSet,
+    pub(super) nodes: &'a [Arc<Node>],
+    /// The set's pods by node.
+    pub(super) pods: &'a BTreeMap<String, Vec<Arc<Pod>>>,
+    /// The revision of the set's template.
+    pub(super) hash: &'a str,
+    pub(super) now: Timestamp,
+}
+
+/// Nodes to create pods for, and pods to delete.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) create: Vec<String>,
+    pub(super) delete: Vec<Arc<Pod>>,
+    /// Pods that ended by themselves, with their nodes; they are to be deleted as well.
+    pub(super) ended: Vec<(String, Arc<Pod>)>,
+}
+
+impl<'a> Observed<'a> {
+    fn is_available(&self, pod: &Pod) -> bool {
+        pod::is_available(pod, min_ready_seconds(self.set), self.now)
+    }
+
+    fn on(&self, node: &str) -> &'a [Arc<Pod>] {
+        self.pods.get(node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// How many nodes a rollout may leave without an available pod, and how many may have two.
+    fn limits(&self) -> (usize, usize) {
+        let suiting = |node: &&Arc<Node>| suits(self.set, node) == Suits::Yes;
+        let desired = self.nodes.iter().filter(suiting).count();
+        let desired = i32::try_from(desired).unwrap_or(i32::MAX);
+        let strategy = self
+            .set
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.update_strategy.as_ref());
+        let block = strategy.and_then(|strategy| strategy.rolling_update.clone());
+        let block = block.unwrap_or_default();
+        let count = |value: Option<_>| {
+            let count = value.and_then(|value| resolve(&value, desired, Round::Up));
+            usize::try_from(count.unwrap_or(0)).unwrap_or(0)
+        };
+        match (count(block.max_unavailable), count(block.max_surge)) {
+            (0, 0) => (1, 0),
+            limits => limits,
+        }
+    }
+
+    fn allows_surge(&self) -> bool {
+        is_rolling(self.set) && self.limits().1 > 0
+    }
+}
+
+/// Strategy RollingUpdate, not OnDelete.
+pub(super) fn is_rolling(set: &DaemonSet) -> bool {
+    let strategy = set
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.update_strategy.as_ref());
+    strategy.is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"))
+}
+
+/// Plans one pod for every suitable node.
+pub(super) fn manage(observed: Observed<'_>) -> Plan {
+    let mut plan = Plan::default();
+    for node in observed.nodes {
+        let name = node.name_any();
+        let pods = observed.on(&name);
+        match suits(observed.set, node) {
+            Suits::Yes if pods.is_empty() => plan.create.push(name),
+            Suits::No => plan.delete.extend(living(pods)),
+            suits => keep_one(observed, &name, suits == Suits::Yes, &mut plan),
+        }
+    }
+    // No scheduler binds a pod to a node that is gone, and no other controller deletes such a pod.
+    for (node, pods) in observed.pods {
+        if !observed.nodes.iter().any(|one| one.name_any() == *node) {
+            plan.delete
+                .extend(living(pods).filter(|pod| !is_bound(pod)));
+        }
+    }
+    plan
+}
+
+fn living(pods: &[Arc<Pod>]) -> impl Iterator<Item = Arc<Pod>> {
+    pods.iter().filter(|pod| !pod::is_terminating(pod)).cloned()
+}
+
+fn keep_one(observed: Observed<'_>, node: &str, is_wanted: bool, plan: &mut Plan) {
+    let (ended, running): (Vec<_>, Vec<_>) =
+        living(observed.on(node)).partition(|pod| pod::is_finished(pod));
+    let ended = ended.into_iter().map(|pod| (node.to_owned(), pod));
+    plan.ended.extend(ended);
+    if !observed.allows_surge() {
+        plan.delete.extend(running.into_iter().skip(1));
+        return;
+    }
+    if running.is_empty() && is_wanted {
+        plan.create.push(node.to_owned());
+    }
+    let is_new = |pod: &Arc<Pod>| pod::revision(pod) == observed.hash;
+    let (new, old): (Vec<_>, Vec<_>) = running.into_iter().partition(is_new);
+    plan.delete.extend(new.iter().skip(1).cloned());
+    plan.delete.extend(old.iter().skip(1).cloned());
+    if let (Some(new), Some(old)) = (new.first(), old.first())
+        && (!pod::has_ready_condition(old) || observed.is_available(new))
+    {
+        plan.delete.push(old.clone());
+    }
+}
+
+/// A pod at the old template and one at the new.
+type OldAndNew<'a> = (Option<&'a Arc<Pod>>, Option<&'a Arc<Pod>>);
+
+/// A node's pods at the old and at the new template; None when there are several of either.
+fn old_and_new<'a>(observed: Observed<'a>, node: &str) -> Option<OldAndNew<'a>> {
+    let (mut old, mut new) = (None, None);
+    let living = observed
+        .on(node)
+        .iter()
+        .filter(|pod| !pod::is_terminating(pod));
+    for pod in living {
+        let place = if is_updated(observed.set, pod, observed.hash) {
+            &mut new
+        } else {
+            &mut old
+        };
+        if place.replace(pod).is_some() {
+            return None;
+        }
+    }
+    Some((old, new))
+}
+
+/// Replaces pods at an old template, within the limits.
+pub(super) fn roll(observed: Observed<'_>) -> Plan {
+    let (max_unavailable, max_surge) = observed.limits();
+    if max_surge == 0 {
+        roll_by_deletion(observed, max_unavailable)
+    } else {
+        roll_by_surge(observed, max_surge)
+    }
+}
+
+fn roll_by_deletion(observed: Observed<'_>, max_unavailable: usize) -> Plan {
+    let mut unavailable = 0;
+    let mut broken = Vec::new();
+    let mut candidates = Vec::new();
+    for node in observed.pods.keys() {
+        match old_and_new(observed, node) {
+            // Several pods, none, or one of each: the node is put in order first.
+            None | Some((None, None) | (Some(_), Some(_))) => unavailable += 1,
+            Some((None, Some(new))) => unavailable += usize::from(!observed.is_available(new)),
+            Some((Some(old), None)) if observed.is_available(old) => candidates.push(old.clone()),
+            Some((Some(old), None)) => {
+                broken.push(old.clone());
+                unavailable += 1;
+            }
+        }
+    }
+    candidates.truncate(max_unavailable.saturating_sub(unavailable));
+    broken.extend(candidates);
+    Plan {
+        delete: broken,
+        ..Plan::default()
+    }
+}
+
+fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Plan {
+    let mut surging = 0;
+    let mut plan = Plan::default();
+    let mut candidates = Vec::new();
+    for node in observed.pods.keys() {
+        match old_and_new(observed, node) {
+            None => surging += 1,
+            Some((None, _)) => {}
+            Some((Some(old), None)) if observed.is_available(old) => candidates.push(node.clone()),
+            Some((Some(_), None)) => plan.create.push(node.clone()),
+            Some((Some(old), Some(new))) => {
+                if !observed.is_available(old) || observed.is_available(new) {
+                    plan.delete.push(old.clone());
+                } else {
+                    surging += 1;
+                }
+            }
+        }
+    }
+    candidates.truncate(max_surge.saturating_sub(surging));
+    plan.create.extend(candidates);
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: &str = "2026-01-01T00:01:00Z";
+
+    fn set(rolling_update: &Value) -> DaemonSet {
+        serde_json::from_value(json!({
+            "metadata": {"name": "agent"},
+            "spec": {"selector": {}, "template": {},
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update}},
+        }))
+        .unwrap()
+    }
+
+    /// `revision` with `+` when ready, `!` when failed, `~` when terminating.
+    fn pod(node: &str, index: usize, told: &str) -> Arc<Pod> {
+        let ready = if told.contains('+') { "True" } else { "False" };
+        let phase = if told.contains('!') {
+            "Failed"
+        } else {
+            "Running"
+        };
+        let revision = told.trim_end_matches(['+', '!', '~']);
+        let mut pod = json!({
+            "metadata": {"name": format!("{node}-{index}"),
+                "labels": {"controller-revision-hash": revision}},
+            "spec": {"nodeName": node, "containers": []},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        });
+        if told.contains('~') {
+            pod["metadata"]["deletionTimestamp"] = json!(NOW);
+        }
+        Arc::new(serde_json::from_value(pod).unwrap())
+    }
+
+    fn decide(
+        decide: impl Fn(Observed<'_>) -> Plan,
+        rolling_update: &Value,
+        nodes: &[&[&str]],
+    ) -> String {
+        let mut pods = BTreeMap::new();
+        let mut all = Vec::new();
+        for (name, on_node) in ["a", "b", "c", "d"].iter().zip(nodes) {
+            let node = json!({"metadata": {"name": name}});
+            all.push(Arc::new(serde_json::from_value(node).unwrap()));
+            let on_node = on_node.iter().enumerate();
+            let on_node: Vec<_> = on_node.map(|(at, told)| pod(name, at, told)).collect();
+            if !on_node.is_empty() {
+                pods.insert((*name).to_owned(), on_node);
+            }
+        }
+        let plan = decide(Observed {
+            set: &set(rolling_update),
+            nodes: &all,
+            pods: &pods,
+            hash: "new",
+            now: NOW.parse().unwrap(),
+        });
+        let deleted = plan.delete.iter().map(|pod| format!("-{}", pod.name_any()));
+        let ended = plan
+            .ended
+            .iter()
+            .map(|(_, pod)| format!("!{}", pod.name_any()));
+        let created = plan.create.iter().map(|node| format!("+{node}"));
+        let told: Vec<_> = created.chain(deleted).chain(ended).collect();
+        told.join(" ")
+    }
+
+    #[test]
+    fn every_node_gets_one_pod() {
+        let table: [(&[&[&str]], &str); 5] = [
+            (&[&[], &["new+"]], "+a"),
+            (&[&["new+", "new"], &["new~"]], "-a-1"),
+            (&[&["new!"]], "!a-0"),
+            (&[&["new!", "new+"]], "!a-0"),
+            (&[&["old", "new"]], "-a-1"),
+        ];
+        for (nodes, expected) in table {
+            assert_eq!(
+                decide(manage, &json!({"maxUnavailable": 1}), nodes),
+                expected,
+                "{nodes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn with_surge_a_node_keeps_the_old_pod_until_the_new_one_is_available() {
+        let table: [(&[&[&str]], &str); 5] = [
+            (&[&["old+", "new"]], ""),
+            (&[&["old+", "new+"]], "-a-0"),
+            (&[&["old", "new"]], "-a-0"),
+            (&[&["old+", "old+", "new", "new"]], "-a-3 -a-1"),
+            (&[&["old~"]], "+a"),
+        ];
+        let surge = json!({"maxUnavailable": 0, "maxSurge": 1});
+        for (nodes, expected) in table {
+            assert_eq!(decide(manage, &surge, nodes), expected, "{nodes:?}");
+        }
+    }
+
+    #[test]
+    fn old_pods_are_deleted_as_far_as_unavailability_allows() {
+        let table: [(u32, &[&[&str]], &str); 6] = [
+            (1, &[&["old+"], &["old+"], &["old+"]], "-a-0"),
+            (2, &[&["old+"], &["old+"], &["old+"]], "-a-0 -b-0"),
+            (1, &[&["new"], &["old+"]], ""),
+            (1, &[&["new+"], &["old+"]], "-b-0"),
+            (1, &[&["old"], &["old+"]], "-a-0"),
+            (1, &[&["old~"], &["old+"]], ""),
+        ];
+        for (max, nodes, expected) in table {
+            let block = json!({"maxUnavailable": max});
+            assert_eq!(decide(roll, &block, nodes), expected, "{max} {nodes:?}");
+        }
+    }
+
+    #[test]
+    fn new_pods_are_added_as_far_as_the_surge_allows() {
+        let table: [(&[&[&str]], &str); 5] = [
+            (&[&["old+"], &["old+"]], "+a"),
+            (&[&["old+", "new"], &["old+"]], ""),
+            (&[&["old+", "new+"], &["old+"]], "+b -a-0"),
+            (&[&["new+"], &["old+"]], "+b"),
+            (&[&["old"], &["old+"]], "+a +b"),
+        ];
+        let surge = json!({"maxUnavailable": 0, "maxSurge": 1});
+        for (nodes, expected) in table {
+            assert_eq!(decide(roll, &surge, nodes), expected, "{nodes:?}");
+        }
+    }
+}

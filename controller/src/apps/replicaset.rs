@@ -1,0 +1,107 @@
+//! The ReplicaSet controller: maintains the desired number of pods, whichever they are.
+
+mod manage;
+mod ranking;
+mod set;
+mod status;
+mod sync;
+
+use futures::future::join;
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt};
+
+use crate::runtime::context::Context;
+use crate::runtime::expectations::Expectations;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod;
+use crate::runtime::recorder::Recorder;
+use crate::runtime::triggers;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker;
+
+pub(crate) use set::Set;
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "replicaset-controller";
+/// The number of sets synced at once.
+const WORKERS: usize = 5;
+
+struct Controller<S> {
+    ctx: Context,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    sets: Informer<S>,
+    pods: Informer<Pod>,
+    expectations: Expectations,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context) {
+    run_for::<ReplicaSet>(ctx).await;
+}
+
+/// Runs the controller for another kind with a number of replicas.
+pub(crate) async fn run_for<S: Set>(ctx: Context) {
+    let ctx = ctx.for_component(S::CONTROLLER);
+    let controller = Controller::<S> {
+        recorder: Recorder::new(ctx.clone(), S::CONTROLLER),
+        ctx,
+        queue: WorkQueue::new(),
+        sets: Informer::new(),
+        pods: Informer::new(),
+        expectations: Expectations::default(),
+    };
+    join(controller.watch(), controller.work()).await;
+}
+
+impl<S: Set> Controller<S> {
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let sets = self
+            .sets
+            .run(Api::all(client.clone()), |change| self.set_changed(&change));
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        join(sets, pods).await;
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn set_changed(&self, change: &Change<S>) {
+        let (set, is_other) = match change {
+            Change::Added(set) => (set, false),
+            Change::Updated { old, new } => (new, old.uid() != new.uid()),
+            Change::Deleted(set) => (set, true),
+        };
+        let key = ObjectKey::of(&**set);
+        if is_other {
+            self.expectations.forget(&key);
+        }
+        self.queue.add(key);
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
+        let namespace = pod.namespace().unwrap_or_default();
+        let cached = self.sets.in_namespace(&namespace);
+        if let Some(set) = triggers::owner(&pod.metadata, &cached) {
+            let (key, uid) = (ObjectKey::of(&**set), pod.uid().unwrap_or_default());
+            let is_gone = matches!(change, Change::Deleted(_)) || pod::is_terminating(pod);
+            if is_gone {
+                self.expectations.deleted(&key, &uid);
+            } else if matches!(change, Change::Added(_)) {
+                self.expectations.created(&key);
+            }
+        }
+        for trigger in triggers::of_pod(change, &cached) {
+            self.queue.add_after(trigger.key, trigger.after);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Syncs one set: claims pods, acts, reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::ReplicaSetStatus;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::core::{Selector, SelectorExt};
+use kube::{Api, ResourceExt};
+
+use super::status::{self, Observed};
+use super::{Controller, Set};
+use crate::runtime::controller_ref::{controller_of, controller_ref};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod;
+use crate::runtime::sync_error::Error;
+use crate::runtime::worker::Reconcile;
+use crate::workload::adoption::{self, Claims};
+
+impl<S: Set> Reconcile for Controller<S> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let Some(set) = self.sets.get(&key.namespace, &key.name) else {
+            self.expectations.forget(key);
+            return Ok(None);
+        };
+        let may_manage = self.expectations.satisfied(key, (self.ctx.now)());
+        let selector = match Selector::try_from(Set::selector(&*set)) {
+            Ok(selector) => selector,
+            Err(error) => {
+                // Trying again would not help; the set has to change.
+                tracing::error!(namespace = key.namespace, name = key.name, %error, "bad selector");
+                return Ok(None);
+            }
+        };
+        let uid = set.uid().unwrap_or_default();
+        let pods = self.pods.claimable(&key.namespace, &uid);
+        let terminating = pods.iter().filter(|pod| is_leaving(&*set, pod)).count();
+        let active = self.claim_pods(&set, &selector, pods).await?;
+        let managed = if may_manage && set.meta().deletion_timestamp.is_none() {
+            self.manage(&set, &active).await
+        } else {
+            Ok(())
+        };
+        let observed = Observed {
+            active: active.iter().map(|pod| &**pod).collect(),
+            terminating,
+            failure: managed.as_ref().err().map(ToString::to_string),
+            now: (self.ctx.now)(),
+        };
+        let status = status::compute(&*set, &observed);
+        let status = self.write_status(&*set, status).await?;
+        managed?;
+        Ok(recheck_after(&*set, &status))
+    }
+}
+
+impl<S: Set> Controller<S> {
+    /// The set's active pods, by name, after adopting orphans and releasing strangers.
+    async fn claim_pods(
+        &self,
+        set: &Arc<S>,
+        selector: &Selector,
+        mut pods: Vec<Arc<Pod>>,
+    ) -> Result<Vec<Arc<Pod>>, Error> {
+        pods.retain(|pod| pod::is_active(pod));
+        let claims = Claims {
+            api: Api::namespaced(
+                self.ctx.client.clone(),
+                &set.namespace().unwrap_or_default(),
+            ),
+            owner: set.meta(),
+            reference: controller_ref(S::API_VERSION, S::KIND, set.meta()),
+            finalizer: None,
+        };
+        let sets = self.api(set);
+        claims
+            .claim_all(
+                pods,
+                |pod| selector.matches(pod.labels()),
+                adoption::confirm(&sets, set.meta(), S::KIND, "Pods"),
+                |_| {},
+            )
+            .await
+    }
+
+    /// Writes `status` if the set's differs; a write that fails is tried once more.
+    async fn write_status(
+        &self,
+        set: &S,
+        mut status: ReplicaSetStatus,
+    ) -> Result<ReplicaSetStatus, Error> {
+        if !status::differs(set, &status) {
+            return Ok(status);
+        }
+        // The generation that was acted on, also when the set has changed by the second attempt.
+        status.observed_generation = set.meta().generation;
+        let api = self.api(set);
+        let name = set.name_any();
+        let params = PostParams::default();
+        let mut object = set.clone();
+        object.set_status(status.clone());
+        if api.replace_status(&name, &params, &object).await.is_err() {
+            object = api.get(&name).await?;
+            object.set_status(status.clone());
+            api.replace_status(&name, &params, &object).await?;
+        }
+        Ok(status)
+    }
+
+    fn api(&self, set: &S) -> Api<S> {
+        let namespace = set.namespace().unwrap_or_default();
+        Api::namespaced(self.ctx.client.clone(), &namespace)
+    }
+}
+
+/// Whether the set controls the pod, which is on its way out.
+fn is_leaving(set: &impl Set, pod: &Pod) -> bool {
+    let owner = controller_of(&pod.metadata);
+    pod::is_terminating(pod)
+        && !pod::is_finished(pod)
+        && owner.is_some_and(|owner| Some(&owner.uid) == set.meta().uid.as_ref())
+}
+
+/// Should the clocks of kubelets differ, availability is looked at once more.
+fn recheck_after(set: &impl Set, status: &ReplicaSetStatus) -> Option<Duration> {
+    let seconds = u64::try_from(set.min_ready_seconds()).ok()?;
+    let wanted = set.replicas();
+    let is_ready = status.ready_replicas.unwrap_or(0) == wanted;
+    let is_available = status.available_replicas.unwrap_or(0) == wanted;
+    (seconds > 0 && is_ready && !is_available).then(|| Duration::from_secs(seconds))
+}

@@ -1,0 +1,188 @@
+//! The StatefulSet controller of Kubernetes 1.36: pods with ordinals, created and replaced in
+//! order, each with claims of its own.
+
+mod apply;
+mod profile;
+mod reconcile;
+mod revisions;
+pub(crate) mod set;
+mod status;
+mod sync;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join;
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
+
+pub use self::profile::{Profile, Settings};
+use self::set::{Cached, Set};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::controller_of;
+use crate::runtime::informer::{Change, Informer, Written};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::parsed::Parsed;
+use crate::runtime::recorder::Recorder;
+use crate::runtime::sync_error::Error;
+use crate::runtime::triggers;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker;
+use crate::workload::revision_control::Revisions;
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "statefulset-controller";
+/// The number of sets synced at once.
+const WORKERS: usize = 5;
+
+/// The newest write of each kind that a set's syncs made.
+#[derive(Clone, Copy, Default)]
+struct Writes {
+    pod: Option<Written>,
+    claim: Option<Written>,
+    status: Option<Written>,
+}
+
+struct Controller {
+    ctx: Context,
+    settings: Settings,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    /// Untyped: a revision is made of the template's own bytes.
+    sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    revisions: Informer<ControllerRevision>,
+    writes: Mutex<BTreeMap<ObjectKey, Writes>>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context, settings: Settings) {
+    let controller = Controller::new(ctx.for_component(NAME), settings);
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    fn new(ctx: Context, settings: Settings) -> Self {
+        Self {
+            settings,
+            recorder: Recorder::new(ctx.clone(), NAME),
+            ctx,
+            queue: WorkQueue::new(),
+            sets: Informer::new(),
+            read: Parsed::default(),
+            read_revisions: Revisions::default(),
+            pods: Informer::new(),
+            claims: Informer::new(),
+            revisions: Informer::new(),
+            writes: Mutex::default(),
+        }
+    }
+
+    /// Feeds the caches and the queue. Changes of claims and revisions trigger nothing.
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let resource = ApiResource::erase::<StatefulSet>(&());
+        let sets = self
+            .sets
+            .run(Api::all_with(client.clone(), &resource), |change| {
+                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
+                    change;
+                self.queue.add(ObjectKey::of(&*set));
+            });
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |_| {});
+        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
+        join(join(sets, pods), join(claims, revisions)).await;
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let (old, new) = match change {
+            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
+            Change::Updated { old, new } => (Some(old), new),
+        };
+        let owner = |pod: &Arc<Pod>| controller_of(&pod.metadata).map(|owner| owner.name.clone());
+        let owners = [old.and_then(owner), owner(new)];
+        let namespace = new.namespace().unwrap_or_default();
+        let cached: Vec<_> = if owners[1].is_some() {
+            let named = owners.into_iter().flatten();
+            let named = named.filter_map(|owner| self.sets.get(&namespace, &owner));
+            named.collect()
+        } else {
+            // Only an orphan concerns sets that it does not name.
+            self.sets.in_namespace(&namespace)
+        };
+        let sets: Vec<Cached> = cached.into_iter().map(Cached).collect();
+        for trigger in triggers::of_pod(change, &sets) {
+            self.queue.add_after(trigger.key, trigger.after);
+        }
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        self.claims.synced().await;
+        self.revisions.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    /// Refuses to act on caches that lack what earlier syncs of the set wrote.
+    fn check_caches(&self, key: &ObjectKey) -> Result<(), Error> {
+        if self.settings.profile.is_old() {
+            return Ok(());
+        }
+        let writes = self.writes.lock().get(key).copied().unwrap_or_default();
+        check(&self.pods, writes.pod, "pods")?;
+        check(&self.claims, writes.claim, "persistentvolumeclaims")?;
+        check(&self.sets, writes.status, "statefulsets.apps")
+    }
+
+    fn wrote_pod(&self, set: &Set, rv: u64) {
+        let written = self.pods.written(rv);
+        self.note(set, |writes| &mut writes.pod, written);
+    }
+
+    fn wrote_claim(&self, set: &Set, rv: u64) {
+        let written = self.claims.written(rv);
+        self.note(set, |writes| &mut writes.claim, written);
+    }
+
+    fn wrote_status(&self, set: &Set, rv: u64) {
+        let written = self.sets.written(rv);
+        self.note(set, |writes| &mut writes.status, written);
+    }
+
+    fn note(
+        &self,
+        set: &Set,
+        of_kind: impl FnOnce(&mut Writes) -> &mut Option<Written>,
+        written: Written,
+    ) {
+        let mut writes = self.writes.lock();
+        let newest = of_kind(writes.entry(set.key()).or_default());
+        *newest = (*newest).max(Some(written));
+    }
+}
+
+fn check<K: Resource>(
+    cache: &Informer<K>,
+    written: Option<Written>,
+    resource: &'static str,
+) -> Result<(), Error> {
+    let Some(written) = written else {
+        return Ok(());
+    };
+    let stale = |read| Error::StaleCache {
+        read,
+        written: written.rv,
+        resource,
+    };
+    cache.caught_up(written).map_err(stale)
+}

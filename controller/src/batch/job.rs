@@ -1,0 +1,272 @@
+//! The Job controller: runs pods until the requested number has succeeded.
+//!
+//! A finalizer keeps each pod until it is counted in the job's status, so that none is missed and
+//! none counted twice, whatever is deleted or interrupted.
+//!
+//! Source: pkg/controller/job of Kubernetes.
+
+mod backoff;
+mod condition;
+mod failure_policy;
+mod intervals;
+mod manage;
+mod orphans;
+mod pods;
+mod released;
+mod removal;
+mod spec;
+mod success_policy;
+mod sync;
+mod tally;
+mod track;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use kube::core::SelectorExt;
+use kube::{Api, ResourceExt};
+
+use self::orphans::Orphans;
+use self::released::Released;
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::{controller_of, controller_ref, reference_to};
+use crate::runtime::expectations::Expectations;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod;
+use crate::runtime::recorder::Recorder;
+use crate::runtime::triggers::{self, Workload};
+use crate::runtime::work_queue::{RetryDelays, WorkQueue};
+use crate::runtime::worker;
+use crate::workload::pod_control::PodControl;
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "job-controller";
+const API_VERSION: &str = "batch/v1";
+const KIND: &str = "Job";
+/// The number of jobs synced at once.
+const WORKERS: usize = 5;
+/// The period in which changes of pods are batched, so that one status update covers many of them.
+const BATCH_PERIOD: Duration = Duration::from_secs(1);
+/// The retry delays of a failed sync.
+const RETRIES: RetryDelays = RetryDelays {
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(60),
+};
+
+struct Controller {
+    ctx: Context,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    /// Pods whose finalizers are to be removed uncounted.
+    orphans: WorkQueue<ObjectKey>,
+    jobs: Informer<Job>,
+    pods: Informer<Pod>,
+    expectations: Expectations,
+    released: Released,
+    backoffs: backoff::Records,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context) {
+    let ctx = ctx.for_component(NAME);
+    let controller = Controller {
+        recorder: Recorder::new(ctx.clone(), NAME),
+        ctx,
+        queue: WorkQueue::retrying(RETRIES),
+        orphans: WorkQueue::retrying(RETRIES),
+        jobs: Informer::new(),
+        pods: Informer::new(),
+        expectations: Expectations::default(),
+        released: Released::default(),
+        backoffs: backoff::Records::default(),
+    };
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let jobs = self
+            .jobs
+            .run(Api::all(client.clone()), |change| self.job_changed(&change));
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        join(jobs, pods).await;
+    }
+
+    async fn work(&self) {
+        self.jobs.synced().await;
+        self.pods.synced().await;
+        let orphans = Orphans(self);
+        join(
+            worker::run(self, &self.queue, WORKERS),
+            worker::run(&orphans, &self.orphans, 1),
+        )
+        .await;
+    }
+
+    fn job_changed(&self, change: &Change<Job>) {
+        match change {
+            Change::Added(job) => self.queue.add(ObjectKey::of(&**job)),
+            Change::Deleted(job) => {
+                self.queue.add(ObjectKey::of(&**job));
+                self.release_pods(job);
+            }
+            Change::Updated { old, new } => self.job_updated(old, new),
+        }
+    }
+
+    fn job_updated(&self, old: &Job, new: &Job) {
+        let key = ObjectKey::of(new);
+        let delay = match old.metadata.generation == new.metadata.generation {
+            true => BATCH_PERIOD,
+            false => Duration::ZERO,
+        };
+        self.queue.add_after(key.clone(), delay);
+        if condition::is_finished(new) {
+            // None should have its finalizer any more.
+            self.release_pods(new);
+        }
+        if spec::deadline(old) != spec::deadline(new)
+            && let Some(left) = spec::until_deadline(new, (self.ctx.now)())
+        {
+            let left = Duration::try_from(left).unwrap_or_default();
+            self.queue.add_after(key, left);
+        }
+    }
+
+    /// Enqueues the pods of a deleted or finished job, whose finalizers are to be removed
+    /// uncounted.
+    fn release_pods(&self, job: &Job) {
+        let Ok(selector) = spec::selector(job) else {
+            return;
+        };
+        let uid = job.uid().unwrap_or_default();
+        for pod in self
+            .pods
+            .claimable(&job.namespace().unwrap_or_default(), &uid)
+        {
+            let is_owned = controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
+            if is_owned && selector.matches(pod.labels()) && pods::is_tracked(&pod) {
+                self.orphans.add(ObjectKey::of(&*pod));
+            }
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        match change {
+            Change::Added(pod) | Change::Updated { new: pod, .. } if pod::is_terminating(pod) => {
+                self.pod_leaving(pod, false);
+            }
+            Change::Deleted(pod) => self.pod_leaving(pod, true),
+            Change::Added(pod) => {
+                if let Some(job) = self.owner(pod) {
+                    self.expectations.created(&ObjectKey::of(&*job));
+                }
+                self.note_orphan(pod);
+            }
+            Change::Updated { new, .. } => {
+                if !pods::is_tracked(new)
+                    && let Some(job) = self.owner(new)
+                {
+                    let uid = new.uid().unwrap_or_default();
+                    self.released.seen(&ObjectKey::of(&*job), &uid);
+                }
+                self.note_orphan(new);
+            }
+        }
+        let is_leaving = match change {
+            Change::Added(pod) | Change::Updated { new: pod, .. } => pod::is_terminating(pod),
+            Change::Deleted(_) => true,
+        };
+        if is_leaving {
+            return;
+        }
+        let namespace = match change {
+            Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod) => {
+                pod.namespace().unwrap_or_default()
+            }
+        };
+        let jobs = self.jobs.in_namespace(&namespace);
+        for trigger in triggers::of_pod(change, &jobs) {
+            self.queue.add_after(trigger.key, BATCH_PERIOD);
+        }
+    }
+
+    /// The pod is on its way out, or gone.
+    fn pod_leaving(&self, pod: &Pod, is_gone: bool) {
+        let is_tracked = pods::is_tracked(pod);
+        let job = self.owner(pod).filter(|job| !condition::is_finished(job));
+        let Some(job) = job else {
+            // No sync will let it go.
+            if is_tracked {
+                self.orphans.add(ObjectKey::of(pod));
+            }
+            return;
+        };
+        let key = ObjectKey::of(&*job);
+        let uid = pod.uid().unwrap_or_default();
+        self.expectations.deleted(&key, &uid);
+        if is_gone || !is_tracked {
+            self.released.seen(&key, &uid);
+        }
+        self.queue.add_after(key, BATCH_PERIOD);
+    }
+
+    fn note_orphan(&self, pod: &Pod) {
+        if controller_of(&pod.metadata).is_none() && pods::is_tracked(pod) {
+            self.orphans.add(ObjectKey::of(pod));
+        }
+    }
+
+    /// The job that controls the pod.
+    fn owner(&self, pod: &Pod) -> Option<Arc<Job>> {
+        let jobs = self.jobs.in_namespace(&pod.namespace().unwrap_or_default());
+        triggers::owner(&pod.metadata, &jobs).cloned()
+    }
+
+    fn control(&self, job: &Job) -> PodControl<'_> {
+        PodControl {
+            api: self.pods_api(&job.namespace().unwrap_or_default()),
+            recorder: &self.recorder,
+            involved: reference(job),
+        }
+    }
+
+    fn pods_api(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.ctx.client.clone(), namespace)
+    }
+
+    fn api(&self, job: &Job) -> Api<Job> {
+        let namespace = job.namespace().unwrap_or_default();
+        Api::namespaced(self.ctx.client.clone(), &namespace)
+    }
+}
+
+impl Workload for Arc<Job> {
+    const KIND: &'static str = KIND;
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn selector(&self) -> LabelSelector {
+        let spec = self.spec.as_ref();
+        spec.and_then(|spec| spec.selector.clone())
+            .unwrap_or_default()
+    }
+}
+
+fn owner_ref(job: &Job) -> OwnerReference {
+    controller_ref(API_VERSION, KIND, &job.metadata)
+}
+
+fn reference(job: &Job) -> ObjectReference {
+    reference_to(API_VERSION, KIND, &job.metadata)
+}

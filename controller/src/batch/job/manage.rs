@@ -1,0 +1,226 @@
+//! Creates the pods that a job lacks and deletes those that it has too many.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+
+use super::backoff;
+use super::tally::Tally;
+use super::{BATCH_PERIOD, Controller, owner_ref, pods, removal, spec};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::pod;
+use crate::runtime::sync_error::Error;
+use crate::workload::pod_control::{PodControl, slow_start};
+
+/// The most pods that one sync creates or deletes.
+const BURST: usize = 500;
+
+/// The change in the number of pods.
+#[derive(Debug)]
+enum Change {
+    Nothing,
+    Delete(Vec<Arc<Pod>>),
+    /// One pod for each item, with its completion index if the job is indexed.
+    Create(Vec<Option<usize>>),
+    /// Pods are missing, and failures were too recent to create them now.
+    Wait(Duration),
+}
+
+/// Decides; deletions come before creations, which wait for the next sync then.
+fn change(tally: &Tally) -> Change {
+    let active = tally.active.len();
+    if spec::is_suspended(&tally.job) {
+        return Change::Delete(removal::chosen(tally, active));
+    }
+    let wanted = tally.wanted();
+    let mut surplus = removal::chosen(tally, active.saturating_sub(wanted));
+    surplus.truncate(BURST);
+    if !surplus.is_empty() {
+        return Change::Delete(surplus);
+    }
+    let leaving = match spec::replaces_only_failed(&tally.job) {
+        true => tally.terminating,
+        false => 0,
+    };
+    let missing = wanted.saturating_sub(leaving + active);
+    if missing == 0 {
+        return Change::Nothing;
+    }
+    let has_own_limits = spec::limit_per_index(&tally.job).is_some();
+    let wait = tally.backoff.remaining(tally.now);
+    if !has_own_limits && !wait.is_zero() {
+        return Change::Wait(wait);
+    }
+    if tally.indexes.is_none() {
+        return Change::Create(vec![None; missing.min(BURST)]);
+    }
+    let pending = tally.pending_indexes(missing.min(BURST));
+    if !has_own_limits {
+        return Change::Create(pending.into_iter().map(Some).collect());
+    }
+    let waits = pending.iter().map(|index| (*index, wait_of(tally, *index)));
+    let due: Vec<Option<usize>> = waits
+        .clone()
+        .filter(|(_, wait)| wait.is_zero())
+        .map(|(index, _)| Some(index))
+        .collect();
+    match waits.map(|(_, wait)| wait).min() {
+        Some(wait) if due.is_empty() => Change::Wait(wait),
+        _ => Change::Create(due),
+    }
+}
+
+/// The time until the next pod of the index.
+fn wait_of(tally: &Tally, index: usize) -> Duration {
+    let replaced = tally
+        .indexes
+        .as_ref()
+        .and_then(|indexes| indexes.replaced.get(&index));
+    replaced.map_or(Duration::ZERO, |pod| {
+        let failures = pods::failures_before(pod) + 1;
+        backoff::remaining(failures, backoff::finished_at(pod), tally.now)
+    })
+}
+
+/// The number of active pods after a change, and its first error.
+pub(super) struct Managed {
+    pub(super) active: usize,
+    pub(super) error: Option<Error>,
+}
+
+impl Controller {
+    /// Creates or deletes pods to approach the desired number.
+    pub(super) async fn manage(&self, tally: &mut Tally) -> Managed {
+        let active = tally.active.len();
+        match change(tally) {
+            Change::Nothing => Managed {
+                active,
+                error: None,
+            },
+            Change::Wait(wait) => {
+                let key = ObjectKey::of(&tally.job);
+                self.queue.add_after(key, wait.max(BATCH_PERIOD));
+                Managed {
+                    active,
+                    error: None,
+                }
+            }
+            Change::Delete(surplus) => self.delete_surplus(tally, &surplus).await,
+            Change::Create(missing) => self.create(tally, &missing).await,
+        }
+    }
+
+    async fn create(&self, tally: &Tally, missing: &[Option<usize>]) -> Managed {
+        let key = ObjectKey::of(&tally.job);
+        let control = self.control(&tally.job);
+        self.expectations
+            .expect(&key, missing.len(), BTreeSet::new(), (self.ctx.now)());
+        let mut active = tally.active.len() + missing.len();
+        let mut error = None;
+        let mut left = missing;
+        for size in slow_start(missing.len()) {
+            let (batch, rest) = left.split_at(size);
+            left = rest;
+            for index in batch {
+                if let Err(failure) = control.create(&self.new_pod(tally, *index)).await
+                    // The namespace is terminating: no retry can succeed.
+                    && !failure.is_namespace_terminating()
+                {
+                    self.expectations.created(&key);
+                    active -= 1;
+                    error = error.or(Some(failure));
+                }
+            }
+            if error.is_some() {
+                break;
+            }
+        }
+        active -= left.len();
+        for _ in left {
+            self.expectations.created(&key);
+        }
+        Managed { active, error }
+    }
+
+    fn new_pod(&self, tally: &Tally, index: Option<usize>) -> Pod {
+        let indexes = tally.indexes.as_ref();
+        let replaced = index.and_then(|index| indexes?.replaced.get(&index));
+        let replaced = replaced.map(|pod| &**pod);
+        pods::make(&tally.job, owner_ref(&tally.job), index, replaced)
+    }
+
+    /// Deletes pods that the job doesn't want, uncounted.
+    async fn delete_surplus(&self, tally: &mut Tally, surplus: &[Arc<Pod>]) -> Managed {
+        let key = ObjectKey::of(&tally.job);
+        let control = self.control(&tally.job);
+        let uids = surplus.iter().filter_map(|pod| pod.uid()).collect();
+        self.expectations.expect(&key, 0, uids, (self.ctx.now)());
+        let mut managed = Managed {
+            active: tally.active.len(),
+            error: None,
+        };
+        for pod in surplus {
+            match self.release_and_delete(&control, pod).await {
+                Err(failure) => {
+                    self.expectations
+                        .deleted(&key, &pod.uid().unwrap_or_default());
+                    if failure.is_not_found() {
+                        tally.deleted(pod);
+                        managed.active -= 1;
+                    } else {
+                        managed.error = managed.error.or(Some(failure));
+                    }
+                }
+                Ok(()) => {
+                    tally.deleted(pod);
+                    managed.active -= 1;
+                }
+            }
+        }
+        managed
+    }
+
+    async fn release_and_delete(&self, control: &PodControl<'_>, pod: &Pod) -> Result<(), Error> {
+        if pods::is_tracked(pod) {
+            self.release(&control.api, pod).await?;
+        }
+        control.delete(&pod.name_any()).await
+    }
+
+    /// Removes the finalizer of a pod that is counted or that no job counts.
+    pub(super) async fn release(&self, api: &kube::Api<Pod>, pod: &Pod) -> Result<(), Error> {
+        let patch = Patch::Strategic(pods::release_patch());
+        api.patch(&pod.name_any(), &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes all active pods of a job that is to end; they keep their finalizers until they are
+    /// counted. Returns how many are deleted.
+    pub(super) async fn delete_active(&self, tally: &mut Tally) -> (usize, Option<Error>) {
+        let control = self.control(&tally.job);
+        let (mut deleted, mut error) = (0, None);
+        for pod in tally.active.clone() {
+            match control.delete(&pod.name_any()).await {
+                Err(failure) if !failure.is_not_found() => error = error.or(Some(failure)),
+                Ok(()) | Err(_) => {
+                    deleted += 1;
+                    tally.deleted(&pod);
+                }
+            }
+        }
+        (deleted, error)
+    }
+}
+
+impl Tally {
+    /// Counts an active pod as terminating.
+    fn deleted(&mut self, pod: &Pod) {
+        self.terminating += 1;
+        self.ready -= usize::from(pod::has_ready_condition(pod));
+    }
+}

@@ -1,0 +1,190 @@
+//! Syncs one job: claims pods, counts, acts, reports.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use kube::core::SelectorExt;
+
+use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED, holding};
+use super::tally::{Known, Tally};
+use super::{Controller, KIND, owner_ref, pods, reference, spec};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::recorder::EventType;
+use crate::runtime::sync_error::Error;
+use crate::runtime::worker::Reconcile;
+use crate::workload::adoption::{self, Claims};
+
+const MODES: [&str; 2] = ["NonIndexed", "Indexed"];
+
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
+            self.expectations.forget(key);
+            self.released.forget(key);
+            self.backoffs.forget(key);
+            return Ok(None);
+        };
+        if spec::is_managed_elsewhere(&job) {
+            return Ok(None);
+        }
+        if condition::is_finished(&job) {
+            self.backoffs.forget(key);
+            return Ok(None);
+        }
+        if !MODES.contains(&spec::completion_mode(&job)) {
+            let message = "Skipped Job sync because completion mode is unknown";
+            self.tell(&job, EventType::Warning, "UnknownCompletionMode", message)
+                .await;
+            return Ok(None);
+        }
+        let now = (self.ctx.now)();
+        // Before the pods are counted: one that comes in between would else be counted twice.
+        let may_manage = self.expectations.satisfied(key, now);
+        let mut tally = Tally::of(Known {
+            pods: self.claim_pods(&job).await?,
+            job: (*job).clone(),
+            released: self.released.of(key),
+            backoff: self.backoffs.of(key),
+            now,
+        });
+        if let Some(left) = tally.until_deadline {
+            let left = Duration::try_from(left).unwrap_or_default();
+            self.queue.add_after(key.clone(), left);
+        }
+        let (active, is_changed, error) = match tally.verdict {
+            Some(_) => self.end(&mut tally, may_manage).await,
+            None => self.carry_on(&mut tally, may_manage).await,
+        };
+        let is_changed = report(&mut tally, active) || is_changed;
+        self.track(&mut tally, is_changed).await?;
+        error.map_or(Ok(None), Err)
+    }
+}
+
+/// Writes the counts into the status; returns whether that changes it.
+fn report(tally: &mut Tally, active: usize) -> bool {
+    let number = |count: usize| i32::try_from(count).ok();
+    let (active, ready, terminating) = (
+        number(active),
+        number(tally.ready),
+        number(tally.terminating),
+    );
+    let status = spec::status(&mut tally.job);
+    let is_changed = status.active.unwrap_or(0) != active.unwrap_or(0)
+        || status.ready != ready
+        || status.terminating != terminating;
+    status.active = active;
+    status.ready = ready;
+    status.terminating = terminating;
+    is_changed
+}
+
+/// The number of active pods, whether the status changed, and what went wrong.
+type Outcome = (usize, bool, Option<Error>);
+
+impl Controller {
+    /// Deletes the pods of a job that is to end.
+    async fn end(&self, tally: &mut Tally, may_manage: bool) -> Outcome {
+        let active = tally.active.len();
+        let (deleted, error) = self.delete_active(tally).await;
+        if deleted != active || !may_manage {
+            // There may be pods left that are not deleted, or that the cache doesn't show yet.
+            tally.verdict = None;
+        }
+        (active - deleted, false, error)
+    }
+
+    /// Starts and deletes pods, and finds out whether all is done.
+    async fn carry_on(&self, tally: &mut Tally, may_manage: bool) -> Outcome {
+        let (mut active, mut error) = (tally.active.len(), None);
+        let manages = may_manage && tally.job.metadata.deletion_timestamp.is_none();
+        if manages {
+            let managed = self.manage(tally).await;
+            (active, error) = (managed.active, managed.error);
+        }
+        if tally.is_complete() && active == 0 {
+            let message = "Reached expected number of succeeded pods";
+            let met = holding(
+                SUCCESS_CRITERIA_MET,
+                "CompletionsReached",
+                message,
+                tally.now,
+            );
+            tally.verdict = Some(met);
+            return (active, false, error);
+        }
+        let is_changed = manages && self.note_suspension(tally).await;
+        (active, is_changed, error)
+    }
+
+    /// Reports in the status and in an event that the job is suspended or resumed.
+    async fn note_suspension(&self, tally: &mut Tally) -> bool {
+        let is_suspended = spec::is_suspended(&tally.job);
+        let (reason, condition_reason, message) = match is_suspended {
+            true => ("Suspended", "JobSuspended", "Job suspended"),
+            false => ("Resumed", "JobResumed", "Job resumed"),
+        };
+        let status = spec::status(&mut tally.job);
+        let conditions = status.conditions.get_or_insert_default();
+        let texts = (condition_reason, message);
+        if !condition::ensure(conditions, SUSPENDED, is_suspended, texts, tally.now) {
+            return false;
+        }
+        if !is_suspended {
+            // The active deadline counts from here.
+            status.start_time = Some(Time(tally.now));
+        }
+        self.tell(&tally.job, EventType::Normal, reason, message)
+            .await;
+        true
+    }
+
+    /// The job's pods, by name, after adopting orphans and releasing strangers.
+    async fn claim_pods(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
+        let namespace = job.namespace().unwrap_or_default();
+        let uid = job.uid().unwrap_or_default();
+        let selector = spec::selector(job)?;
+        let claims = Claims {
+            api: self.pods_api(&namespace),
+            owner: &job.metadata,
+            reference: owner_ref(job),
+            finalizer: Some(pods::FINALIZER),
+        };
+        let jobs = self.api(job);
+        let claimed = claims
+            .claim_all(
+                self.pods.claimable(&namespace, &uid),
+                |pod| selector.matches(pod.labels()),
+                adoption::confirm(&jobs, &job.metadata, KIND, "Pods"),
+                |_| {},
+            )
+            .await?;
+        Ok(claimed.into_iter().map(|pod| tracked(pod, &uid)).collect())
+    }
+
+    async fn tell(&self, job: &Job, event_type: EventType, reason: &str, message: &str) {
+        self.recorder
+            .publish(&reference(job), event_type, reason, message)
+            .await;
+    }
+}
+
+/// A pod that was adopted just now has the finalizer, though the cache doesn't show it yet.
+fn tracked(pod: Arc<Pod>, uid: &str) -> Arc<Pod> {
+    let owners: BTreeSet<&str> = pod
+        .owner_references()
+        .iter()
+        .map(|owner| &*owner.uid)
+        .collect();
+    if owners.contains(uid) || pods::is_tracked(&pod) {
+        return pod;
+    }
+    let mut adopted = (*pod).clone();
+    adopted.finalizers_mut().push(pods::FINALIZER.to_owned());
+    Arc::new(adopted)
+}

@@ -1,0 +1,185 @@
+//! The endpoints controller: lists the addresses of a service's pods in one object.
+
+mod subsets;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join4;
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
+
+use crate::core::services::{self, HEADLESS, TRIGGER_TIME, TriggerTimes};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::reference_to;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker::{self, Reconcile};
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "endpoint-controller";
+
+/// The label that names the controller of the endpoints.
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+/// The annotation of Endpoints for leader election, which belong to no service.
+const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+/// The number of services synced at once.
+const WORKERS: usize = 5;
+
+struct Controller {
+    ctx: Context,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    services: Informer<Service>,
+    pods: Informer<Pod>,
+    endpoints: Informer<Endpoints>,
+    trigger_times: TriggerTimes,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context) {
+    let ctx = ctx.for_component(NAME);
+    let controller = Controller {
+        recorder: Recorder::new(ctx.clone(), NAME),
+        ctx,
+        queue: WorkQueue::new(),
+        services: Informer::new(),
+        pods: Informer::new(),
+        endpoints: Informer::new(),
+        trigger_times: TriggerTimes::default(),
+    };
+    let client = &controller.ctx.client;
+    let services = controller.services.run(Api::all(client.clone()), |change| {
+        let (Change::Added(one) | Change::Updated { new: one, .. } | Change::Deleted(one)) =
+            &change;
+        controller.queue.add(ObjectKey::of(&**one));
+    });
+    let pods = controller.pods.run(Api::all(client.clone()), |change| {
+        for service in services::concerned(&change, &controller.services) {
+            controller.queue.add(service);
+        }
+    });
+    let endpoints = controller
+        .endpoints
+        .run(Api::all(client.clone()), |change| {
+            if let Change::Deleted(one) = &change {
+                controller.queue.add(ObjectKey::of(&**one));
+            }
+        });
+    let work = async {
+        controller.services.synced().await;
+        controller.pods.synced().await;
+        controller.endpoints.synced().await;
+        // Endpoints may remain of services that are gone.
+        for one in controller.endpoints.all() {
+            if !one.annotations().contains_key(LEADER) {
+                controller.queue.add(ObjectKey::of(&*one));
+            }
+        }
+        worker::run(&controller, &controller.queue, WORKERS).await;
+    };
+    join4(services, pods, endpoints, work).await;
+}
+
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let api: Api<Endpoints> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let Some(service) = self.services.get(&key.namespace, &key.name) else {
+            self.trigger_times.forget(key);
+            let deleted = api.delete(&key.name, &DeleteParams::default()).await;
+            return match deleted.map_err(Error::from) {
+                Err(error) if !error.is_not_found() => Err(error),
+                _ => Ok(None),
+            };
+        };
+        if services::selector(&service).is_none() {
+            return Ok(None);
+        }
+        let pods = services::pods_of(&service, &self.pods);
+        let changed = self.trigger_times.next(&service, &pods);
+        let current = self.endpoints.get(&key.namespace, &key.name);
+        let mut wanted = Endpoints {
+            metadata: ObjectMeta {
+                name: Some(key.name.clone()),
+                namespace: Some(key.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            subsets: None,
+        };
+        if let Some(current) = &current {
+            wanted.metadata = current.metadata.clone();
+        }
+        let subsets = subsets::of(&service, &pods);
+        wanted.subsets = Some(subsets).filter(|subsets| !subsets.is_empty());
+        wanted.metadata.labels = Some(labels(&service));
+        let is_same = current.as_ref().is_some_and(|current| {
+            current.subsets == wanted.subsets && current.metadata.labels == wanted.metadata.labels
+        });
+        if is_same {
+            return Ok(None);
+        }
+        let annotations = wanted.metadata.annotations.get_or_insert_default();
+        match changed {
+            Some(time) => {
+                annotations.insert(TRIGGER_TIME.to_owned(), services::in_rfc3339(time));
+            }
+            None => {
+                annotations.remove(TRIGGER_TIME);
+            }
+        }
+        let params = PostParams::default();
+        let written = match current {
+            None => api.create(&params, &wanted).await,
+            Some(_) => api.replace(&key.name, &params, &wanted).await,
+        };
+        if let Err(error) = written {
+            let error = Error::from(error);
+            if error.is_namespace_terminating() {
+                return Ok(None);
+            }
+            self.tell(&wanted, &error).await;
+            return Err(error);
+        }
+        Ok(None)
+    }
+}
+
+impl Controller {
+    async fn tell(&self, endpoints: &Endpoints, error: &Error) {
+        let (namespace, name) = (
+            endpoints.namespace().unwrap_or_default(),
+            endpoints.name_any(),
+        );
+        let (reason, message) = match endpoints.metadata.resource_version {
+            None => (
+                "FailedToCreateEndpoint",
+                format!("Failed to create endpoint for service {namespace}/{name}: {error}"),
+            ),
+            Some(_) => (
+                "FailedToUpdateEndpoint",
+                format!("Failed to update endpoint {namespace}/{name}: {error}"),
+            ),
+        };
+        let involved = reference_to("v1", "Endpoints", &endpoints.metadata);
+        self.recorder
+            .publish(&involved, EventType::Warning, reason, &message)
+            .await;
+    }
+}
+
+/// The service's labels, and those that are the controller's own.
+fn labels(service: &Service) -> BTreeMap<String, String> {
+    let mut labels = service.labels().clone();
+    if services::is_headless(service) {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    } else {
+        labels.remove(HEADLESS);
+    }
+    labels.insert(MANAGED_BY.to_owned(), NAME.to_owned());
+    labels
+}

@@ -1,0 +1,507 @@
+//! Binds claims to volumes, reclaims volumes, and protects claims that pods use.
+//!
+//! Provisioning, binding, reclaiming and both protection finalizers in one worker, so that their
+//! order is always the same.
+
+pub(crate) mod binder;
+mod class_protection;
+mod expansion;
+mod matching;
+pub(crate) mod provisioner;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::reference_to;
+use crate::runtime::mirror::{self, Mirror, ObjectKey, answered};
+use crate::runtime::pod::claim_names;
+use crate::runtime::recorder::{EventType, Recorder};
+
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+enum Update {
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Volume(Box<Event<Arc<PersistentVolume>>>),
+    Pod(Box<Event<Arc<Pod>>>),
+    Class(Box<Event<Arc<VolumeAttributesClass>>>),
+    StorageClass(Box<Event<Arc<StorageClass>>>),
+}
+
+struct Controller {
+    /// Signs what binding and reclaiming write.
+    ctx: Context,
+    claim_protection: Context,
+    volume_protection: Context,
+    class_protection: Context,
+    claims: Mirror<PersistentVolumeClaim>,
+    volumes: Mirror<PersistentVolume>,
+    pods: Mirror<Pod>,
+    classes: Mirror<VolumeAttributesClass>,
+    follows_classes: bool,
+    storage_classes: Mirror<StorageClass>,
+    recorder: Recorder,
+    dirty_claims: BTreeSet<ObjectKey>,
+    dirty_volumes: BTreeSet<ObjectKey>,
+    dirty_classes: BTreeSet<ObjectKey>,
+    failures: u32,
+}
+
+/// Binds and protects for as long as it is polled. Claims wait for what their storage classes say if
+/// it `follows_classes`; otherwise each gets a volume at once.
+pub async fn run(ctx: Context, follows_classes: bool) {
+    let claim_protection = ctx.for_component("pvc-protection-controller");
+    let volume_protection = ctx.for_component("pv-protection-controller");
+    let class_protection = ctx.for_component("volumeattributesclass-protection-controller");
+    let ctx = ctx.for_component("persistentvolume-controller");
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Volume)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Claim)
+            .boxed(),
+    );
+    if follows_classes {
+        let classes = mirror::watch(Api::all(client.clone()));
+        updates.push(classes.map(Update::StorageClass).boxed());
+    }
+    updates.push(mirror::watch(Api::all(client)).map(Update::Class).boxed());
+    let mut this = Controller {
+        recorder: Recorder::new(ctx.clone(), "persistentvolume-controller"),
+        ctx,
+        claim_protection,
+        volume_protection,
+        class_protection,
+        claims: Mirror::default(),
+        volumes: Mirror::default(),
+        pods: Mirror::default(),
+        classes: Mirror::default(),
+        follows_classes,
+        storage_classes: Mirror::default(),
+        dirty_claims: BTreeSet::new(),
+        dirty_volumes: BTreeSet::new(),
+        dirty_classes: BTreeSet::new(),
+        failures: 0,
+    };
+    let mut retry: Option<Duration> = None;
+    loop {
+        let wait = retry.take();
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    this.take_in(update);
+                }
+            }
+            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+        }
+        if this.is_synced() {
+            retry = this.work().await;
+        }
+    }
+}
+
+impl Controller {
+    fn is_synced(&self) -> bool {
+        self.claims.is_synced()
+            && self.volumes.is_synced()
+            && self.pods.is_synced()
+            && self.classes.is_synced()
+            && (!self.follows_classes || self.storage_classes.is_synced())
+    }
+
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Claim(event) => {
+                for change in self.claims.handle(*event) {
+                    let objects = change.old.iter().chain(&change.new);
+                    let names =
+                        objects.filter_map(|claim| claim.spec.as_ref()?.volume_name.clone());
+                    self.dirty_volumes.extend(names.map(volume_key));
+                    // A volume that is made for a claim and not yet named by it.
+                    let objects = change.old.iter().chain(&change.new);
+                    let made = objects.map(|claim| volume_key(binder::provisioned_name(claim)));
+                    self.dirty_volumes.extend(made);
+                    self.dirty_claims.insert(change.key);
+                }
+                self.dirty_leaving_classes();
+            }
+            Update::Volume(event) => {
+                for change in self.volumes.handle(*event) {
+                    let objects = change.old.iter().chain(&change.new);
+                    self.dirty_claims
+                        .extend(objects.filter_map(|volume| claim_of(volume)));
+                    let lone = change
+                        .new
+                        .as_ref()
+                        .is_some_and(|volume| claim_of(volume).is_none());
+                    if lone {
+                        // Any claim may have waited for it.
+                        self.dirty_claims
+                            .extend(self.claims.iter().map(|(key, _)| key.clone()));
+                    }
+                    self.dirty_volumes.insert(change.key);
+                }
+                self.dirty_leaving_classes();
+            }
+            Update::StorageClass(event) => {
+                let changes = self.storage_classes.handle(*event);
+                let names: BTreeSet<String> =
+                    changes.into_iter().map(|change| change.key.name).collect();
+                let claims = self
+                    .claims
+                    .iter()
+                    .filter(|(_, claim)| class_of(claim).is_some_and(|name| names.contains(name)));
+                self.dirty_claims.extend(claims.map(|(key, _)| key.clone()));
+            }
+            Update::Class(event) => {
+                let changes = self.classes.handle(*event);
+                self.dirty_classes
+                    .extend(changes.into_iter().map(|change| change.key));
+            }
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    let Some(old) = change.old.filter(|_| change.new.is_none()) else {
+                        continue;
+                    };
+                    let names = old.spec.iter().flat_map(claim_names);
+                    self.dirty_claims.extend(names.map(|name| ObjectKey {
+                        namespace: change.key.namespace.clone(),
+                        name: name.to_owned(),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Works off what is dirty; how long to wait before the rest is tried again.
+    async fn work(&mut self) -> Option<Duration> {
+        let claims = std::mem::take(&mut self.dirty_claims);
+        let volumes = std::mem::take(&mut self.dirty_volumes);
+        let mut failed = false;
+        for key in claims {
+            if let Err(error) = self.sync_claim(&key).await {
+                tracing::debug!(ns = key.namespace, name = key.name, %error, "claim not synced");
+                self.dirty_claims.insert(key);
+                failed = true;
+            }
+        }
+        for key in volumes {
+            if let Err(error) = self.sync_volume(&key).await {
+                tracing::debug!(name = key.name, %error, "volume not synced");
+                self.dirty_volumes.insert(key);
+                failed = true;
+            }
+        }
+        for key in std::mem::take(&mut self.dirty_classes) {
+            if let Err(error) = self.sync_class(&key).await {
+                tracing::debug!(name = key.name, %error, "class not synced");
+                self.dirty_classes.insert(key);
+                failed = true;
+            }
+        }
+        self.failures = if failed { self.failures + 1 } else { 0 };
+        failed.then(|| mirror::retry_after(self.failures))
+    }
+
+    fn claims_api(&self, key: &ObjectKey) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.ctx.client.clone(), &key.namespace)
+    }
+
+    fn volumes_api(&self) -> Api<PersistentVolume> {
+        Api::all(self.ctx.client.clone())
+    }
+
+    async fn sync_claim(&self, key: &ObjectKey) -> Result<(), kube::Error> {
+        let Some(claim) = self.claims.get(key).cloned() else {
+            return Ok(());
+        };
+        if self.sync_protection(key, &claim).await? {
+            return Ok(());
+        }
+        let volumes: Volumes = self
+            .volumes
+            .iter()
+            .map(|(key, volume)| (key.name.clone(), Arc::clone(volume)))
+            .collect();
+        let class = class_of(&claim).map(|name| volume_key(name.to_owned()));
+        let class = class.and_then(|key| self.storage_classes.get(&key).cloned());
+        match binder::claim_step(&claim, &volumes, class.as_deref()) {
+            ClaimStep::WaitForConsumer => {
+                let message = "waiting for first consumer to be created before binding";
+                self.tell(&claim, "WaitForFirstConsumer", message).await;
+                Ok(())
+            }
+            ClaimStep::HandOver(provisioner) => self.hand_over(key, &claim, provisioner).await,
+            ClaimStep::Nothing => {
+                let name = claim
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.volume_name.as_ref());
+                match name.and_then(|name| volumes.get(name)) {
+                    Some(volume) => {
+                        let grown = expansion::expand(&self.ctx.client, &claim, volume).await;
+                        gone_is_fine(grown)
+                    }
+                    None => Ok(()),
+                }
+            }
+            ClaimStep::Provision(name) => self.provision(&claim, &name).await,
+            ClaimStep::Reserve(name) => {
+                let volume = volumes.get(&name).map(|volume| &**volume);
+                let params = PatchParams::default();
+                let patch = Patch::Merge(binder::reserve_patch(volume, &claim));
+                self.volumes_api()
+                    .patch(&name, &params, &patch)
+                    .await
+                    .map(|_| ())
+            }
+            ClaimStep::Bind(name) => self.bind(key, &claim, &name).await,
+            ClaimStep::ReportBound(name) => match volumes.get(&name) {
+                Some(volume) => {
+                    self.patch_status(key, binder::bound_patch(&claim, volume))
+                        .await
+                }
+                None => Ok(()),
+            },
+            ClaimStep::ReportLost => {
+                let patch = json!({
+                    "metadata": { "uid": claim.metadata.uid },
+                    "status": { "phase": "Lost", "accessModes": null, "capacity": null },
+                });
+                self.patch_status(key, patch).await
+            }
+        }
+    }
+
+    async fn provision(
+        &self,
+        claim: &PersistentVolumeClaim,
+        name: &str,
+    ) -> Result<(), kube::Error> {
+        let wanted = serde_json::from_value(binder::provisioned(claim));
+        let wanted: PersistentVolume = wanted.map_err(kube::Error::SerdeError)?;
+        match self
+            .volumes_api()
+            .create(&PostParams::default(), &wanted)
+            .await
+        {
+            // Made before, its event is on the way.
+            Err(error) if answered(&error, 409) => {
+                tracing::debug!(name, "volume exists");
+                Ok(())
+            }
+            created => created.map(|_| ()),
+        }
+    }
+
+    /// Annotates the claim for an external provisioner.
+    async fn hand_over(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+        provisioner: &str,
+    ) -> Result<(), kube::Error> {
+        let annotations = json!({
+            "volume.beta.kubernetes.io/storage-provisioner": provisioner,
+            binder::STORAGE_PROVISIONER: provisioner,
+        });
+        let metadata = json!({ "uid": claim.metadata.uid, "annotations": annotations });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let params = PatchParams::default();
+        let patched = self.claims_api(key).patch(&key.name, &params, &patch).await;
+        gone_is_fine(patched.map(|_| ()))?;
+        let message = format!(
+            "Waiting for a volume to be created either by the external provisioner \
+             '{provisioner}' or manually by the system administrator. If volume creation is \
+             delayed, please verify that the provisioner is running and correctly registered."
+        );
+        self.tell(claim, "ExternalProvisioning", &message).await;
+        Ok(())
+    }
+
+    async fn tell(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
+        let involved = reference_to("v1", "PersistentVolumeClaim", &claim.metadata);
+        self.recorder
+            .publish(&involved, EventType::Normal, reason, message)
+            .await;
+    }
+
+    async fn bind(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+        volume: &str,
+    ) -> Result<(), kube::Error> {
+        let patch = Patch::Merge(binder::bind_patch(claim, volume));
+        let params = PatchParams::default();
+        let bound = self.claims_api(key).patch(&key.name, &params, &patch).await;
+        gone_is_fine(bound.map(|_| ()))
+    }
+
+    async fn patch_status(
+        &self,
+        key: &ObjectKey,
+        patch: serde_json::Value,
+    ) -> Result<(), kube::Error> {
+        let params = PatchParams::default();
+        let api = self.claims_api(key);
+        let patched = api
+            .patch_status(&key.name, &params, &Patch::Merge(patch))
+            .await;
+        gone_is_fine(patched.map(|_| ()))
+    }
+
+    /// Keeps the claim's finalizer as it should be; whether that took a write.
+    async fn sync_protection(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, kube::Error> {
+        let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
+        let protected = finalizers
+            .iter()
+            .any(|finalizer| finalizer == PVC_PROTECTION);
+        let deleting = claim.metadata.deletion_timestamp.is_some();
+        match (deleting, protected) {
+            (false, false) => finalizers.push(PVC_PROTECTION.to_owned()),
+            (true, true) if !self.is_used(key).await? => {
+                finalizers.retain(|finalizer| finalizer != PVC_PROTECTION);
+            }
+            _ => return Ok(false),
+        }
+        let patch = json!({ "metadata": {
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+            "finalizers": finalizers,
+        } });
+        let params = PatchParams::default();
+        let client = self.claim_protection.client.clone();
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(client, &key.namespace);
+        let patched = api.patch(&key.name, &params, &Patch::Merge(patch)).await;
+        match patched {
+            Err(error) if answered(&error, 404) => Ok(true),
+            patched => patched.map(|_| true),
+        }
+    }
+
+    /// Whether a pod on a node names the claim: in the mirror, then for certain.
+    ///
+    /// An unscheduled pod can't start with a claim that is being deleted.
+    async fn is_used(&self, key: &ObjectKey) -> Result<bool, kube::Error> {
+        let mut known = self
+            .pods
+            .iter()
+            .filter(|(pod, _)| pod.namespace == key.namespace);
+        if known.any(|(_, pod)| uses(pod, &key.name)) {
+            return Ok(true);
+        }
+        let client = self.claim_protection.client.clone();
+        let api: Api<Pod> = Api::namespaced(client, &key.namespace);
+        let live = api.list(&ListParams::default()).await?;
+        Ok(live.items.iter().any(|pod| uses(pod, &key.name)))
+    }
+
+    async fn sync_volume(&self, key: &ObjectKey) -> Result<(), kube::Error> {
+        let Some(volume) = self.volumes.get(key).cloned() else {
+            return Ok(());
+        };
+        let claim = claim_of(&volume).and_then(|key| self.claims.get(&key).cloned());
+        let api = self.volumes_api();
+        let params = PatchParams::default();
+        let done = match binder::volume_step(&volume, claim.as_deref()) {
+            VolumeStep::Nothing => Ok(()),
+            VolumeStep::Report(phase) => {
+                let patch = json!({
+                    "metadata": { "uid": volume.metadata.uid },
+                    "status": { "phase": phase },
+                });
+                api.patch_status(&key.name, &params, &Patch::Merge(patch))
+                    .await
+                    .map(|_| ())
+            }
+            VolumeStep::Delete => {
+                let params = DeleteParams {
+                    preconditions: Some(Preconditions {
+                        uid: volume.metadata.uid.clone(),
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::default()
+                };
+                api.delete(&key.name, &params).await.map(|_| ())
+            }
+            VolumeStep::Unprotect => {
+                let mut finalizers = volume.metadata.finalizers.clone().unwrap_or_default();
+                finalizers.retain(|finalizer| finalizer != PV_PROTECTION);
+                let patch = json!({ "metadata": {
+                    "uid": volume.metadata.uid,
+                    "resourceVersion": volume.metadata.resource_version,
+                    "finalizers": finalizers,
+                } });
+                let api: Api<PersistentVolume> = Api::all(self.volume_protection.client.clone());
+                api.patch(&key.name, &params, &Patch::Merge(patch))
+                    .await
+                    .map(|_| ())
+            }
+        };
+        gone_is_fine(done)
+    }
+}
+
+/// The name of the storage class of a claim.
+pub(crate) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let name = claim.spec.as_ref()?.storage_class_name.as_deref()?;
+    (!name.is_empty()).then_some(name)
+}
+
+fn volume_key(name: String) -> ObjectKey {
+    ObjectKey {
+        namespace: String::new(),
+        name,
+    }
+}
+
+fn claim_of(volume: &PersistentVolume) -> Option<ObjectKey> {
+    let tied = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(ObjectKey {
+        namespace: tied.namespace.clone()?,
+        name: tied.name.clone()?,
+    })
+}
+
+fn uses(pod: &Pod, claim: &str) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| {
+        spec.node_name
+            .as_deref()
+            .is_some_and(|node| !node.is_empty())
+            && claim_names(spec).any(|name| name == claim)
+    })
+}
+
+fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(error) if answered(&error, 404) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,136 @@
+//! Chooses the best volume for a claim, as upstream's component-helpers do.
+
+use k8s_openapi::api::core::v1::{
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
+};
+use kube::core::{Selector, SelectorExt};
+
+use super::binder::Volumes;
+use crate::runtime::pod_resources::amount;
+
+const STORAGE: &str = "storage";
+const FILESYSTEM: &str = "Filesystem";
+
+/// The name of the available volume that suits `claim` best: of those with the fewest access modes the smallest.
+pub(super) fn best<'a>(claim: &PersistentVolumeClaim, volumes: &'a Volumes) -> Option<&'a str> {
+    let wanted = claim.spec.as_ref()?;
+    let suitable = volumes.iter().filter_map(|(name, volume)| {
+        let offered = volume.spec.as_ref()?;
+        let found = is_available(volume) && suits(offered, wanted) && is_selected(volume, wanted);
+        found.then(|| (modes(offered).len(), capacity(offered), name.as_str()))
+    });
+    suitable.min().map(|(_, _, name)| name)
+}
+
+/// Whether a volume satisfies `claim`, whichever party chose it.
+pub(super) fn suits(volume: &PersistentVolumeSpec, claim: &PersistentVolumeClaimSpec) -> bool {
+    let requests = claim.resources.as_ref();
+    let requests = requests.and_then(|resources| resources.requests.as_ref());
+    let requested = requests.and_then(|requests| requests.get(STORAGE));
+    let requested = requested.map_or(0, |quantity| amount(STORAGE, quantity));
+    let mut wanted_modes = claim.access_modes.iter().flatten();
+    let (offered, wanted) = (volume.volume_mode.as_deref(), claim.volume_mode.as_deref());
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    capacity(volume) >= requested
+        && wanted_modes.all(|mode| modes(volume).contains(mode))
+        && offered.unwrap_or(FILESYSTEM) == wanted.unwrap_or(FILESYSTEM)
+        && text(&volume.storage_class_name) == text(&claim.storage_class_name)
+        && text(&volume.volume_attributes_class_name) == text(&claim.volume_attributes_class_name)
+}
+
+/// Whether the volume is Available, claimed by no claim, and not being deleted.
+fn is_available(volume: &PersistentVolume) -> bool {
+    let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
+    let tied = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref());
+    phase == Some("Available") && tied.is_none() && volume.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether the claim's selector, if any, selects the volume.
+fn is_selected(volume: &PersistentVolume, claim: &PersistentVolumeClaimSpec) -> bool {
+    let Some(selector) = claim.selector.clone() else {
+        return true;
+    };
+    let labels = volume.metadata.labels.clone().unwrap_or_default();
+    Selector::try_from(selector).is_ok_and(|selector| selector.matches(&labels))
+}
+
+fn modes(volume: &PersistentVolumeSpec) -> &[String] {
+    volume.access_modes.as_deref().unwrap_or_default()
+}
+
+/// Bytes.
+fn capacity(volume: &PersistentVolumeSpec) -> i128 {
+    let quantity = volume.capacity.as_ref().and_then(|it| it.get(STORAGE));
+    quantity.map_or(0, |quantity| amount(STORAGE, quantity))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn volume(name: &str, spec: &Value, phase: &str) -> PersistentVolume {
+        let metadata = json!({ "name": name, "labels": { "name": name } });
+        let volume = json!({ "metadata": metadata, "spec": spec, "status": { "phase": phase } });
+        serde_json::from_value(volume).unwrap()
+    }
+
+    fn chosen<'a>(spec: &Value, volumes: &'a Volumes) -> Option<&'a str> {
+        let claim = json!({ "metadata": { "name": "c", "namespace": "n" }, "spec": spec });
+        best(&serde_json::from_value(claim).unwrap(), volumes)
+    }
+
+    fn with(mut spec: Value, more: &Value) -> Value {
+        let fields = spec.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        spec
+    }
+
+    #[test]
+    fn the_smallest_volume_that_has_all_a_claim_asks_for_is_the_best() {
+        let manual = json!({ "storageClassName": "manual" });
+        let block = json!({ "volumeMode": "Block" });
+        let both = json!({ "accessModes": ["ReadOnlyMany", "ReadWriteOnce"] });
+        let tied = json!({ "claimRef": { "name": "other", "namespace": "n" } });
+        let volumes = [
+            ("big", "10Gi", &json!({}), "Available"),
+            ("block", "1Gi", &block, "Available"),
+            ("both", "1Gi", &both, "Available"),
+            ("manual", "2Gi", &manual, "Available"),
+            ("released", "1Gi", &json!({}), "Released"),
+            ("small", "3Gi", &json!({}), "Available"),
+            ("tied", "1Gi", &tied, "Available"),
+        ];
+        let volumes = volumes.map(|(name, storage, more, phase)| {
+            let capacity = json!({ "storage": storage });
+            let spec = json!({ "capacity": capacity, "accessModes": ["ReadWriteOnce"] });
+            (
+                name.to_owned(),
+                Arc::new(volume(name, &with(spec, more), phase)),
+            )
+        });
+        let volumes = Volumes::from(volumes);
+        let big = json!({ "selector": { "matchLabels": { "name": "big" } } });
+        let many = json!({ "accessModes": ["ReadOnlyMany"] });
+        let never = json!({ "accessModes": ["ReadWriteMany"] });
+        for (storage, more, expected) in [
+            ("1Gi", &json!({}), Some("small")),
+            ("4Gi", &json!({}), Some("big")),
+            ("11Gi", &json!({}), None),
+            ("1Gi", &manual, Some("manual")),
+            ("3Gi", &manual, None),
+            ("1Gi", &block, Some("block")),
+            ("1Gi", &big, Some("big")),
+            ("1Gi", &many, Some("both")),
+            ("1Gi", &never, None),
+        ] {
+            let resources = json!({ "requests": { "storage": storage } });
+            let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": resources });
+            let claim = with(spec, more);
+            assert_eq!(chosen(&claim, &volumes), expected, "{claim}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The service account controller: every namespace has a service account `default`.
+
+use std::time::Duration;
+
+use futures::future::join3;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, ResourceExt};
+
+use crate::runtime::context::Context;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::sync_error::Error;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker::{self, Reconcile};
+
+/// The controller's name: its user agent.
+pub const NAME: &str = "service-account-controller";
+const ACCOUNT: &str = "default";
+
+struct Controller {
+    ctx: Context,
+    /// Namespaces, by name alone.
+    queue: WorkQueue<ObjectKey>,
+    namespaces: Informer<Namespace>,
+    accounts: Informer<ServiceAccount>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context) {
+    let controller = Controller {
+        ctx: ctx.for_component(NAME),
+        queue: WorkQueue::new(),
+        namespaces: Informer::new(),
+        accounts: Informer::new(),
+    };
+    let client = &controller.ctx.client;
+    let namespaces = controller
+        .namespaces
+        .run(Api::all(client.clone()), |change| {
+            if let Change::Added(one) | Change::Updated { new: one, .. } = change {
+                controller.queue.add(ObjectKey::of(&*one));
+            }
+        });
+    let accounts = controller.accounts.run(Api::all(client.clone()), |change| {
+        if let Change::Deleted(one) = change {
+            controller
+                .queue
+                .add(key(one.namespace().unwrap_or_default()));
+        }
+    });
+    let work = async {
+        controller.namespaces.synced().await;
+        controller.accounts.synced().await;
+        worker::run(&controller, &controller.queue, 1).await;
+    };
+    join3(namespaces, accounts, work).await;
+}
+
+fn key(namespace: String) -> ObjectKey {
+    ObjectKey {
+        namespace: String::new(),
+        name: namespace,
+    }
+}
+
+/// Whether the namespace is there to stay.
+fn is_active(namespace: &Namespace) -> bool {
+    let status = namespace.status.as_ref();
+    let phase = status.and_then(|status| status.phase.as_deref());
+    namespace.metadata.deletion_timestamp.is_none() && phase != Some("Terminating")
+}
+
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let namespace = self.namespaces.get("", &key.name);
+        let is_missing = self.accounts.get(&key.name, ACCOUNT).is_none();
+        if is_missing && namespace.is_some_and(|namespace| is_active(&namespace)) {
+            let account = ServiceAccount {
+                metadata: ObjectMeta {
+                    name: Some(ACCOUNT.to_owned()),
+                    namespace: Some(key.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                ..ServiceAccount::default()
+            };
+            let api = Api::namespaced(self.ctx.client.clone(), &key.name);
+            let created = api.create(&PostParams::default(), &account).await;
+            match created.map_err(Error::from) {
+                // Somebody else was faster, or the namespace is going away.
+                Err(error) if error.is_already_exists() || error.is_namespace_terminating() => {}
+                created => _ = created?,
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,151 @@
+//! The Advanced StatefulSet controller of OpenKruise: pods with ordinals, updated several at a time,
+//! in place, and in any order.
+
+mod apply;
+mod claim_size;
+mod plan;
+mod rollout;
+mod set;
+mod status;
+mod sync;
+
+use futures::future::join;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource, ResourceExt};
+
+use self::claim_size::SET_ANNOTATION;
+use self::set::{KIND, Set};
+use crate::kruise::pre_download::PreDownload;
+use crate::kruise::{GROUP, Gates, StatefulSet};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::controller_of;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::parsed::Parsed;
+use crate::runtime::recorder::Recorder;
+use crate::runtime::version_expectations::VersionExpectations;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker;
+use crate::workload::revision_control::Revisions;
+
+/// The controller's name: its user agent.
+pub const NAME: &str = "asts-controller";
+/// The source of its events, which is also that of its plain kin.
+const EVENT_SOURCE: &str = "statefulset-controller";
+/// The number of sets synced at once.
+const WORKERS: usize = 3;
+
+struct Controller {
+    ctx: Context,
+    gates: Gates,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    /// Untyped: a revision is made of the template's own bytes.
+    sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    revisions: Informer<ControllerRevision>,
+    /// Pods that were updated in place.
+    updates: VersionExpectations,
+    pre_download: Option<PreDownload>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context, gates: Gates) {
+    let ctx = ctx.for_component(NAME);
+    let recorder = Recorder::new(ctx.clone(), EVENT_SOURCE);
+    let controller = Controller {
+        pre_download: PreDownload::new(&ctx, &recorder, gates),
+        recorder,
+        ctx,
+        gates,
+        queue: WorkQueue::new(),
+        sets: Informer::new(),
+        read: Parsed::default(),
+        read_revisions: Revisions::default(),
+        pods: Informer::new(),
+        claims: Informer::new(),
+        revisions: Informer::new(),
+        updates: VersionExpectations::default(),
+    };
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    /// Feeds the caches and the queue. Changes of revisions trigger nothing, and neither do pods without
+    /// an owner, nor claims that were not resized.
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let resource = ApiResource::erase::<StatefulSet>(&());
+        let sets = self
+            .sets
+            .run(Api::all_with(client.clone(), &resource), |change| {
+                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
+                    change;
+                self.queue.add(ObjectKey::of(&*set));
+            });
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |change| {
+            self.claim_changed(&change);
+        });
+        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
+        let ahead = async {
+            if let Some(pre_download) = &self.pre_download {
+                pre_download.run().await;
+            }
+        };
+        let own = join(join(sets, pods), join(claims, revisions));
+        join(own, ahead).await;
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        self.claims.synced().await;
+        self.revisions.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
+        let Change::Updated { new, .. } = change else {
+            return;
+        };
+        let set = new.annotations().get(SET_ANNOTATION);
+        if let Some(name) = set.filter(|_| self.gates.auto_resize_claims) {
+            self.queue.add(ObjectKey {
+                namespace: new.namespace().unwrap_or_default(),
+                name: name.clone(),
+            });
+        }
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let pods = match change {
+            Change::Added(pod) => vec![pod],
+            Change::Deleted(pod) => {
+                self.updates.forget(&**pod);
+                vec![pod]
+            }
+            Change::Updated { old, new } => vec![old, new],
+        };
+        for key in pods.into_iter().filter_map(|pod| owner(pod)) {
+            self.queue.add(key);
+        }
+    }
+}
+
+/// The Advanced StatefulSet that controls the pod, by its name.
+fn owner(pod: &Pod) -> Option<ObjectKey> {
+    let owner = controller_of(pod.meta())?;
+    let (group, _) = owner.api_version.split_once('/')?;
+    (owner.kind == KIND && group == GROUP).then(|| ObjectKey {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        name: owner.name.clone(),
+    })
+}

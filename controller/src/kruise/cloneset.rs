@@ -1,0 +1,213 @@
+//! The CloneSet controller of OpenKruise: pods without identity, scaled and updated within limits.
+
+mod apply;
+mod availability;
+mod numbers;
+mod pods;
+mod scale;
+pub(crate) mod set;
+mod status;
+mod sync;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
+
+use self::set::{KIND, Set};
+use crate::kruise::pre_download::PreDownload;
+use crate::kruise::{CloneSet, GROUP, Gates};
+use crate::runtime::context::Context;
+use crate::runtime::controller_ref::controller_of;
+use crate::runtime::informer::{Change, Informer};
+use crate::runtime::mirror::ObjectKey;
+use crate::runtime::named_expectations::{Expected, NamedExpectations};
+use crate::runtime::parsed::Parsed;
+use crate::runtime::pod;
+use crate::runtime::recorder::Recorder;
+use crate::runtime::version_expectations::VersionExpectations;
+use crate::runtime::work_queue::WorkQueue;
+use crate::runtime::worker;
+use crate::workload::revision_control::Revisions;
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "cloneset-controller";
+/// The number of sets synced at once.
+const WORKERS: usize = 3;
+/// The shortest delay before a sync that an unexpected creation triggers, ...
+const INITIAL_DELAY_MIN: Duration = Duration::from_secs(3);
+/// ... and the longest.
+const INITIAL_DELAY_MAX: Duration = Duration::from_secs(30);
+
+struct Controller {
+    ctx: Context,
+    gates: Gates,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    /// Untyped: a revision is made of the template's own bytes.
+    sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    revisions: Informer<ControllerRevision>,
+    expectations: NamedExpectations,
+    versions: VersionExpectations,
+    pre_download: Option<PreDownload>,
+    /// The number of delays of each set after unexpected creations.
+    initial_delays: Mutex<BTreeMap<ObjectKey, u32>>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context, gates: Gates) {
+    let ctx = ctx.for_component(NAME);
+    let recorder = Recorder::new(ctx.clone(), NAME);
+    let controller = Controller {
+        pre_download: PreDownload::new(&ctx, &recorder, gates),
+        recorder,
+        ctx,
+        gates,
+        queue: WorkQueue::new(),
+        sets: Informer::new(),
+        read: Parsed::default(),
+        read_revisions: Revisions::default(),
+        pods: Informer::new(),
+        claims: Informer::new(),
+        revisions: Informer::new(),
+        expectations: NamedExpectations::default(),
+        versions: VersionExpectations::default(),
+        initial_delays: Mutex::default(),
+    };
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let resource = ApiResource::erase::<CloneSet>(&());
+        let sets = self
+            .sets
+            .run(Api::all_with(client.clone(), &resource), |change| {
+                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
+                    change;
+                self.queue.add(ObjectKey::of(&*set));
+            });
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |change| {
+            self.claim_changed(&change)
+        });
+        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
+        let ahead = async {
+            if let Some(pre_download) = &self.pre_download {
+                pre_download.run().await;
+            }
+        };
+        let own = join(join(sets, pods), join(claims, revisions));
+        join(own, ahead).await;
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        self.claims.synced().await;
+        self.revisions.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        match change {
+            Change::Added(pod) if pod::is_terminating(pod) => self.gone(&**pod),
+            // Orphans are ignored: no set adopts them.
+            Change::Added(pod) => {
+                if let Some(key) = owner(&**pod) {
+                    self.came(&key, &pod.name_any());
+                }
+            }
+            Change::Deleted(pod) => {
+                self.versions.forget(&**pod);
+                self.gone(&**pod);
+            }
+            Change::Updated { old, new } => self.pod_updated(old, new),
+        }
+    }
+
+    fn pod_updated(&self, old: &Arc<Pod>, new: &Arc<Pod>) {
+        if old.resource_version() == new.resource_version() {
+            return;
+        }
+        if pod::is_terminating(new) {
+            self.versions.forget(&**new);
+            self.gone(&**new);
+            return;
+        }
+        let (before, after) = (owner(&**old), owner(&**new));
+        for key in before.into_iter().chain(after) {
+            self.queue.add(key);
+        }
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
+        match change {
+            Change::Added(claim) if claim.metadata.deletion_timestamp.is_some() => {
+                self.gone(&**claim);
+            }
+            Change::Added(claim) => {
+                if let Some(key) = owner(&**claim) {
+                    self.came(&key, &claim.name_any());
+                }
+            }
+            Change::Updated { new, .. } if new.metadata.deletion_timestamp.is_some() => {
+                self.gone(&**new);
+            }
+            Change::Updated { .. } => {}
+            Change::Deleted(claim) => self.gone(&**claim),
+        }
+    }
+
+    /// Handles the creation of an object of a set. An object that was not expected existed before,
+    /// and more like it most likely follow.
+    fn came(&self, key: &ObjectKey, name: &str) {
+        let was_satisfied = self.expectations.is_satisfied(key);
+        self.expectations.observe(key, Expected::Creation, name);
+        let mut delays = self.initial_delays.lock();
+        if !was_satisfied {
+            delays.remove(key);
+            drop(delays);
+            return self.queue.add(key.clone());
+        }
+        let times = delays.entry(key.clone()).or_default();
+        let delay = INITIAL_DELAY_MIN.saturating_mul(2_u32.saturating_pow(*times));
+        *times += 1;
+        drop(delays);
+        self.queue
+            .add_after(key.clone(), delay.min(INITIAL_DELAY_MAX));
+    }
+
+    /// Something of a set was deleted, or is about to be.
+    fn gone(&self, object: &impl Resource<DynamicType = ()>) {
+        if let Some(key) = owner(object) {
+            let name = object.meta().name.clone().unwrap_or_default();
+            self.expectations.observe(&key, Expected::Deletion, &name);
+            self.queue.add(key);
+        }
+    }
+}
+
+/// The CloneSet that controls the object, by its name.
+fn owner(object: &impl Resource) -> Option<ObjectKey> {
+    let meta = object.meta();
+    let owner = controller_of(meta)?;
+    let (group, _) = owner.api_version.split_once('/')?;
+    (owner.kind == KIND && group == GROUP).then(|| ObjectKey {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: owner.name.clone(),
+    })
+}

@@ -1,0 +1,3 @@
+//! The controller of the group `policy`.
+
+pub mod disruption;

@@ -1,0 +1,3 @@
+//! The controller of the group `rbac.authorization.k8s.io`.
+
+pub mod cluster_role_aggregation;

@@ -1,0 +1,289 @@
+//! Creates, repairs and deletes pods with ordinals and their claims, recording an event for each.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use kube::api::DeleteParams;
+use kube::{Api, Client, ResourceExt};
+
+use crate::runtime::conflict::{self, BACKOFF_DELAYS};
+use crate::runtime::informer::resource_version;
+use crate::runtime::receipt;
+use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::sync_error::Error;
+use crate::workload::stateful_claims::{EnsureClaim, FixOwners, Repair};
+
+/// The verb of an event, as it is spelled in reasons and messages.
+#[derive(Clone, Copy)]
+enum Verb {
+    Create,
+    Update,
+    Delete,
+    Resize,
+}
+
+impl Verb {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Delete => "Delete",
+            Self::Resize => "Resize",
+        }
+    }
+}
+
+/// The next step for a pod whose repair has met a conflict.
+pub(crate) enum Again {
+    /// The repair as planned.
+    Same,
+    /// Another repair.
+    With(Box<Repair>),
+    /// Nothing to repair any more.
+    Done,
+}
+
+/// The pods of one set.
+pub(crate) struct StatefulPodControl<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a str,
+    pub(crate) recorder: &'a Recorder,
+    /// The set, for events.
+    pub(crate) involved: ObjectReference,
+    /// Whether messages begin with the verb in lower case.
+    pub(crate) has_lowercase_verbs: bool,
+    /// Called with the resourceVersion after each write of a pod or a claim.
+    pub(crate) wrote_pod: &'a (dyn Fn(u64) + Sync),
+    pub(crate) wrote_claim: &'a (dyn Fn(u64) + Sync),
+}
+
+impl StatefulPodControl<'_> {
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
+    fn claims(&self) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
+    pub(crate) async fn create(
+        &self,
+        pod: &Pod,
+        claims: Vec<EnsureClaim>,
+        owners: Vec<FixOwners>,
+    ) -> Result<(), Error> {
+        let name = pod.name_any();
+        if let Err(error) = self.ensure_claims(&name, claims).await {
+            self.tell_pod(Verb::Create, &name, Some(&error)).await;
+            return Err(error);
+        }
+        let created = receipt::create(&self.pods(), pod).await;
+        let outcome = match created.map_err(Error::from) {
+            Ok(rv) => {
+                (self.wrote_pod)(rv);
+                Ok(())
+            }
+            // The name is taken; it is tried again until it is free.
+            Err(error) if error.is_already_exists() => return Err(error),
+            Err(error) => Err(error),
+        };
+        // Claims are repaired even without a pod; their failure is reported instead of the pod's.
+        if let Err(error) = self.fix_owners(owners).await {
+            self.tell_pod(Verb::Update, &name, Some(&error)).await;
+            return Err(error);
+        }
+        self.tell_pod(Verb::Create, &name, outcome.as_ref().err())
+            .await;
+        outcome
+    }
+
+    /// Tries every claim, even after one failed.
+    pub(crate) async fn ensure_claims(
+        &self,
+        pod: &str,
+        claims: Vec<EnsureClaim>,
+    ) -> Result<(), Error> {
+        let mut errors = Vec::new();
+        for claim in claims {
+            match claim {
+                EnsureClaim::BeingDeleted(name) => {
+                    errors.push(Error::Claim(format!("pvc {name} is being deleted")));
+                }
+                EnsureClaim::Create(claim) => {
+                    let name = claim.name_any();
+                    match receipt::create(&self.claims(), &claim).await {
+                        Ok(rv) => {
+                            (self.wrote_claim)(rv);
+                            self.tell_claim(Verb::Create, pod, &name, None).await;
+                        }
+                        Err(error) => {
+                            let error = Error::from(error);
+                            let told = format!("failed to create PVC {name}: {error}");
+                            errors.push(Error::Claim(told));
+                            if !error.is_already_exists() {
+                                self.tell_claim(Verb::Create, pod, &name, Some(&error))
+                                    .await;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Error::collect(errors)
+    }
+
+    pub(crate) async fn fix_owners(&self, owners: Vec<FixOwners>) -> Result<(), Error> {
+        for fix in owners {
+            if let Some(claim) = fix.conflicting {
+                // The spelling is upstream's, which tools match.
+                let message = format!(
+                    "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as \
+                     a manging controller, the retention policy is ignored for this claim"
+                );
+                self.tell(EventType::Warning, "ConflictingController", &message)
+                    .await;
+            }
+            let Some(claim) = fix.update else { continue };
+            let name = claim.name_any();
+            match receipt::replace(&self.claims(), &name, &claim).await {
+                Ok(rv) => (self.wrote_claim)(rv),
+                Err(error) => {
+                    let error = Error::from(error);
+                    return Err(Error::Claim(format!(
+                        "could not update claim {name} for delete policy ownerRefs: {error}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Repairs a pod. After a conflict the pod as it is `cached` then is decided about `again`, a
+    /// little later.
+    pub(crate) async fn repair(
+        &self,
+        mut repair: Repair,
+        cached: impl Fn(&str) -> Option<Arc<Pod>>,
+        again: impl Fn(Option<Arc<Pod>>) -> Again,
+    ) -> Result<(), Error> {
+        let name = repair.pod.name_any();
+        let mut delays = BACKOFF_DELAYS.into_iter();
+        let outcome = loop {
+            let prepared = match self.ensure_claims(&name, take(&mut repair.claims)).await {
+                Ok(()) => self.fix_owners(take(&mut repair.owners)).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = prepared {
+                break Err(error);
+            }
+            let error = match receipt::replace(&self.pods(), &name, &repair.pod).await {
+                Ok(rv) => {
+                    (self.wrote_pod)(rv);
+                    break Ok(());
+                }
+                Err(error) => Error::from(error),
+            };
+            let pod = cached(&name);
+            if let Err(error) = conflict::wait(&mut delays, error).await {
+                break Err(error);
+            }
+            match again(pod) {
+                Again::Same => {}
+                Again::With(next) => repair = *next,
+                Again::Done => break Ok(()),
+            }
+        };
+        self.tell_pod(Verb::Update, &name, outcome.as_ref().err())
+            .await;
+        outcome
+    }
+
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
+        let deleted = self.pods().delete(name, &DeleteParams::default()).await;
+        let outcome = match deleted.map_err(Error::from) {
+            Ok(answer) => {
+                if let Some(pod) = answer.left() {
+                    (self.wrote_pod)(resource_version(&pod));
+                }
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.tell_pod(Verb::Delete, name, outcome.as_ref().err())
+            .await;
+        outcome
+    }
+
+    async fn tell_pod(&self, verb: Verb, pod: &str, error: Option<&Error>) {
+        let (reason, set) = (verb.as_str(), self.set_name());
+        let verb = self.spelled(reason);
+        match error {
+            None => {
+                let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
+                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
+                    .await;
+            }
+            Some(error) => {
+                let message =
+                    format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
+                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
+                    .await;
+            }
+        }
+    }
+
+    /// The verb as messages of the controller's version have it.
+    fn spelled(&self, verb: &str) -> String {
+        match self.has_lowercase_verbs {
+            true => verb.to_lowercase(),
+            false => verb.to_owned(),
+        }
+    }
+
+    /// Writes a claim of `pod` that has grown.
+    pub(crate) async fn resize_claim(
+        &self,
+        pod: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), Error> {
+        let name = claim.name_any();
+        let written = receipt::replace(&self.claims(), &name, claim).await;
+        let outcome = written.map(|rv| (self.wrote_claim)(rv));
+        let outcome = outcome.map_err(Error::from);
+        let error = outcome.as_ref().err();
+        self.tell_claim(Verb::Resize, pod, &name, error).await;
+        outcome.map_err(|error| Error::Claim(format!("could not update claim {name}: {error}")))
+    }
+
+    async fn tell_claim(&self, verb: Verb, pod: &str, claim: &str, error: Option<&Error>) {
+        let (reason, set) = (verb.as_str(), self.set_name());
+        let verb = self.spelled(reason);
+        match error {
+            None => {
+                let message =
+                    format!("{verb} Claim {claim} Pod {pod} in StatefulSet {set} success");
+                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
+                    .await;
+            }
+            Some(error) => {
+                let message = format!(
+                    "{verb} Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
+                );
+                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
+                    .await;
+            }
+        }
+    }
+
+    fn set_name(&self) -> &str {
+        self.involved.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
+        self.recorder
+            .publish(&self.involved, event_type, reason, message)
+            .await;
+    }
+}
