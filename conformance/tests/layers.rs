@@ -1,7 +1,9 @@
-//! The modules of the API server are layers: each names only those below it. Those of the controllers form no circle.
+//! The modules of the API server are layers: each names only those below it. Those of the controllers form no circle, and
+//! each folder of theirs names only the folders listed for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -42,53 +44,98 @@ const LAYERS: &[&str] = &[
     "fuzzing",
 ];
 
-/// Finds what a file names at the root of its crate.
-struct Names {
-    comment: Regex,
-    /// A path that begins there.
-    path: Regex,
-    /// A group of paths that begin there.
-    group: Regex,
-}
+/// The folders of `kubeproof-controller`, each with the folders that its modules may name.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("runtime", &[]),
+    ("node", &["runtime"]),
+    ("workload", &["runtime"]),
+    ("admissionregistration", &["runtime"]),
+    ("apps", &["runtime", "workload"]),
+    ("batch", &["runtime", "workload"]),
+    ("certificates", &["runtime"]),
+    ("core", &["runtime"]),
+    ("garbage_collector", &["runtime"]),
+    ("kruise", &["runtime", "workload"]),
+    ("policy", &["runtime"]),
+    ("rbac", &["runtime"]),
+];
 
-impl Names {
-    /// For files `depth` modules below the root.
-    fn at(depth: usize) -> Self {
-        let root = format!(r"\b(?:crate|{})::", vec!["super"; depth].join("::"));
-        let compiled = |pattern: &str| Regex::new(pattern).expect("a regex");
-        Self {
-            comment: compiled("(?m)//.*$"),
-            path: compiled(&format!(r"{root}(\w+)")),
-            group: compiled(&format!(r"{root}\{{")),
+/// The modules that name one more folder.
+const CROSSINGS: &[(&str, &str)] = &[
+    // A ReplicationController is a ReplicaSet with a simpler selector.
+    ("core::replication_controller", "apps"),
+    // OpenKruise's daemon runs on nodes; its controller of pulls knows how nodes call images.
+    ("kruise::daemon", "node"),
+    ("kruise::image_pull_job", "node"),
+];
+
+/// The modules above the folders; they may name all.
+const ABOVE: &[&str] = &["credentials", "error", "manager"];
+
+/// The path of a module below the root of its crate.
+type ModulePath = Vec<String>;
+
+/// The paths that `module` names in `text`, from the root of its crate.
+fn named(text: &str, module: &[String]) -> BTreeSet<ModulePath> {
+    static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)//.*$").expect("a regex"));
+    static START: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b(crate|super(?:::super)*)::").expect("a regex"));
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+    let code = COMMENT.replace_all(code, "");
+    let mut found = BTreeSet::new();
+    for start in START.captures_iter(&code) {
+        let whole = start.get(0).expect("the match");
+        let ups = start[1].matches("super").count();
+        let below = match ups {
+            0 => Some(0),
+            ups => module.len().checked_sub(ups),
+        };
+        if let Some(below) = below {
+            branches(&code[whole.end()..], &module[..below], &mut found);
         }
     }
+    found
+}
 
-    fn of(&self, text: &str) -> BTreeSet<String> {
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
-        let code = self.comment.replace_all(code, "");
-        let paths = self.path.captures_iter(&code);
-        let mut found: BTreeSet<String> = paths.map(|own| own[1].to_owned()).collect();
-        for start in self.group.find_iter(&code) {
-            let (mut level, mut name) = (0, String::new());
-            for letter in code[start.end()..].chars() {
-                match letter {
-                    '{' => level += 1,
-                    '}' if level == 0 => break,
-                    '}' => level -= 1,
-                    ',' if level == 0 => found.extend(first(&std::mem::take(&mut name))),
-                    _ if level == 0 => name.push(letter),
-                    _ => {}
+/// Adds the paths of a `use` tree that begins with `text` below `root`.
+fn branches(text: &str, root: &[String], found: &mut BTreeSet<ModulePath>) {
+    let text = text.trim_start();
+    if let Some(group) = text.strip_prefix('{') {
+        for item in items(group) {
+            branches(item, root, found);
+        }
+        return;
+    }
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let (name, rest) = text.split_at(end.unwrap_or(text.len()));
+    let mut path = root.to_vec();
+    if !name.is_empty() {
+        path.push(name.to_owned());
+    }
+    match rest.strip_prefix("::") {
+        Some(rest) if !name.is_empty() => branches(rest, &path, found),
+        _ => _ = found.insert(path),
+    }
+}
+
+/// The items of a group, up to its closing brace.
+fn items(group: &str) -> Vec<&str> {
+    let (mut level, mut start, mut found) = (0, 0, Vec::new());
+    for (at, letter) in group.char_indices() {
+        match letter {
+            '{' => level += 1,
+            '}' if level > 0 => level -= 1,
+            ',' | '}' if level == 0 => {
+                found.extend(Some(&group[start..at]).filter(|item| !item.trim().is_empty()));
+                start = at + 1;
+                if letter == '}' {
+                    break;
                 }
             }
-            found.extend(first(&name));
+            _ => {}
         }
-        found
     }
-}
-
-fn first(path: &str) -> Option<String> {
-    let name = path.trim().split([':', ' ']).next()?;
-    (!name.is_empty()).then(|| name.to_owned())
+    found
 }
 
 /// The sources of a member that are no tests, with their paths below `src`.
@@ -116,29 +163,59 @@ fn sources(member: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The root items that each module at the root of a member names.
-fn names_by_module(member: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let names: Vec<Names> = (0..8).map(Names::at).collect();
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// Every module of a member, with the paths that it names.
+fn modules(member: &str) -> BTreeMap<ModulePath, BTreeSet<ModulePath>> {
     let sources = sources(member);
     assert!(sources.len() > 100, "{} sources", sources.len());
+    let mut found = BTreeMap::new();
     for (path, text) in &sources {
-        let module = path.components().next().expect("a file").as_os_str();
-        let module = module.to_string_lossy();
-        let module = module.trim_end_matches(".rs").to_owned();
-        if module != "lib" {
-            let named = names[path.components().count()].of(text);
-            found.entry(module).or_default().extend(named);
+        let parts = path.with_extension("");
+        let parts = parts.iter().map(|part| part.to_string_lossy().into_owned());
+        let module: ModulePath = parts.collect();
+        if module != ["lib"] {
+            let named = named(text, &module);
+            found.insert(module, named);
         }
     }
     found
+}
+
+/// The modules directly below `folder`, each with what it names there.
+fn names_below(
+    modules: &BTreeMap<ModulePath, BTreeSet<ModulePath>>,
+    folder: &[String],
+) -> BTreeMap<String, BTreeSet<String>> {
+    let below = |path: &ModulePath| path.strip_prefix(folder)?.first().cloned();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (module, named) in modules {
+        if let Some(name) = below(module) {
+            let named = named.iter().filter_map(below);
+            found.entry(name).or_default().extend(named);
+        }
+    }
+    found
+}
+
+/// The modules directly below `folder` that form circles, or depend on one.
+fn circles(
+    modules: &BTreeMap<ModulePath, BTreeSet<ModulePath>>,
+    folder: &[String],
+) -> BTreeSet<String> {
+    let mut left = names_below(modules, folder);
+    loop {
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        left.retain(|own, named| named.iter().any(|name| name != own && names.contains(name)));
+        if left.len() == names.len() {
+            return names;
+        }
+    }
 }
 
 #[test]
 fn modules_of_the_server_name_only_what_is_below_them() {
     let rank = |name: &str| LAYERS.iter().position(|own| *own == name);
     let mut upward = Vec::new();
-    for (module, named) in names_by_module("apiserver") {
+    for (module, named) in names_below(&modules("apiserver"), &[]) {
         let own = rank(&module).unwrap_or_else(|| panic!("{module} is in no layer"));
         let named = named.into_iter();
         let above = named.filter(|name| rank(name).is_some_and(|other| other > own));
@@ -149,43 +226,71 @@ fn modules_of_the_server_name_only_what_is_below_them() {
 
 #[test]
 fn modules_of_the_controllers_form_no_circle() {
-    let mut left = names_by_module("controller");
-    loop {
-        let modules: BTreeSet<String> = left.keys().cloned().collect();
-        let before = left.len();
-        left.retain(|own, named| {
-            named
-                .iter()
-                .any(|name| name != own && modules.contains(name))
-        });
-        if left.len() == before {
-            break;
-        }
-    }
-    assert!(left.is_empty(), "circles among: {:?}", left.keys());
+    let modules = modules("controller");
+    let folders = FOLDERS.iter().map(|(folder, _)| vec![(*folder).to_owned()]);
+    let circular = folders
+        .filter(|folder| *folder != ["node"])
+        .chain([Vec::new()])
+        .map(|folder| (folder.join("::"), circles(&modules, &folder)))
+        .filter(|(_, circle)| !circle.is_empty());
+    let circular: Vec<_> = circular.collect();
+    assert!(circular.is_empty(), "{circular:#?}");
 }
 
 #[test]
-fn controllers_name_nothing_of_nodes_but_what_runs_there() {
-    // OpenKruise's daemon runs on nodes; its controllers of images know how nodes call images.
-    let runs_there = ["kruise", "image_pull_job", "manager", "node"];
-    let reaching: Vec<String> = names_by_module("controller")
-        .into_iter()
-        .filter(|(module, named)| named.contains("node") && !runs_there.contains(&module.as_str()))
-        .map(|(module, _)| module)
-        .collect();
-    assert!(reaching.is_empty(), "{reaching:?}");
+fn controllers_name_only_the_folders_below_them() {
+    let modules = modules("controller");
+    let folders: BTreeMap<&str, &[&str]> = FOLDERS.iter().copied().collect();
+    let is_folder = |name: &str| folders.contains_key(name) || ABOVE.contains(&name);
+    let (mut wrong, mut crossed) = (Vec::new(), BTreeSet::new());
+    for (module, named) in &modules {
+        let (folder, path) = (module[0].as_str(), module.join("::"));
+        assert!(is_folder(folder), "{folder} is in no list");
+        if ABOVE.contains(&folder) {
+            continue;
+        }
+        let named = named.iter().filter_map(|path| path.first());
+        let others = named.filter(|name| is_folder(name) && *name != folder);
+        for name in others.filter(|name| !folders[folder].contains(&name.as_str())) {
+            let is_crossing = |(from, to): &&(&str, &str)| {
+                let below = path.strip_prefix(from);
+                to == name && below.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+            };
+            match CROSSINGS.iter().find(is_crossing) {
+                Some(crossing) => _ = crossed.insert(*crossing),
+                None => wrong.push(format!("{path} names {name}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(crossed, CROSSINGS.iter().copied().collect(), "unused");
 }
 
 #[test]
 fn every_form_of_a_name_is_found() {
     let text = "
         use crate::server::Core;
-        use crate::{endpoints, store::{Part, Store}, nesting as room};
+        use crate::{endpoints, store::{Part, state::{self, Store}}, nesting as room};
         // crate::comment::x
-        fn f() { crate::auth::authorize(); super::super::webhook::post(); super::sibling::f() }
+        use super::super::webhook::*;
+        fn f() { crate::auth::authorize(); super::sibling::f(); super::super::super::super::lost() }
         #[cfg(test)]\nmod tests { use crate::fuzzing; }";
-    let found = Names::at(2).of(&text.replace("        #[cfg(test)]", "#[cfg(test)]"));
-    let expected = ["auth", "endpoints", "nesting", "server", "store", "webhook"];
-    assert_eq!(found, expected.map(str::to_owned).into());
+    let module = ["a", "b", "c"].map(str::to_owned);
+    let found = named(
+        &text.replace("        #[cfg(test)]", "#[cfg(test)]"),
+        &module,
+    );
+    let found: Vec<String> = found.iter().map(|path| path.join("::")).collect();
+    let expected = [
+        "a::b::sibling::f",
+        "a::webhook",
+        "auth::authorize",
+        "endpoints",
+        "nesting",
+        "server::Core",
+        "store::Part",
+        "store::state::Store",
+        "store::state::self",
+    ];
+    assert_eq!(found, expected);
 }

@@ -9,7 +9,7 @@
 //! - `conflict`, `receipt`, `sync_error`, [`json_diff`]: retries, answers, errors and differences of writes
 //! - `recorder`: Events
 //! - `supervisor`: records and restarts controllers that end
-//! - `controller_ref`, `pod`, `taints`: accessors of objects
+//! - `controller_ref`, `pod`, `taints`, `volume`: accessors of objects
 //! - `int_or_percent`, `node_affinity`, `pod_resources`, `tolerations`: the arithmetic of the API
 
 pub mod clock;
@@ -36,5 +36,6 @@ pub(crate) mod taints;
 pub(crate) mod tolerations;
 pub(crate) mod triggers;
 pub(crate) mod version_expectations;
+pub(crate) mod volume;
 pub(crate) mod work_queue;
 pub(crate) mod worker;

@@ -28,6 +28,7 @@ use crate::runtime::controller_ref::reference_to;
 use crate::runtime::mirror::{self, Mirror, ObjectKey, answered};
 use crate::runtime::pod::claim_names;
 use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::volume::class_of;
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -467,12 +468,6 @@ impl Controller {
         };
         gone_is_fine(done)
     }
-}
-
-/// The name of the storage class of a claim.
-pub(crate) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
-    let name = claim.spec.as_ref()?.storage_class_name.as_deref()?;
-    (!name.is_empty()).then_some(name)
 }
 
 fn volume_key(name: String) -> ObjectKey {

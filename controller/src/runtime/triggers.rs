@@ -137,18 +137,35 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::apps::statefulset::set::Cached;
 
-    fn set(name: &str, app: &str) -> Cached {
-        let object = serde_json::from_value(json!({
-            "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
-            "spec": {
-                "minReadySeconds": 10, "serviceName": "", "selector": {"matchLabels": {"app": app}},
-                "template": {"metadata": {"labels": {"app": app}}, "spec": {"containers": []}}
-            }
-        }))
-        .unwrap();
-        Cached(Arc::new(object))
+    /// A workload whose pods are available when they have been ready for ten seconds.
+    struct Set {
+        meta: ObjectMeta,
+        selector: LabelSelector,
+    }
+
+    impl Workload for Set {
+        const KIND: &'static str = "StatefulSet";
+
+        fn meta(&self) -> &ObjectMeta {
+            &self.meta
+        }
+
+        fn selector(&self) -> LabelSelector {
+            self.selector.clone()
+        }
+
+        fn recheck_after(&self) -> Option<Duration> {
+            Some(Duration::from_secs(10))
+        }
+    }
+
+    fn set(name: &str, app: &str) -> Set {
+        let meta = json!({"namespace": "ns", "name": name, "uid": format!("{name}-uid")});
+        Set {
+            meta: serde_json::from_value(meta).unwrap(),
+            selector: serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap(),
+        }
     }
 
     fn pod(rv: u32, owner: &str, app: &str, ready: &str) -> Arc<Pod> {

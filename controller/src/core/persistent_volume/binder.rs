@@ -8,6 +8,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
 use super::matching;
+use crate::runtime::volume::{SELECTED_NODE, waits_for_consumer};
 
 pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -18,8 +19,6 @@ pub(super) const PROVISIONER: &str = "kubeproof.dev/volumes";
 pub(super) const LOCAL_PATH: &str = "rancher.io/local-path";
 /// The provisioner of classes that have no dynamic provisioning.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
-/// The annotation by which the scheduler says where a claim's volume is to be.
-pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// The next step for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,11 +159,6 @@ pub(super) fn claim_step(
 fn annotation<'c>(claim: &'c PersistentVolumeClaim, name: &str) -> Option<&'c str> {
     let annotations = claim.metadata.annotations.as_ref()?;
     annotations.get(name).map(String::as_str)
-}
-
-/// Whether volumes of the class are made for pods that have a node.
-pub(crate) fn waits_for_consumer(class: &StorageClass) -> bool {
-    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
 fn report_unless(reported: bool, name: &str) -> ClaimStep {

@@ -12,12 +12,13 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::binder::{self, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER};
+use super::binder::{self, LOCAL_PATH, PROVISIONED_BY, STORAGE_PROVISIONER};
 use super::expansion;
 use crate::runtime::context::Context;
 use crate::runtime::controller_ref::reference_to;
 use crate::runtime::mirror::{self, answered};
 use crate::runtime::recorder::{EventType, Recorder};
+use crate::runtime::volume::SELECTED_NODE;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// The class of claims that name none.

@@ -12,10 +12,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Scheduler;
-use crate::core::persistent_volume::binder::{SELECTED_NODE, waits_for_consumer};
-use crate::core::persistent_volume::class_of;
 use crate::runtime::mirror::{ObjectKey, answered};
 use crate::runtime::pod::claim_names;
+use crate::runtime::volume::{SELECTED_NODE, class_of, waits_for_consumer};
 
 /// The constraints of a pod's volumes on its node.
 pub(super) struct Wishes {
