@@ -6,7 +6,7 @@ mod discovery;
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER, WARNING};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT, WARNING};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
@@ -14,10 +14,8 @@ use kubeproof_apiserver::{FieldValidation, warning_text};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::testbed::write_with_causes;
-
-/// The user agent of the requests of steps, by which a timeline distinguishes them from the controllers'.
-pub(crate) const USER_AGENT: &str = "kubeproof-scenario";
+use crate::causes::write_with_causes;
+use crate::user_agent;
 
 /// Asks for a table, or the object where the server has none.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -93,7 +91,7 @@ impl Api {
         Ok(Self {
             namespace: client.default_namespace().to_owned(),
             client,
-            user_agent: USER_AGENT,
+            user_agent: user_agent::SCENARIO,
             field_validation: FieldValidation::Strict,
             resources: Arc::new(RwLock::new(resources)),
             warnings: Arc::default(),
@@ -349,7 +347,7 @@ impl Api {
         let mut request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header(USER_AGENT_HEADER, self.user_agent)
+            .header(USER_AGENT, self.user_agent)
             .header(ACCEPT, "application/json");
         let mut bytes = Vec::new();
         if let Some(body) = body {

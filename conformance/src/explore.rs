@@ -8,7 +8,6 @@
 #[cfg(feature = "cli")]
 mod branches;
 mod library;
-mod plan;
 mod verdict;
 
 use std::collections::BTreeSet;
@@ -18,16 +17,16 @@ use std::time::Duration;
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
 
+pub use crate::fault_plan::{Kind, Plan, PlanError, Planned};
 use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
-use crate::testbed::TEST_AGENT;
+use crate::user_agent::is_component;
 
 #[cfg(unix)]
 #[doc(hidden)]
 #[cfg(feature = "cli")]
 pub use branches::{Branched, branches};
 pub use library::{ExploreError, Replay, Report, replay, testbed};
-pub use plan::{Kind, Plan, PlanError, Planned};
 pub use verdict::Divergence;
 #[doc(hidden)]
 pub use verdict::compare;
@@ -242,11 +241,6 @@ fn judge(scenario: &Scenario, reference: &Reference, run: &Run) -> Option<Diverg
         run.transcript.as_ref(),
         &scenario.unsaid(run.violations(&scenario.stated)),
     )
-}
-
-/// Whether a user agent is that of a component of a cluster, not of the scenario itself.
-fn is_component(user_agent: &str) -> bool {
-    !["", crate::api::USER_AGENT, TEST_AGENT].contains(&user_agent)
 }
 
 impl Kind {

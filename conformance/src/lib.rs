@@ -91,11 +91,13 @@ pub mod testbed;
 // The program `kubeproof` and the tests of this package share the others, which may change at any time.
 #[doc(hidden)]
 pub mod api;
+mod causes;
 #[doc(hidden)]
 pub mod credentials;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod exchange;
+mod fault_plan;
 mod generated;
 #[doc(hidden)]
 pub mod in_process;
@@ -111,6 +113,8 @@ pub mod outcome;
 pub mod quota_usage;
 #[doc(hidden)]
 pub mod refusals;
+#[doc(hidden)]
+pub mod replay;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod report;
@@ -122,10 +126,12 @@ pub mod scenario;
 pub mod suite;
 #[doc(hidden)]
 pub mod table;
+mod time;
 #[doc(hidden)]
 pub mod timeline;
 #[doc(hidden)]
 pub mod type_checking;
+mod user_agent;
 #[doc(hidden)]
 pub mod wire;
 

@@ -15,23 +15,34 @@
 
 mod format;
 mod recorder;
-mod replay;
 mod state;
 
+use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Meeting;
 
 use crate::properties::Violation;
-use crate::runner::{self, Run, RunError, RunOptions, Taken};
-use crate::scenario::ScenarioFile;
 use crate::wire::Exchange;
 
+pub(crate) use format::recipe;
 pub use format::{LogError, Recipe, ScenarioText};
 pub use recorder::Recorder;
-pub use replay::{Replay, replay};
 pub use state::{Moment, State};
 
 use format::{Commit, Line, Met, Request, Step, Violated, time_text};
+
+/// A step that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Number and words: `1. delete pod web-0`.
+    pub heading: String,
+    /// The scenario's note on the step.
+    pub note: Option<String>,
+    /// The version of the last write before it.
+    pub after_rv: u64,
+    /// When it began.
+    pub began: Timestamp,
+}
 
 /// The events of a run, as a log records them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,34 +52,6 @@ pub(crate) struct Happened<'a> {
     pub(crate) exchanges: &'a [Exchange],
     pub(crate) meetings: &'a [Meeting],
     pub(crate) violations: &'a [Violation],
-}
-
-/// Runs the scenario of `file` and writes its log.
-///
-/// The log is there whatever becomes of the run.
-pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunError>, String) {
-    let options = RunOptions {
-        notes: true,
-        ..options.clone()
-    };
-    let run = runner::run_whole(&file.scenario, &options);
-    let recipe = Recipe::of(file, &options);
-    let log = match &run {
-        Err(error) => write(&recipe, Happened::default(), Some(Err(error.to_string()))),
-        Ok(run) => {
-            let violations = run.violations(&file.scenario.stated);
-            let happened = Happened {
-                journal: &run.journal,
-                steps: &run.steps,
-                exchanges: &run.exchanges,
-                meetings: &run.meetings,
-                violations: &violations,
-            };
-            let end = run.transcript.as_ref().map_err(ToString::to_string);
-            write(&recipe, happened, Some(end.map(String::as_str)))
-        }
-    };
-    (run, log)
 }
 
 /// Formats the log of a run; `end` is the transcript, or the reason for its absence.

@@ -1,5 +1,7 @@
 //! The outcome of a transcript: final tables, status numbers, events.
 
+mod portable;
+
 use std::collections::BTreeMap;
 
 use kubeproof_apiserver::JournalEntry;
@@ -11,6 +13,8 @@ use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::table;
 use crate::timeline::Timeline;
+
+pub use portable::portable_outcome;
 
 /// The tables shown, when they have rows.
 const TABLES: &[&str] = &[
@@ -201,7 +205,7 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
         if is_deleted || is_untold {
             continue;
         }
-        let message = crate::timeline::first_line(text("message"));
+        let message = crate::refusals::first_line(text("message"));
         let line = format!("{} {} {message}", text("type"), text("reason"));
         let index = match counts.iter().position(|(known, _)| *known == line) {
             Some(index) => index,

@@ -19,8 +19,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tower::{Service, ServiceExt};
 
-use crate::timeline;
-
 /// The server's body as it is, or one that was read to its end.
 type AnswerBody = Either<ResponseBody, Full<bytes::Bytes>>;
 
@@ -145,11 +143,19 @@ fn in_words(method: &Method, code: StatusCode, resource: &str, status: &Value) -
     let message = message
         .split_once(" is invalid: ")
         .map_or(message, |(_, causes)| causes);
-    let message = timeline::first_line(message);
+    let message = first_line(message);
     format!(
         "refused {} {reason}: {method} {resource}: {message}",
         code.as_u16()
     )
+}
+
+/// Returns the first line of a message; the other lines hold a diff of whole specs.
+pub(crate) fn first_line(message: &str) -> String {
+    match message.split_once('\n') {
+        Some((first, _)) => format!("{} …", first.trim_end()),
+        None => message.to_owned(),
+    }
 }
 
 #[cfg(test)]

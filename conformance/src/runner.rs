@@ -14,8 +14,9 @@ use kubeproof_apiserver::{FieldValidation, JournalEntry};
 use kubeproof_controller::apps::statefulset::Profile;
 use serde_json::json;
 
-use crate::explore::Plan;
+use crate::fault_plan::Plan;
 use crate::generated::GeneratedNames;
+pub use crate::log::Taken;
 use crate::outcome;
 use crate::properties::{self, Observed, Stated, Violation};
 use crate::refusals::Refusal;
@@ -99,19 +100,6 @@ pub struct Run {
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
     pub conduct: Vec<Violation>,
-}
-
-/// A step that was taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Number and words: `1. delete pod web-0`.
-    pub heading: String,
-    /// The scenario's note on the step.
-    pub note: Option<String>,
-    /// The version of the last write before it.
-    pub after_rv: u64,
-    /// When it began.
-    pub began: Timestamp,
 }
 
 /// Heads the timeline; says how to read a line.

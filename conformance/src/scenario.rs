@@ -1,6 +1,5 @@
 //! Scenario files: the given state and the steps. Adding a scenario needs no Rust.
 
-mod duration;
 mod manifest;
 mod schema;
 mod step;
@@ -20,9 +19,9 @@ use serde_json::Value;
 use crate::kruise;
 use crate::properties::{Declaration, Stated, Violation};
 
-pub use duration::HumanDuration;
+pub use crate::time::HumanDuration;
+pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
-pub(crate) use manifest::{in_flow, parse_objects};
 pub use schema::schema;
 pub(crate) use step::field;
 pub use step::{

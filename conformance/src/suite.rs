@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
 use crate::explore;
-use crate::log;
+use crate::replay;
 use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -140,7 +140,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     let (run, log) = match options.notes {
         true => {
-            let (run, log) = log::record(&file, options);
+            let (run, log) = replay::record(&file, options);
             (run, Some(log))
         }
         false => (runner::run_whole(&file.scenario, options), None),

@@ -37,19 +37,18 @@ use crate::outcome;
 use crate::properties::{Declaration, Made, Stated};
 use crate::refusals::Recorder;
 pub use crate::refusals::Refusal;
-pub use crate::scenario::HumanDuration;
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
+use crate::time::EPOCH;
+pub use crate::time::HumanDuration;
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
-use crate::{credentials, kruise, nodes, quota_usage, type_checking};
+use crate::{credentials, kruise, nodes, quota_usage, type_checking, user_agent};
 
 use apply::load;
 pub use builder::{Subject, TestbedBuilder};
 use conduct::{Conduct, Observed};
 use crashes::Crashes;
-pub(crate) use crashes::StaleReads;
 pub use error::TestbedError;
-pub(crate) use error::write_with_causes;
 use judge::Told;
 pub use outside::Outside;
 use outside::Running;
@@ -69,8 +68,6 @@ const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
 /// More turns of the runtime than controllers take to list and watch existing objects.
 const STARTING_TURNS: usize = 256;
-/// The user agent of the requests of a test.
-pub(crate) const TEST_AGENT: &str = "test";
 /// The OpenKruise controllers that have nodes pull images.
 const IMAGE_CONTROLLERS: [&str; 2] = ["imagepulljob", "nodeimage"];
 /// The controller that watches heartbeats.
@@ -81,8 +78,6 @@ const NODE_LIFECYCLE: &str = "node-lifecycle";
 #[doc(hidden)]
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
 
-/// Virtual time begins here.
-pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// The configuration of a testbed.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
@@ -165,7 +160,7 @@ impl Default for TestbedOptions {
             timings: Timings::default(),
             manifests: Manifests::new(),
             field_validation: FieldValidation::Strict,
-            user_agent: crate::api::USER_AGENT,
+            user_agent: user_agent::SCENARIO,
             properties: Vec::new(),
             made: Vec::new(),
             subjects: Vec::new(),
@@ -428,7 +423,7 @@ impl Testbed {
         match self.cluster() {
             Cluster::Simulated(cluster) => {
                 let client = kube::Client::new(cluster.wire.clone(), self.api.namespace());
-                with_user_agent(&client, TEST_AGENT)
+                with_user_agent(&client, user_agent::TEST)
             }
             Cluster::Remote(cluster) => cluster.client.clone(),
         }

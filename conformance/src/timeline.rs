@@ -12,9 +12,9 @@ mod node;
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 
-use crate::api;
 use crate::refusals::Refusal;
-use crate::scenario::HumanDuration;
+use crate::time::HumanDuration;
+use crate::user_agent::actor;
 
 pub(crate) use kinds::{clone_set_words, status_words};
 pub use names::RevisionNames;
@@ -110,24 +110,6 @@ impl Timeline {
 fn line(began: Timestamp, time: Timestamp, user_agent: &str, what: &str) -> String {
     let (time, actor) = (since(began, time), actor(user_agent));
     format!("  {time:<8} {actor:<27} {what}")
-}
-
-/// Returns the first line of a message; the other lines hold a diff of whole specs.
-pub(crate) fn first_line(message: &str) -> String {
-    match message.split_once('\n') {
-        Some((first, _)) => format!("{} …", first.trim_end()),
-        None => message.to_owned(),
-    }
-}
-
-/// Returns the writer by its user agent: the product without the version.
-pub(crate) fn actor(user_agent: &str) -> &str {
-    let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
-    match product {
-        api::USER_AGENT => "scenario",
-        "" => "-",
-        product => product,
-    }
 }
 
 /// The virtual time from `began` to `time`, such as `+1.5s`.

@@ -1,4 +1,4 @@
-//! The modules of the API server are layers: each names only those below it. Those of the controllers form no circle, and
+//! The modules of the API server and of the harness are layers: each names only those below it. Those of the controllers form no circle, and
 //! each folder of theirs names only the folders listed for it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The modules of `kubeproof-apiserver`, from the bottom up.
-const LAYERS: &[&str] = &[
+const SERVER_LAYERS: &[&str] = &[
     "clock",
     "gvk",
     "status",
@@ -44,6 +44,40 @@ const LAYERS: &[&str] = &[
     "fuzzing",
 ];
 
+/// The modules of `kubeproof`, library and program, from the bottom up.
+const HARNESS_LAYERS: &[&str] = &[
+    "causes",
+    "user_agent",
+    "time",
+    "credentials",
+    "in_process",
+    "quota_usage",
+    "type_checking",
+    "nodes",
+    "wire",
+    "table",
+    "generated",
+    "api",
+    "refusals",
+    "timeline",
+    "outcome",
+    "properties",
+    "kruise",
+    "scenario",
+    "fault_plan",
+    "log",
+    "quiescence",
+    "testbed",
+    "runner",
+    "replay",
+    "explore",
+    "suite",
+    "report",
+    "exchange",
+    "cli",
+    "main",
+];
+
 /// The folders of `kubeproof-controller`, each with the folders that its modules may name.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
@@ -75,11 +109,11 @@ const ABOVE: &[&str] = &["credentials", "error", "manager"];
 /// The path of a module below the root of its crate.
 type ModulePath = Vec<String>;
 
-/// The paths that `module` names in `text`, from the root of its crate.
+/// The paths that `module` names in `text`, from the root of its crate. A program calls its library by name.
 fn named(text: &str, module: &[String]) -> BTreeSet<ModulePath> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)//.*$").expect("a regex"));
     static START: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\b(crate|super(?:::super)*)::").expect("a regex"));
+        LazyLock::new(|| Regex::new(r"\b(crate|kubeproof|super(?:::super)*)::").expect("a regex"));
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let code = COMMENT.replace_all(code, "");
     let mut found = BTreeSet::new();
@@ -211,16 +245,28 @@ fn circles(
     }
 }
 
-#[test]
-fn modules_of_the_server_name_only_what_is_below_them() {
-    let rank = |name: &str| LAYERS.iter().position(|own| *own == name);
+/// The names above a module of `member`, each with the module that names it.
+fn upward(member: &str, layers: &[&str]) -> Vec<String> {
+    let rank = |name: &str| layers.iter().position(|own| *own == name);
     let mut upward = Vec::new();
-    for (module, named) in names_below(&modules("apiserver"), &[]) {
+    for (module, named) in names_below(&modules(member), &[]) {
         let own = rank(&module).unwrap_or_else(|| panic!("{module} is in no layer"));
         let named = named.into_iter();
         let above = named.filter(|name| rank(name).is_some_and(|other| other > own));
         upward.extend(above.map(|name| format!("{module} names {name}")));
     }
+    upward
+}
+
+#[test]
+fn modules_of_the_server_name_only_what_is_below_them() {
+    let upward = upward("apiserver", SERVER_LAYERS);
+    assert!(upward.is_empty(), "upward: {upward:#?}");
+}
+
+#[test]
+fn modules_of_the_harness_name_only_what_is_below_them() {
+    let upward = upward("conformance", HARNESS_LAYERS);
     assert!(upward.is_empty(), "upward: {upward:#?}");
 }
 

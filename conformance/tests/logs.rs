@@ -7,7 +7,8 @@ mod process;
 
 use std::time::Duration;
 
-use kubeproof::log::{self, Moment, Replay, State};
+use kubeproof::log::{Moment, State};
+use kubeproof::replay::{self, Replay};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::testbed::Testbed;
@@ -38,7 +39,7 @@ fn scenario(text: &str) -> ScenarioFile {
 }
 
 fn recorded(options: &RunOptions) -> String {
-    let (run, log) = log::record(&scenario(SCENARIO), options);
+    let (run, log) = replay::record(&scenario(SCENARIO), options);
     run.unwrap().transcript.unwrap();
     log
 }
@@ -60,7 +61,7 @@ fn a_replay_has_the_same_bytes_in_any_order_and_with_any_plan() {
     ] {
         let log = recorded(&options);
         let lines = log.lines().count();
-        assert_eq!(log::replay(&log).unwrap(), Replay::Equal { lines });
+        assert_eq!(replay::replay(&log).unwrap(), Replay::Equal { lines });
     }
     let other = recorded(&RunOptions {
         order: 7,
@@ -108,7 +109,7 @@ fn the_first_line_that_differs_is_told() {
         recorded,
         replayed,
         program,
-    } = log::replay(&changed).unwrap()
+    } = replay::replay(&changed).unwrap()
     else {
         panic!("a changed log is not equal");
     };
@@ -120,19 +121,22 @@ fn the_first_line_that_differs_is_told() {
 #[test]
 fn a_run_that_fails_has_a_log_too() {
     let wrong = format!("{SCENARIO}- delete: {{target: pod/b}}\n");
-    let (run, log) = log::record(&scenario(&wrong), &RunOptions::default());
+    let (run, log) = replay::record(&scenario(&wrong), &RunOptions::default());
     assert!(run.unwrap().transcript.is_err());
     let last = log.lines().last().unwrap();
     assert!(
         last.starts_with("{\"error\":\"step 4") && last.contains("not found"),
         "{last}"
     );
-    assert!(matches!(log::replay(&log).unwrap(), Replay::Equal { .. }));
+    assert!(matches!(
+        replay::replay(&log).unwrap(),
+        Replay::Equal { .. }
+    ));
 }
 
 #[test]
 fn what_is_no_log_is_told_what_is_wrong() {
-    let error = |text: &str| log::replay(text).unwrap_err().to_string();
+    let error = |text: &str| replay::replay(text).unwrap_err().to_string();
     assert!(error("{\"commit\": 1}").starts_with("line 1: "));
     assert!(error("").contains("a log begins with"));
     let other = recorded(&RunOptions::default()).replacen("kubeproof/v1", "kubeproof/v9", 1);
@@ -180,7 +184,7 @@ async fn a_testbed_has_a_log_that_can_be_opened() {
     assert!(logs[0].contains("{\"request\":"));
     let state = State::read(&logs[0], Moment::End).unwrap();
     assert!(state.open(ApiServer::builder()).resource_version() == state.rv);
-    let refused = log::replay(&logs[0]).unwrap_err().to_string();
+    let refused = replay::replay(&logs[0]).unwrap_err().to_string();
     assert!(refused.contains("run the test"), "{refused}");
 }
 

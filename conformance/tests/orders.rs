@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use kubeproof::log;
+use kubeproof::replay;
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite::{self, Verdict};
@@ -37,7 +37,7 @@ fn every_order_comes_to_the_outcome_of_the_golden() {
 #[test]
 fn an_order_is_that_of_its_seed() {
     let log = |order| {
-        let (run, log) = log::record(&file("statefulset/sts-create-parallel"), &in_order(order));
+        let (run, log) = replay::record(&file("statefulset/sts-create-parallel"), &in_order(order));
         run.unwrap().transcript.unwrap();
         log
     };

@@ -42,7 +42,7 @@ pub(super) async fn resources(client: &kube::Client) -> Result<Vec<Arc<Resource>
 
 async fn groups(client: &kube::Client, path: &'static str) -> Result<Groups, ApiError> {
     let request = Request::get(path)
-        .header(USER_AGENT, super::USER_AGENT)
+        .header(USER_AGENT, crate::user_agent::SCENARIO)
         .header(ACCEPT, AGGREGATED);
     let request = request.body(Body::empty()).expect("the path is a URI");
     let response = client.send(request).await?;

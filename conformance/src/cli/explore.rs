@@ -20,7 +20,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kubeproof::explore::{self, Kind, Options, Plan, Planned, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
-use kubeproof::{log, report};
+use kubeproof::{replay, report};
 
 use super::chosen::Chosen;
 use super::outside::{self, OutsideArgs};
@@ -204,7 +204,7 @@ fn progress_bar(json: bool) -> ProgressBar {
 }
 
 fn write_log(path: &Path, file: &ScenarioFile, options: &RunOptions) -> anyhow::Result<()> {
-    write(path, &log::record(file, options).1)
+    write(path, &replay::record(file, options).1)
 }
 
 /// Runs one plan and shows how the timelines differ.

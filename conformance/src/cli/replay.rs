@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use kubeproof::log::{self, Replay};
+use kubeproof::replay::{self, Replay};
 
 use super::out;
 
@@ -28,7 +28,7 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         for _ in 0..args.times {
-            let replayed = log::replay(&text);
+            let replayed = replay::replay(&text);
             let replayed = replayed.with_context(|| path.display().to_string())?;
             match replayed {
                 Replay::Equal { lines } => {

@@ -7,10 +7,11 @@ use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
-use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
+
+use crate::time::EPOCH;
 
 use super::format::{Case, Request, Selection, Step};
 use super::normalize::Normalizer;
@@ -20,8 +21,6 @@ use super::transport::{AnswerBody, Call, Target, TransportError, latin1};
 use super::variables::Variables;
 use super::watch::Watch;
 
-/// Virtual time begins here.
-const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// A request without an answer for this long is given up.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// A watch gets a moment to begin before the next step.

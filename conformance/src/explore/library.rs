@@ -10,12 +10,12 @@ use std::time::Duration;
 use kubeproof_apiserver::fault::Point;
 use tokio::runtime::Handle;
 
-use super::{Divergence, Options, Plan, compare_outcomes, is_component, pairs, plans};
+use super::{Divergence, Options, Plan, compare_outcomes, pairs, plans};
+use crate::causes::write_with_causes;
+use crate::outcome::portable_outcome;
 use crate::properties::Violation;
-use crate::runner::remote::portable_outcome;
-use crate::testbed::{
-    QUIET, SETTLE_TIME_MAX, Testbed, TestbedBuilder, TestbedError, write_with_causes,
-};
+use crate::testbed::{QUIET, SETTLE_TIME_MAX, Testbed, TestbedBuilder, TestbedError};
+use crate::user_agent::is_component;
 
 /// The period of progress messages of a long exploration.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(10);

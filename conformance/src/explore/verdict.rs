@@ -8,9 +8,9 @@ use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
+use crate::outcome::portable_outcome;
 use crate::properties::Violation;
 use crate::runner::RunError;
-use crate::runner::remote::portable_outcome;
 
 /// Lines of context around a difference of outcomes.
 const OUTCOME_CONTEXT: usize = 2;

@@ -4,10 +4,9 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use kubeproof_apiserver::Manifests;
 use kubeproof_controller::kruise::{ImagePullJob, NodeImage};
 use serde_json::{Value, json};
-
-use crate::scenario::parse_objects;
 
 /// The namespace of the service of the webhooks.
 pub const SERVICE_NAMESPACE: &str = "kruise-system";
@@ -182,8 +181,10 @@ pub fn objects() -> Vec<Value> {
     let place = Place::Service;
     let mut objects = Vec::new();
     for text in DEFINITIONS {
-        let definitions = parse_objects(text).expect("the definitions are YAML");
-        objects.extend(definitions.into_iter().map(|mut definition| {
+        let definitions = Manifests::new().yaml(text);
+        let definitions = definitions.expect("the definitions are YAML");
+        objects.extend(definitions.into_iter().map(|manifest| {
+            let mut definition = manifest.object;
             definition["spec"]["conversion"] = place.conversion();
             definition
         }));

@@ -10,9 +10,8 @@ use kubeproof_apiserver::{EventType, JournalEntry, StateError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::explore::PlanError;
-use crate::runner::RunOptions;
-use crate::scenario::ScenarioFile;
+use crate::fault_plan::PlanError;
+use crate::time::EPOCH;
 
 /// The form of logs that this program writes and reads.
 const FORM: &str = "kubeproof/v1";
@@ -95,22 +94,6 @@ pub struct ScenarioText {
 }
 
 impl Recipe {
-    /// Returns the recipe for running `file` with `options` once more.
-    #[must_use]
-    pub fn of(file: &ScenarioFile, options: &RunOptions) -> Self {
-        let scenario = ScenarioText {
-            name: file.name.clone(),
-            text: file.text.clone(),
-            files: file.files.clone(),
-        };
-        Self {
-            scenario: Some(scenario),
-            controllers: options.controllers.clone(),
-            plan: options.plan.to_string(),
-            ..Self::of_testbed(file.scenario.seed, options.order)
-        }
-    }
-
     /// Returns the recipe of a testbed, whose steps are not in the log.
     #[must_use]
     pub(crate) fn of_testbed(seed: u64, order: u64) -> Self {
@@ -122,36 +105,8 @@ impl Recipe {
             order,
             controllers: None,
             plan: String::new(),
-            began: time_text(crate::testbed::EPOCH),
+            began: time_text(EPOCH),
         }
-    }
-
-    /// Returns the scenario with the options of its run.
-    ///
-    /// # Errors
-    /// [`LogError`] when the log has no scenario, or it cannot be read.
-    pub fn scenario(&self) -> Result<(ScenarioFile, RunOptions), LogError> {
-        let scenario = self.scenario.as_ref().ok_or(LogError::Testbed)?;
-        let read = |name: &str| {
-            let text = scenario.files.get(name).cloned();
-            text.ok_or_else(|| format!("the file {name} is not in the log"))
-        };
-        let file = ScenarioFile::parse(scenario.name.clone(), scenario.text.clone(), read);
-        let file = file.map_err(LogError::Scenario)?;
-        let plan = match self.plan.as_str() {
-            "" => crate::explore::Plan::default(),
-            plan => plan.parse()?,
-        };
-        let options = RunOptions {
-            controllers: self.controllers.clone(),
-            plan,
-            order: self.order,
-            notes: true,
-            outside: None,
-            patience: None,
-            subjects: Vec::new(),
-        };
-        Ok((file, options))
     }
 }
 
@@ -272,6 +227,14 @@ pub(super) fn further(
             message: error.to_string(),
         })
     })
+}
+
+/// Returns the recipe of a log.
+///
+/// # Errors
+/// [`LogError`] when a line of the text does not belong to a log, or the log is of another form.
+pub(crate) fn recipe(text: &str) -> Result<Recipe, LogError> {
+    read(text).map(|(recipe, _)| recipe)
 }
 
 /// The recipe of a log, and its other lines.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, JournalEntry, ServerState};
 
 use super::format::{Line, LogError, Step, further, read};
-use crate::scenario::HumanDuration;
+use crate::time::HumanDuration;
 
 /// A moment of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

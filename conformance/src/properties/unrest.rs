@@ -6,7 +6,7 @@ use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
 use super::{Property, Violation, World};
-use crate::testbed::TEST_AGENT;
+use crate::user_agent;
 
 /// This many consecutive writes of one object by one writer are a loop.
 const WRITES_MAX: u32 = 10;
@@ -45,7 +45,7 @@ impl Property for WriteLoop {
         }
         let (writer, object) = written;
         // Writes without a user agent and writes of the test itself end with the test.
-        let is_controller = !writer.is_empty() && writer != TEST_AGENT;
+        let is_controller = !writer.is_empty() && writer != user_agent::TEST;
         match self.times == WRITES_MAX && is_controller {
             true => vec![format!(
                 "{writer} wrote {object} {WRITES_MAX} times in a row"

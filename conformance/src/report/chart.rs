@@ -18,7 +18,8 @@ use crate::generated::GeneratedNames;
 use crate::outcome::mask_uids;
 use crate::refusals::Refusal;
 use crate::runner::{Run, Taken};
-use crate::timeline::{Timeline, actor, since};
+use crate::timeline::{Timeline, since};
+use crate::user_agent::actor;
 
 /// Room before the first column and after the last.
 const MARGIN: u32 = 16;

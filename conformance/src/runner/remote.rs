@@ -13,6 +13,7 @@ use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
 use super::{RunError, prepare_within, take_steps};
+use crate::outcome::portable_outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Timings, Verb};
 use crate::testbed::Testbed;
 
@@ -23,8 +24,6 @@ pub use namespaces::{NamespaceError, Namespaces};
 const QUIET: Duration = Duration::from_secs(4);
 /// Scenarios that let more time pass are not run in real time.
 const ADVANCE_MAX: Duration = Duration::from_secs(60);
-/// Columns of tables that are not compared.
-const UNCOMPARED: &[&str] = &["AGE", "STORAGECLASS", "VOLUMEATTRIBUTESCLASS", "CAPACITY"];
 /// The prefix of annotations that control simulated pods.
 const DIRECTIVE: &str = "kubeproof.dev/";
 
@@ -237,93 +236,6 @@ pub fn stale_options<'a>(scenario: &'a Scenario, transcript: &str) -> Vec<&'a st
         .collect()
 }
 
-/// Returns the part of a transcript that is equal on every cluster: the outcome, a line for each fact.
-#[must_use]
-pub fn portable_outcome(transcript: &str) -> String {
-    let outcome = transcript.split_once("\noutcome\n");
-    let outcome = outcome.map_or("", |(_, outcome)| outcome);
-    let sections = outcome.split("\n\n").map(|section| {
-        let section = section.trim_matches('\n');
-        match section.trim_start().split_once('\n') {
-            Some(("events", events)) => portable_events(events),
-            _ if section.trim_start().starts_with("NAME ") => portable_table(section),
-            _ => section.lines().map(portable_line).collect(),
-        }
-    });
-    let sections: Vec<String> = sections.map(|lines| lines.join("\n")).collect();
-    sections.join("\n\n").trim().to_owned()
-}
-
-fn portable_table(section: &str) -> Vec<String> {
-    let columns = section.lines().next().map(compared).unwrap_or_default();
-    let row = |line: &str| {
-        let cells = columns.iter().map(|range| cell(line, *range));
-        portable_line(&cells.collect::<Vec<_>>().join(" "))
-    };
-    section.lines().map(row).collect()
-}
-
-/// Which events there were, in whatever order and however often.
-fn portable_events(events: &str) -> Vec<String> {
-    let told = events.lines().map(|line| {
-        let line = without_count(line).replace("(combined from similar events): ", "");
-        // The number of nodes depends on the cluster.
-        match line.split_once(" FailedScheduling ") {
-            Some((event_type, _)) => format!("{event_type} FailedScheduling"),
-            None => portable_line(&line),
-        }
-    });
-    let told: BTreeSet<String> = told.collect();
-    std::iter::once("events".to_owned()).chain(told).collect()
-}
-
-/// The words of a line; of pods with generated names it is not said which.
-fn portable_line(line: &str) -> String {
-    // The age of a container's restart.
-    let is_age = |word: &&str| word.starts_with('(') || *word == "ago)";
-    let is_restarted = line.contains(" ago)");
-    let words = line.split_whitespace();
-    let words = words.filter(|word| !is_restarted || !is_age(word));
-    let words = words.map(|word| {
-        let (name, number) = word.rsplit_once('-').unwrap_or((word, ""));
-        let is_generated = number.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit());
-        if is_generated {
-            format!("{name}-*")
-        } else {
-            word.to_owned()
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the character ranges of the compared columns.
-fn compared(header: &str) -> Vec<(usize, usize)> {
-    let characters: Vec<char> = header.chars().collect();
-    let is_start = |index: &usize| {
-        characters[*index] != ' '
-            && (*index < 2 || (characters[index - 1] == ' ' && characters[index - 2] == ' '))
-    };
-    let starts: Vec<usize> = (0..characters.len()).filter(is_start).collect();
-    let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
-    let ranges = starts.iter().copied().zip(ends);
-    ranges
-        .filter(|range| !UNCOMPARED.contains(&cell(header, *range).trim()))
-        .collect()
-}
-
-fn cell(line: &str, (start, end): (usize, usize)) -> String {
-    line.chars().skip(start).take(end - start).collect()
-}
-
-/// An event's line without how often it was repeated.
-fn without_count(line: &str) -> &str {
-    let told = line.trim_start();
-    match told.strip_prefix('×').and_then(|told| told.split_once(' ')) {
-        Some((_, event)) => event,
-        None => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,21 +243,6 @@ mod tests {
     fn parse(steps: &str) -> Scenario {
         let text = format!("title: t\nsource: s\nportable: true\nsteps: {steps}");
         serde_saphyr::from_str(&text).unwrap()
-    }
-
-    #[test]
-    fn ages_and_repetitions_are_not_compared() {
-        let transcript = |age: &str, count: u32| {
-            format!(
-                "# t\noutcome\n\n  NAME    READY   STATUS    AGE\n  web-0   1/1     Running   {age}\n\n  \
-                 events\n    ×{count} Normal SuccessfulCreate Create Pod web-0\n"
-            )
-        };
-        let outcome = portable_outcome(&transcript("10m", 2));
-        assert_eq!(outcome, portable_outcome(&transcript("3s", 1)));
-        let told = "NAME READY STATUS\nweb-0 1/1 Running\n\nevents\n\
-            Normal SuccessfulCreate Create Pod web-0";
-        assert_eq!(outcome, told);
     }
 
     #[test]

@@ -171,7 +171,7 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
 ///
 /// # Errors
 /// The error in the text, with its place; a duplicate key is an error.
-pub(crate) fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
+fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
     let manifests = Manifests::new().yaml(text);
     let manifests = manifests.map_err(|error| error.to_string())?.into_iter();
     let objects = manifests.map(|manifest| match manifest.duplicates.as_slice() {

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::duration::HumanDuration;
 use super::manifest::Manifest;
+use crate::time::HumanDuration;
 
 pub use fault::FaultStep;
 

@@ -2,8 +2,9 @@
 
 use kubeproof_apiserver::{ApiServer, FieldValidation, Manifest, Manifests};
 
-use super::{Cluster, TEST_AGENT, Testbed, TestbedError};
+use super::{Cluster, Testbed, TestbedError};
 use crate::api::Api;
+use crate::user_agent;
 
 impl Testbed {
     /// Applies the objects of a YAML text, in order, as `kubectl apply --server-side
@@ -25,7 +26,7 @@ impl Testbed {
             Cluster::Simulated(cluster) => cluster.options.field_validation,
             Cluster::Remote(_) => FieldValidation::Strict,
         };
-        let api = self.api.clone().signed(TEST_AGENT);
+        let api = self.api.clone().signed(user_agent::TEST);
         let api = api.with_field_validation(field_validation);
         let mut is_empty = true;
         for manifest in manifests {
@@ -83,7 +84,7 @@ pub(super) async fn apply(
             duplicates,
         });
     }
-    let applied = api.server_side_apply(object, TEST_AGENT).await;
+    let applied = api.server_side_apply(object, user_agent::TEST).await;
     applied.map_err(|source| TestbedError::Apply {
         object: format!("{place}{words}"),
         source: Box::new(source),

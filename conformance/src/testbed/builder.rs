@@ -12,7 +12,9 @@ use kubeproof_controller::node::SameImages;
 use crate::properties::{self, Declaration, Made, Property};
 
 use super::conduct::RULES;
-use super::{TEST_AGENT, Testbed, TestbedError, TestbedOptions};
+use crate::user_agent;
+
+use super::{Testbed, TestbedError, TestbedOptions};
 
 /// Makes a controller's future, a new one after each crash.
 type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -112,7 +114,7 @@ impl Default for TestbedBuilder {
             nodes: 0,
             controllers: Vec::new(),
             judges: true,
-            user_agent: TEST_AGENT,
+            user_agent: user_agent::TEST,
             ..TestbedOptions::default()
         };
         Self { options }

@@ -2,19 +2,15 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt;
 use kubeproof_apiserver::ApiServer;
-use kubeproof_apiserver::fault::{Effect, Fault, Requests};
 use kubeproof_controller::{Ended, Manager, panic_message};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::Subject;
-
-/// The time for which a controller reads from a stale replica after a crash.
-const STALE_TIME: Duration = Duration::from_secs(60);
+use crate::fault_plan::StaleReads;
 
 /// Waits for crashes.
 pub(super) struct Crashes {
@@ -29,13 +25,6 @@ type Ends = Arc<Mutex<Vec<Ended>>>;
 /// The stale reads that a crash leads to; `None` for reads of the present state.
 #[derive(Clone, Default)]
 pub(super) struct Stale(Arc<Mutex<Option<StaleReads>>>);
-
-/// A controller that reads the state of `writes` writes ago after a crash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StaleReads {
-    pub(crate) from: String,
-    pub(crate) writes: u64,
-}
 
 impl Crashes {
     /// Starts `subjects` with `client`, and waits.
@@ -107,21 +96,5 @@ impl Stale {
     /// This is seen from now on.
     pub(super) fn set(&self, reads: Option<StaleReads>) {
         *self.0.lock() = reads;
-    }
-}
-
-impl StaleReads {
-    fn fault(&self) -> Fault {
-        Fault {
-            name: "stale after the crash".to_owned(),
-            requests: Requests {
-                from: Some(self.from.clone()),
-                ..Requests::default()
-            },
-            after: 0,
-            times: None,
-            lasts: Some(STALE_TIME),
-            effect: Effect::Stale(self.writes),
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Errors that keep a testbed from starting, settling or answering.
 
-use std::error::Error;
 use std::fmt;
 
 use kubeproof_apiserver::{LoadError, ManifestError, NotServed};
@@ -8,8 +7,9 @@ use kubeproof_controller::Ended;
 
 use super::judge::list;
 use crate::api::ApiError;
+use crate::causes::write_with_causes;
 use crate::properties::Violation;
-use crate::scenario::HumanDuration;
+use crate::time::HumanDuration;
 
 /// A testbed that does not start or settle. As [`fmt::Debug`], which `unwrap` prints, it is the message with its
 /// causes.
@@ -126,18 +126,4 @@ impl fmt::Debug for TestbedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_with_causes(self, f)
     }
-}
-
-/// Writes the message of `error`, and those of its causes that it does not have in it.
-pub(crate) fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut told = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        if !told.contains(&message) {
-            told = format!("{told}: {message}");
-        }
-        cause = error.source();
-    }
-    f.write_str(&told)
 }

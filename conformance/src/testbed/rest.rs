@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::time::{Pulse, check_runtime};
 use super::{Cluster, Testbed, TestbedError, remote};
 use crate::api::ApiError;
-use crate::scenario::HumanDuration;
+use crate::time::HumanDuration;
 
 /// Everything counts as settled after this long without a write.
 #[doc(hidden)]

@@ -349,6 +349,6 @@ fn event(entry: &JournalEntry) -> Option<String> {
     Some(format!(
         "event Warning {}: {}{times}",
         text("reason"),
-        super::first_line(text("message"))
+        crate::refusals::first_line(text("message"))
     ))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kubeproof::log;
+use kubeproof::replay;
 use kubeproof::runner::RunOptions;
 use kubeproof::suite::{self, Checked, Verdict};
 
@@ -51,7 +51,7 @@ impl Leave {
             && let Some(file) = &checked.file
         {
             // A run is the same each time: the few that fail are run again for their logs.
-            checked.log = Some(log::record(file, options).1);
+            checked.log = Some(replay::record(file, options).1);
         }
         let Some(text) = &checked.log else {
             return Ok(None);

@@ -111,7 +111,7 @@ impl Asked {
         let below = rest.get(2..).unwrap_or_default();
         Some(Self {
             place: Place {
-                user_agent: crate::timeline::actor(header(USER_AGENT)).to_owned(),
+                user_agent: crate::user_agent::actor(header(USER_AGENT)).to_owned(),
                 group: group.to_owned(),
                 version: version.to_owned(),
                 plural: (*plural).to_owned(),

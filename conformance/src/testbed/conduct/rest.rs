@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::asked::Place;
 use super::{Answers, Conduct, State};
-use crate::testbed::TEST_AGENT;
-use crate::timeline::actor;
+use crate::user_agent::{self, actor};
 
 pub(super) const RESOURCES: &str = "resources are served";
 pub(super) const NAMESPACES: &str = "namespaces exist";
@@ -17,10 +16,6 @@ pub(super) const FINALIZERS: &str = "finalizers are removed";
 
 /// A controller that only looks whether there is a resource asks once.
 const MISSING_MAX: u32 = 2;
-/// The actor of writes by steps of scenarios, as timelines show it.
-const SCENARIO: &str = "scenario";
-/// The user agent of the requests that load manifests into the server.
-const LOADER: &str = "kubeproof-load";
 /// The namespaces that each server has.
 const NAMESPACES_BUILT_IN: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 /// The resources that set a cluster up before any test.
@@ -66,8 +61,8 @@ impl<'a> Rest<'a> {
     /// The objects that the test has created itself or begins with, except for its setup.
     fn written(&self) -> Vec<&'a JournalEntry> {
         let is_tests = |entry: &&JournalEntry| match actor(&entry.user_agent) {
-            TEST_AGENT | SCENARIO => entry.rv > self.started_rv,
-            LOADER => !SET_UP.contains(&&*entry.gvr.resource),
+            user_agent::TEST | user_agent::SCENARIO_ACTOR => entry.rv > self.started_rv,
+            user_agent::LOADER => !SET_UP.contains(&&*entry.gvr.resource),
             _ => false,
         };
         let created = self.journal.iter();

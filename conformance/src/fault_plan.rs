@@ -5,12 +5,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use kubeproof_apiserver::EventType;
-use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal};
-
-use crate::testbed::StaleReads;
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests};
 
 /// A controller restarted on a stale replica sees the state of this many writes ago.
 const STALE_WRITES: u64 = 10;
+/// The time for which a controller reads from a stale replica after a crash.
+const STALE_TIME: Duration = Duration::from_secs(60);
 /// The time for which missed events are withheld.
 const MISS_TIME: Duration = Duration::from_secs(30);
 
@@ -186,7 +186,7 @@ impl Plan {
 
     /// Returns the faults of the plan that are not among `met`, the names under which the server knows the faults
     /// that struck.
-    pub(super) fn unmet<'a>(&self, met: impl Iterator<Item = &'a str>) -> Vec<Planned> {
+    pub(crate) fn unmet<'a>(&self, met: impl Iterator<Item = &'a str>) -> Vec<Planned> {
         let met: Vec<&str> = met.collect();
         let faults = self.to_faults().into_iter().zip(&self.0);
         let unmet = faults.filter(|(fault, _)| !met.contains(&fault.name.as_str()));
@@ -207,6 +207,30 @@ impl Plan {
             from: one.point.from.clone(),
             writes: STALE_WRITES,
         })
+    }
+}
+
+/// A controller that reads the state of `writes` writes ago after a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StaleReads {
+    pub(crate) from: String,
+    pub(crate) writes: u64,
+}
+
+impl StaleReads {
+    /// Returns the fault that the server is given at the crash.
+    pub(crate) fn fault(&self) -> Fault {
+        Fault {
+            name: "stale after the crash".to_owned(),
+            requests: Requests {
+                from: Some(self.from.clone()),
+                ..Requests::default()
+            },
+            after: 0,
+            times: None,
+            lasts: Some(STALE_TIME),
+            effect: Effect::Stale(self.writes),
+        }
     }
 }
 

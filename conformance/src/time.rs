@@ -1,9 +1,13 @@
-//! Durations as people write them: `30s`, `1m30s`, `1.5s`, `250ms`.
+//! The start of virtual time, and durations as people write them: `30s`, `1m30s`, `1.5s`, `250ms`.
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
+
+/// Virtual time begins here.
+pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 
 /// A length of virtual time, read from `10m` and printed the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]

@@ -4,7 +4,7 @@ use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_controller::node;
 
 use super::{Simulated, TestbedError};
-use crate::explore::Plan;
+use crate::fault_plan::Plan;
 use crate::properties::Violation;
 
 impl Simulated {

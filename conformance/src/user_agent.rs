@@ -1,0 +1,25 @@
+//! User agents: the names of the clients of a run.
+
+/// The user agent of the requests of a test.
+pub(crate) const TEST: &str = "test";
+/// The user agent of the requests of a scenario's steps.
+pub(crate) const SCENARIO: &str = "kubeproof-scenario";
+/// The user agent of the requests that load manifests into the server.
+pub(crate) const LOADER: &str = "kubeproof-load";
+/// The writer of a scenario's steps in a timeline.
+pub(crate) const SCENARIO_ACTOR: &str = "scenario";
+
+/// Returns the writer by its user agent: the product without the version.
+pub(crate) fn actor(user_agent: &str) -> &str {
+    let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
+    match product {
+        SCENARIO => SCENARIO_ACTOR,
+        "" => "-",
+        product => product,
+    }
+}
+
+/// Whether a user agent is that of a component of a cluster, not of the scenario or test itself.
+pub(crate) fn is_component(user_agent: &str) -> bool {
+    !["", SCENARIO, TEST].contains(&user_agent)
+}
