@@ -109,6 +109,7 @@ pub mod log;
 pub mod nodes;
 #[doc(hidden)]
 pub mod outcome;
+mod quiescence;
 #[doc(hidden)]
 pub mod quota_usage;
 #[doc(hidden)]

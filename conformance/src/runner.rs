@@ -1,5 +1,6 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
+mod cluster;
 mod kubectl;
 mod lookup;
 mod nodes;
@@ -21,18 +22,26 @@ use crate::outcome;
 use crate::properties::{self, Observed, Stated, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{Outside, QUIET, Simulated, Subject, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{Mode, Outside, QUIET, Subject, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
+use cluster::Cluster;
+pub use cluster::ClusterError;
 pub use steps::StepError;
 
 /// A scenario that could not be carried through.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The testbed did not start or settle.
+    /// The testbed did not start.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
+    /// The existing cluster cannot be used.
+    #[error(transparent)]
+    Remote(#[from] remote::RemoteError),
+    /// The cluster did not settle.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A step failed.
     #[error("step {number} ({words}): {source}")]
     Step {
@@ -144,7 +153,8 @@ impl Run {
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
     runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
-        let transcript = carry_through(&testbed, scenario, options.patience).await;
+        let transcript =
+            carry_through(Cluster::Testbed(&testbed), scenario, options.patience).await;
         testbed.shutdown().await;
         transcript
     })
@@ -155,7 +165,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 /// # Errors
 /// [`RunError`] when the testbed does not start or the given state cannot be set up.
 pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
-    let begin = |cluster: &Simulated| cluster.begin(&options.plan);
+    let begin = |testbed: &Testbed| testbed.plan_faults(&options.plan);
     run_between(scenario, options, begin, |_| ())
 }
 
@@ -164,19 +174,19 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
 pub(crate) fn run_between(
     scenario: &Scenario,
     options: &RunOptions,
-    begin: impl FnOnce(&Simulated),
+    begin: impl FnOnce(&Testbed),
     ended: impl FnOnce(&Run),
 ) -> Result<Run, RunError> {
     runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
-        let prepared = prepare(&testbed, scenario).await;
+        let cluster = Cluster::Testbed(&testbed);
+        let prepared = prepare(cluster, scenario).await;
         let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
-                let cluster = testbed.simulated()?;
-                cluster.forget_conduct();
-                begin(cluster);
-                take_steps(&testbed, scenario, options.patience, &mut steps).await
+                testbed.forget_conduct();
+                begin(&testbed);
+                take_steps(cluster, scenario, options.patience, &mut steps).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -185,13 +195,13 @@ pub(crate) fn run_between(
         };
         let run = Run {
             transcript,
-            points: testbed.simulated()?.points(),
+            points: testbed.points(),
             journal: testbed.journal(),
             steps,
             refusals: testbed.refusals(),
             meetings: testbed.fault_meetings(),
             exchanges: testbed.exchanges(),
-            conduct: testbed.simulated()?.conduct(),
+            conduct: testbed.conduct(),
         };
         ended(&run);
         testbed.shutdown().await;
@@ -222,10 +232,13 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
         subjects: options.subjects.clone(),
-        outside: options.outside.as_ref().map(|outside| Outside {
-            quiet: outside.quiet + remote::min_ready(scenario),
-            ..outside.clone()
-        }),
+        mode: match &options.outside {
+            None => Mode::Virtual,
+            Some(program) => Mode::Program(Outside {
+                quiet: program.quiet + remote::min_ready(scenario),
+                ..program.clone()
+            }),
+        },
         ..TestbedOptions::default()
     };
     if options.outside.is_some() {
@@ -241,16 +254,16 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
 }
 
 async fn carry_through(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     scenario: &Scenario,
     patience: Option<Duration>,
 ) -> Result<String, RunError> {
-    prepare(testbed, scenario).await?;
-    take_steps(testbed, scenario, patience, &mut Vec::new()).await
+    prepare(cluster, scenario).await?;
+    take_steps(cluster, scenario, patience, &mut Vec::new()).await
 }
 
 /// Sets up the given state, beginning with the namespace.
-async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
+async fn prepare(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(), RunError> {
     let namespace = &scenario.given.namespace;
     if namespace != DEFAULT_NAMESPACE {
         let namespace = json!({
@@ -258,16 +271,16 @@ async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError>
             "kind": "Namespace",
             "metadata": {"name": namespace},
         });
-        let created = testbed.api().create(&namespace).await;
+        let created = cluster.api().create(&namespace).await;
         created.map_err(|error| RunError::Given(error.into()))?;
     }
-    prepare_within(testbed, scenario).await
+    prepare_within(cluster, scenario).await
 }
 
 /// Sets up the given state in an existing namespace.
-async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
+async fn prepare_within(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(), RunError> {
     let field_validation = scenario.given.field_validation;
-    let api = testbed.api().clone();
+    let api = cluster.api().clone();
     let api = api.with_field_validation(field_validation.unwrap_or(FieldValidation::Strict));
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
@@ -281,37 +294,37 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
         }
     }
     if scenario.given.settle {
-        testbed.settle(QUIET).await?;
+        cluster.settle(QUIET).await?;
     }
     for (index, step) in scenario.given.steps.iter().enumerate() {
         let number = format!("given {}", index + 1);
-        take(testbed, step, number, &mut Vec::new()).await?;
+        take(cluster, step, number, &mut Vec::new()).await?;
     }
     Ok(())
 }
 
 /// Takes the steps, each noted in `taken`, and writes the transcript.
 async fn take_steps(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     scenario: &Scenario,
     patience: Option<Duration>,
     taken: &mut Vec<Taken>,
 ) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
-        sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
+        sections.push(take(cluster, step, (index + 1).to_string(), taken).await?);
     }
     // A scenario that ends in the middle of a rollout need not settle.
     let comes_to_rest = scenario.steps.last().is_some_and(|step| step.settle);
     if let Some(patience) = patience.filter(|_| comes_to_rest) {
-        testbed.settle(patience).await?;
+        cluster.settle(patience).await?;
     }
-    write_transcript(testbed, scenario, &sections).await
+    write_transcript(cluster, scenario, &sections).await
 }
 
 /// Carries out one step and lets it settle.
 async fn take(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     step: &Step,
     number: String,
     taken: &mut Vec<Taken>,
@@ -320,11 +333,11 @@ async fn take(
     let mut section = Section {
         heading: format!("{number}. {words}"),
         note: step.note.clone(),
-        after_rv: testbed.resource_version(),
-        after_refusals: testbed.refusals().len(),
-        began: testbed.now(),
+        after_rv: cluster.resource_version(),
+        after_refusals: cluster.refusals().len(),
+        began: cluster.now(),
         said: Vec::new(),
-        ended: testbed.now(),
+        ended: cluster.now(),
         settled: None,
         awaited: matches!(step.verb, Verb::Wait(_)),
     };
@@ -334,26 +347,26 @@ async fn take(
         after_rv: section.after_rv,
         began: section.began,
     });
-    let said = steps::perform(testbed, step).await;
+    let said = steps::perform(cluster, step).await;
     section.said = said.map_err(|source| RunError::Step {
         number,
         words,
         source,
     })?;
     if step.settle {
-        section.settled = Some(testbed.settle(QUIET).await?);
+        section.settled = Some(cluster.settle(QUIET).await?);
     }
-    section.ended = testbed.now();
+    section.ended = cluster.now();
     Ok(section)
 }
 
 async fn write_transcript(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     scenario: &Scenario,
     sections: &[Section],
 ) -> Result<String, RunError> {
-    testbed.caught_up().await?;
-    let (journal, all_refusals) = (testbed.journal(), testbed.refusals());
+    cluster.caught_up().await?;
+    let (journal, all_refusals) = (cluster.journal(), cluster.refusals());
     let mut timeline = Timeline::default();
     let mut lines = header(scenario);
     let first_rv = sections
@@ -383,9 +396,9 @@ async fn write_transcript(
     lines.push(String::new());
     lines.push("outcome".to_owned());
     let names = GeneratedNames::of(&journal);
-    let outcome = outcome::describe(testbed.api(), &journal, &timeline, &names).await;
+    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names).await;
     lines.extend(outcome.map_err(RunError::Outcome)?);
-    lines.extend(outcome::faults(&testbed.faults_met()));
+    lines.extend(outcome::faults(&cluster.faults_met()));
     lines.push(String::new());
     Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
 }

@@ -1,17 +1,16 @@
-//! Testbeds, in which scenarios run: a server, simulated nodes and controllers in one process under virtual time, or
-//! an existing cluster.
+//! Testbeds, in which scenarios and tests run: a server, simulated nodes and controllers in one process, under virtual
+//! time unless a controller under test needs real time.
 
 mod apply;
 mod builder;
 mod conduct;
 mod crashes;
 mod error;
+mod faults;
 mod judge;
 mod logged;
 mod outside;
-mod remote;
 mod rest;
-mod simulated;
 mod snapshot;
 mod time;
 
@@ -52,14 +51,11 @@ pub use error::TestbedError;
 use judge::Told;
 pub use outside::Outside;
 use outside::Running;
-use remote::Remote;
 pub use rest::QUIET;
-pub(crate) use rest::SETTLE_TIME_MAX;
+pub(crate) use rest::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
 use snapshot::Past;
 pub use snapshot::Snapshot;
 use time::{assert_runtime, check_runtime, is_paused};
-
-pub(crate) use remote::WATCHED;
 
 /// The lease renewal period of kubelets when the node lifecycle controller does not run: at a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
@@ -128,13 +124,10 @@ pub struct TestbedOptions {
     /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed panics when a violation
     /// was not reported.
     pub judges: bool,
-    /// Whether it may run where tokio's time is not paused.
-    pub real_time: bool,
+    /// The kind of the controllers under test, and the time in which everything happens.
+    pub mode: Mode,
     /// The maximum number of requests of a controller within one instant of virtual time before it is stopped.
     pub livelock_limits: LivelockLimits,
-    /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
-    /// time is not paused, with I/O.
-    pub outside: Option<Outside>,
     /// Resources whose tables are part of [`Testbed::outcome`], in addition to workloads and custom resources.
     pub shown: Vec<String>,
 }
@@ -167,12 +160,23 @@ impl Default for TestbedOptions {
             may_end: Vec::new(),
             allowed: Vec::new(),
             judges: false,
-            real_time: false,
+            mode: Mode::Virtual,
             livelock_limits: LivelockLimits::default(),
-            outside: None,
             shown: Vec::new(),
         }
     }
+}
+
+/// The kind of the controllers under test, and the time in which everything happens.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub enum Mode {
+    /// Futures in this process, under tokio's paused time.
+    Virtual,
+    /// Futures in this process, under tokio's time as it is.
+    RealTime,
+    /// An external program, in real time. Needs a runtime with I/O whose time is not paused.
+    Program(Outside),
 }
 
 /// A cluster in which scenarios and tests run.
@@ -181,19 +185,14 @@ pub struct Testbed {
     shown: Vec<String>,
     stated: Stated,
     /// The cluster; `None` after shutdown.
-    cluster: Option<Cluster>,
+    cluster: Option<Box<Cluster>>,
     /// The version at which its test began.
     started_rv: u64,
     told: Mutex<Told>,
 }
 
-enum Cluster {
-    Simulated(Box<Simulated>),
-    Remote(Remote),
-}
-
-/// A running server with its nodes and controllers. Needs tokio's paused time.
-pub struct Simulated {
+/// A running server with its nodes and controllers.
+struct Cluster {
     server: ApiServer,
     recorder: Recorder,
     wire: Wire<Recorder>,
@@ -205,7 +204,7 @@ pub struct Simulated {
     /// The head of the testbed's log.
     recipe: Recipe,
     /// The program under test.
-    outside: Option<Running>,
+    program: Option<Running>,
     /// The configuration, except for the parts that the server was given.
     options: TestbedOptions,
     /// The writes that led to the snapshot from which the testbed began.
@@ -226,10 +225,10 @@ impl Testbed {
     #[doc(hidden)]
     pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
         check_runtime()?;
-        let clock = match options.outside {
-            None if !options.real_time && !is_paused() => return Err(TestbedError::NotPaused),
-            None => Clock::simulated(EPOCH),
-            Some(_) => Clock::real(),
+        let clock = match options.mode {
+            Mode::Virtual if !is_paused() => return Err(TestbedError::NotPaused),
+            Mode::Virtual | Mode::RealTime => Clock::simulated(EPOCH),
+            Mode::Program(_) => Clock::real(),
         };
         options.let_end()?;
         options.check_allowed()?;
@@ -278,7 +277,8 @@ impl Testbed {
         let kept = options.clone();
         let recorder = Recorder::new(server.clone());
         let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
-        let noted = (options.notes || options.outside.is_some()).then(|| notes.clone());
+        let is_program = matches!(options.mode, Mode::Program(_));
+        let noted = (options.notes || is_program).then(|| notes.clone());
         let wire = Wire::new(recorder.clone(), &server, noted.clone(), turns);
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if options.kruise.is_none() {
@@ -324,13 +324,13 @@ impl Testbed {
         let conduct = Conduct::default();
         let observed = Observed::new(wire.clone(), &server, &conduct);
         let client = kube::Client::new(observed, options.namespace.as_str());
-        let (mut subjects, mut outside) = (options.subjects, None);
-        if let Some(program) = &options.outside {
+        let (mut subjects, mut program) = (options.subjects, None);
+        if let Mode::Program(started) = &options.mode {
             server.record_points();
-            let prepared = Running::prepare(program, &server).await;
+            let prepared = Running::prepare(started, &server).await;
             let (running, subject) = prepared.map_err(TestbedError::Outside)?;
             subjects.push(subject);
-            outside = Some(running);
+            program = Some(running);
         }
         let crashes = Crashes::watch(&server, &manager, &client, subjects);
         let own = Wire::new(server.clone(), &server, noted, None);
@@ -340,7 +340,7 @@ impl Testbed {
         for _ in 0..STARTING_TURNS {
             tokio::task::yield_now().await;
         }
-        let cluster = Simulated {
+        let cluster = Cluster {
             server,
             recorder,
             wire,
@@ -349,43 +349,19 @@ impl Testbed {
             crashes,
             conduct,
             recipe,
-            outside,
+            program,
             options: kept,
             past,
         };
-        if let Some(running) = &cluster.outside {
-            running.has_begun(&cluster.server, &cluster.notes).await?;
+        if let Some(program) = &cluster.program {
+            program.has_begun(&cluster.server, &cluster.notes).await?;
         }
         Ok(Self {
             api,
             shown: options.shown,
             stated,
             started_rv: cluster.server.resource_version(),
-            cluster: Some(Cluster::Simulated(Box::new(cluster))),
-            told: Mutex::default(),
-        })
-    }
-
-    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers. It counts as settled
-    /// when nothing has changed for `quiet`.
-    ///
-    /// # Errors
-    /// [`TestbedError`] when discovery fails.
-    #[doc(hidden)]
-    pub async fn remote(
-        client: kube::Client,
-        namespace: &str,
-        quiet: Duration,
-    ) -> Result<Self, TestbedError> {
-        check_runtime()?;
-        let api = Api::discover(client.clone()).await?.within(namespace);
-        let cluster = Cluster::Remote(Remote::watch(client, namespace, &api, quiet));
-        Ok(Self {
-            api,
-            shown: Vec::new(),
-            stated: Stated::default(),
-            cluster: Some(cluster),
-            started_rv: 0,
+            cluster: Some(Box::new(cluster)),
             told: Mutex::default(),
         })
     }
@@ -395,17 +371,6 @@ impl Testbed {
         cluster.expect("it is there until the testbed ends")
     }
 
-    /// The parts that only a simulated cluster has.
-    ///
-    /// # Errors
-    /// [`TestbedError::NotSimulated`]
-    pub fn simulated(&self) -> Result<&Simulated, TestbedError> {
-        match self.cluster() {
-            Cluster::Simulated(cluster) => Ok(cluster),
-            Cluster::Remote(_) => Err(TestbedError::NotSimulated),
-        }
-    }
-
     /// The API, for a scenario's steps.
     #[doc(hidden)]
     #[must_use]
@@ -413,89 +378,68 @@ impl Testbed {
         &self.api
     }
 
-    /// A client of the test, which signs its requests with `test` in a simulated cluster.
+    /// A client of the test, which signs its requests with the user agent `test`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         assert_runtime();
-        match self.cluster() {
-            Cluster::Simulated(cluster) => {
-                let client = kube::Client::new(cluster.wire.clone(), self.api.namespace());
-                with_user_agent(&client, user_agent::TEST)
-            }
-            Cluster::Remote(cluster) => cluster.client.clone(),
-        }
+        let client = kube::Client::new(self.cluster().wire.clone(), self.api.namespace());
+        with_user_agent(&client, user_agent::TEST)
     }
 
-    /// The present time, which is virtual in a simulated cluster.
+    /// The present time, which is virtual unless a program is under test.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        match self.cluster() {
-            Cluster::Simulated(cluster) => cluster.server.clock().now(),
-            Cluster::Remote(cluster) => cluster.now(),
-        }
+        self.cluster().server.clock().now()
     }
 
     /// The version of the last write.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
-        match self.cluster() {
-            Cluster::Simulated(cluster) => cluster.server.resource_version(),
-            Cluster::Remote(cluster) => *cluster.subscribe().borrow(),
-        }
+        self.cluster().server.resource_version()
     }
 
-    /// Returns every write so far, in revision order; of a remote cluster, the writes that a watch shows.
+    /// Returns every write so far, in revision order.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        match self.cluster() {
-            Cluster::Simulated(cluster) => cluster.past.followed_by(cluster.server.journal()),
-            Cluster::Remote(cluster) => cluster.journal(),
-        }
+        let cluster = self.cluster();
+        cluster.past.followed_by(cluster.server.journal())
     }
 
-    /// Every write so far that the server refused a controller, in the order of the answers; a
-    /// remote cluster keeps them to itself.
+    /// Every write so far that the server refused a controller, in the order of the answers.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
-        self.simulated()
-            .map_or_else(|_| Vec::new(), |cluster| cluster.recorder.refusals())
+        self.cluster().recorder.refusals()
     }
 
     /// Every request of this process so far, if [`TestbedBuilder::notes_requests`] asks for them.
     #[doc(hidden)]
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
-        self.simulated()
-            .map_or_else(|_| Vec::new(), |cluster| cluster.notes.exchanges())
+        self.cluster().notes.exchanges()
     }
 
     /// Returns the requests and events that faults have met so far, in order.
     #[doc(hidden)]
     #[must_use]
     pub fn fault_meetings(&self) -> Vec<Meeting> {
-        self.simulated()
-            .map_or_else(|_| Vec::new(), |cluster| cluster.server.fault_meetings())
+        self.cluster().server.fault_meetings()
     }
 
     /// Every fault so far, with how many requests it has met.
     #[doc(hidden)]
     #[must_use]
     pub fn faults_met(&self) -> Vec<(Fault, u32)> {
-        self.simulated()
-            .map_or_else(|_| Vec::new(), |cluster| cluster.server.faults_met())
+        self.cluster().server.faults_met()
     }
 
     /// Woken by each write.
     #[doc(hidden)]
     #[must_use]
     pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
-        match self.cluster() {
-            Cluster::Simulated(cluster) => cluster.server.subscribe(),
-            Cluster::Remote(cluster) => cluster.subscribe(),
-        }
+        self.cluster().server.subscribe()
     }
 
     /// Lets virtual time pass.

@@ -299,7 +299,7 @@ async fn what_unwrap_prints_is_the_message() {
         lasts: None,
         effect: Effect::Hold,
     };
-    let error = testbed.simulated().unwrap().inject(fault).unwrap_err();
+    let error = testbed.inject(fault).unwrap_err();
     let told = format!("{error:?}");
     let wanted =
         "the fault would never strike: there is no verb \"creat\"; did you mean \"create\"?";

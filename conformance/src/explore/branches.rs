@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{Divergence, Plan, Reference, explore_with, judge, late, verdict_of};
 use crate::runner::{self, RunOptions};
 use crate::scenario::Scenario;
-use crate::testbed::Simulated;
+use crate::testbed::Testbed;
 
 /// The results of the runs of several plans.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub fn branches(
     let processes = Arc::new(Mutex::new(Processes::new(at_once, Box::new(ended))));
     let forks = Arc::clone(&processes);
     let run = AssertUnwindSafe(|| {
-        let begin = |cluster: &Simulated| {
-            cluster.branch(plans, move |index| forks.lock().fork(index));
+        let begin = |testbed: &Testbed| {
+            testbed.branch(plans, move |index| forks.lock().fork(index));
         };
         runner::run_between(scenario, options, begin, |run| {
             // A branch with an equal outcome has nothing to report.

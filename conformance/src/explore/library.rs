@@ -268,7 +268,7 @@ async fn carry_through(
 ) -> Result<Replay, Box<dyn Error>> {
     // The script has not yet written anything for the controllers.
     testbed.come_to_rest(QUIET, SETTLE_TIME_MAX).await?;
-    testbed.simulated()?.begin(plan);
+    testbed.plan_faults(plan);
     let given_rv = testbed.resource_version();
     script(testbed).await?;
     testbed.settle(QUIET).await?;
@@ -283,7 +283,7 @@ async fn carry_through(
         outcome: portable_outcome(&format!("\noutcome\n{}", testbed.outcome().await?)),
         timeline: testbed.timeline(),
         violations: testbed.violations_since(given_rv),
-        points: testbed.simulated()?.points(),
+        points: testbed.points(),
         unmet: unmet.map(|(_, planned)| planned.to_string()).collect(),
     })
 }

@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use serde_json::{Value, json};
 
+use super::cluster::Cluster;
 use super::steps::StepError;
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::scenario::Target;
 use crate::table;
-use crate::testbed::Testbed;
 
 /// One command, taken apart.
 struct Command<'a> {
@@ -56,20 +56,20 @@ impl<'a> Command<'a> {
 }
 
 /// Carries out the command; returns what kubectl prints, errors included.
-pub(super) async fn perform(testbed: &Testbed, command: &str) -> Result<Vec<String>, StepError> {
+pub(super) async fn perform(cluster: Cluster<'_>, command: &str) -> Result<Vec<String>, StepError> {
     let command = Command::parse(command);
-    let api = testbed.api();
+    let api = cluster.api();
     match command.words.as_slice() {
-        ["get", resources] => get(testbed, resources).await,
-        ["logs", pod] => logs(testbed, pod, None).await,
-        ["logs", pod, container] => logs(testbed, pod, Some(container)).await,
-        ["describe", ..] => describe::perform(testbed, &command).await,
+        ["get", resources] => get(cluster, resources).await,
+        ["logs", pod] => logs(cluster, pod, None).await,
+        ["logs", pod, container] => logs(cluster, pod, Some(container)).await,
+        ["describe", ..] => describe::perform(cluster, &command).await,
         ["scale", ..] => scale(api, &command).await,
-        ["delete", ..] => delete::perform(testbed, &command).await,
-        ["rollout", "status", ..] => rollout::status(testbed, &command.target(2)?).await,
+        ["delete", ..] => delete::perform(cluster, &command).await,
+        ["rollout", "status", ..] => rollout::status(cluster, &command.target(2)?).await,
         ["rollout", "history", ..] => rollout::history(api, &command).await,
         ["rollout", "undo", ..] => rollout::undo(api, &command).await,
-        ["rollout", "restart", ..] => rollout::restart(testbed, &command.target(2)?).await,
+        ["rollout", "restart", ..] => rollout::restart(cluster, &command.target(2)?).await,
         words => Err(StepError::Command(format!(
             "kubectl {} is not known here",
             words.join(" ")
@@ -82,9 +82,9 @@ fn full_name(api: &Api, target: &Target) -> Result<String, ApiError> {
     Ok(format!("{}/{}", api.kind(&target.resource)?, target.name))
 }
 
-async fn get(testbed: &Testbed, resources: &str) -> Result<Vec<String>, StepError> {
-    let api = testbed.api();
-    let names = GeneratedNames::of(&testbed.journal());
+async fn get(cluster: Cluster<'_>, resources: &str) -> Result<Vec<String>, StepError> {
+    let api = cluster.api();
+    let names = GeneratedNames::of(&cluster.journal());
     let mut lines = Vec::new();
     let is_mixed = resources.contains(',');
     for resource in resources.split(',') {
@@ -107,11 +107,11 @@ async fn get(testbed: &Testbed, resources: &str) -> Result<Vec<String>, StepErro
 }
 
 async fn logs(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     pod: &str,
     container: Option<&str>,
 ) -> Result<Vec<String>, StepError> {
-    let pods: kube::Api<Pod> = kube::Api::namespaced(testbed.client(), testbed.api().namespace());
+    let pods: kube::Api<Pod> = kube::Api::namespaced(cluster.client(), cluster.api().namespace());
     let params = LogParams {
         container: container.map(str::to_owned),
         ..LogParams::default()

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::cluster::Cluster;
 use super::steps::StepError;
 use crate::api::{Api, ApiError};
 use crate::scenario::NodeStep;
-use crate::testbed::Testbed;
 
 /// Containers of a node that was switched off stop within this time.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -17,8 +17,11 @@ const EVICTION_PAUSE: Duration = Duration::from_secs(5);
 const EVICTIONS_MAX: usize = 60;
 
 /// Carries out `step`; returns what there is to say about it.
-pub(super) async fn perform(testbed: &Testbed, step: &NodeStep) -> Result<Vec<String>, StepError> {
-    let (api, faults) = (testbed.api(), testbed.simulated()?.faults());
+pub(super) async fn perform(
+    cluster: Cluster<'_>,
+    step: &NodeStep,
+) -> Result<Vec<String>, StepError> {
+    let (api, faults) = (cluster.api(), cluster.testbed()?.faults());
     match step {
         NodeStep::Down(name) => {
             faults.power_off(name)?;
@@ -90,8 +93,8 @@ async fn evict(api: &Api, namespace: &str, name: &str) -> Result<Option<String>,
 }
 
 /// The containers that run as part of a pod called `name`, each with its node and its claims.
-pub(super) fn containers(testbed: &Testbed, name: &str) -> Result<Vec<String>, StepError> {
-    let running = testbed.simulated()?.containers().running();
+pub(super) fn containers(cluster: Cluster<'_>, name: &str) -> Result<Vec<String>, StepError> {
+    let running = cluster.testbed()?.containers().running();
     let of_pod = running.into_iter().filter(|one| one.pod == name);
     let lines = of_pod.map(|one| {
         let claims = match one.claims.as_slice() {

@@ -3,6 +3,7 @@
 //! The controllers are the cluster's own and time is real. Times are therefore not compared, nor values that depend
 //! on the time or the cluster: ages, how often an event was repeated, the storage class that the cluster chose.
 
+mod cluster;
 mod namespaces;
 
 use std::collections::BTreeSet;
@@ -12,11 +13,13 @@ use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
+use super::cluster::Cluster;
 use super::{RunError, prepare_within, take_steps};
 use crate::outcome::portable_outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Timings, Verb};
-use crate::testbed::Testbed;
 
+pub(super) use cluster::RemoteCluster;
+pub use cluster::RemoteError;
 pub use namespaces::{NamespaceError, Namespaces};
 
 /// A cluster counts as settled after this long without a change, in real time; longer where pods have to be ready for
@@ -187,13 +190,14 @@ async fn observe(
     client: kube::Client,
     quiet: Duration,
 ) -> Result<String, RunError> {
-    let testbed = Testbed::remote(client, &scenario.given.namespace, quiet).await?;
+    let remote = RemoteCluster::watch(client, &scenario.given.namespace, quiet).await?;
+    let cluster = Cluster::Remote(&remote);
     let transcript = async {
-        prepare_within(&testbed, scenario).await?;
-        take_steps(&testbed, scenario, None, &mut Vec::new()).await
+        prepare_within(cluster, scenario).await?;
+        take_steps(cluster, scenario, None, &mut Vec::new()).await
     };
     let transcript = transcript.await;
-    testbed.shutdown().await;
+    remote.end().await;
     transcript
 }
 

@@ -4,6 +4,7 @@ use kube::core::Status;
 use kubeproof_apiserver::FieldValidation;
 use serde_json::{Map, Value, json};
 
+use super::cluster::{Cluster, ClusterError};
 use super::lookup::resolve;
 use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
@@ -13,7 +14,7 @@ use crate::scenario::{
     field, in_flow,
 };
 use crate::table;
-use crate::testbed::{Testbed, TestbedError};
+use crate::testbed::TestbedError;
 
 /// The prefix of annotations that control simulated pods.
 const PREFIX: &str = "kubeproof.dev";
@@ -32,9 +33,15 @@ pub enum StepError {
         /// Why.
         source: Box<ApiError>,
     },
-    /// The testbed failed.
+    /// The testbed refuses a fault.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
+    /// The cluster did not settle.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Only a simulated cluster can take the step.
+    #[error("this takes a simulated cluster")]
+    NotSimulated,
     /// A refusal was expected.
     #[error("the server accepted what {0} was expected for")]
     Accepted(u16),
@@ -69,16 +76,16 @@ pub enum StepError {
 }
 
 /// Carries out `step`; returns the lines of the harness itself.
-pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String>, StepError> {
+pub(super) async fn perform(cluster: Cluster<'_>, step: &Step) -> Result<Vec<String>, StepError> {
     // Steps call generated names as the transcript does.
-    let names = GeneratedNames::of(&testbed.journal());
+    let names = GeneratedNames::of(&cluster.journal());
     let rename = |told: &str| names.name_of(told).map(str::to_owned);
     let field_validation = step.field_validation.unwrap_or(FieldValidation::Strict);
-    let api = testbed
+    let api = cluster
         .api()
         .clone()
         .with_field_validation(field_validation);
-    let result = perform_verb(testbed, &api, &step.verb.renamed(&rename)).await;
+    let result = perform_verb(cluster, &api, &step.verb.renamed(&rename)).await;
     let warnings = api.take_warnings().into_iter();
     let result = result.map(|mut said| {
         said.extend(warnings.map(|warning| format!("Warning: {warning}")));
@@ -132,7 +139,11 @@ fn in_words(expect: &Expect) -> String {
     }
 }
 
-async fn perform_verb(testbed: &Testbed, api: &Api, verb: &Verb) -> Result<Vec<String>, StepError> {
+async fn perform_verb(
+    cluster: Cluster<'_>,
+    api: &Api,
+    verb: &Verb,
+) -> Result<Vec<String>, StepError> {
     match verb {
         Verb::Apply(manifest) => {
             for object in &manifest.objects {
@@ -171,22 +182,22 @@ async fn perform_verb(testbed: &Testbed, api: &Api, verb: &Verb) -> Result<Vec<S
             api.delete_collection(&step.resource, selector).await?;
         }
         Verb::Pod(step) => annotate(api, step).await?,
-        Verb::Node(step) => return nodes::perform(testbed, step).await,
-        Verb::Fault(step) => testbed.simulated()?.inject(step.0.clone())?,
-        Verb::Restart(Restarted::Controllers) => testbed.simulated()?.restart_controllers(),
+        Verb::Node(step) => return nodes::perform(cluster, step).await,
+        Verb::Fault(step) => cluster.testbed()?.inject(step.0.clone())?,
+        Verb::Restart(Restarted::Controllers) => cluster.testbed()?.restart_controllers(),
         Verb::Lift(name) => {
-            if !testbed.simulated()?.lift(name) {
+            if !cluster.testbed()?.lift(name) {
                 return Err(StepError::NoFault(name.clone()));
             }
         }
-        Verb::Kubectl(command) => return kubectl::perform(testbed, command).await,
-        Verb::Containers(name) => return nodes::containers(testbed, name),
-        Verb::Wait(step) => wait(testbed, step).await?,
+        Verb::Kubectl(command) => return kubectl::perform(cluster, command).await,
+        Verb::Containers(name) => return nodes::containers(cluster, name),
+        Verb::Wait(step) => wait(cluster, step).await?,
         Verb::Settle(quiet) => {
-            testbed.settle(quiet.0).await?;
+            cluster.settle(quiet.0).await?;
         }
         Verb::Advance(time) => tokio::time::sleep(time.0).await,
-        Verb::Table(step) => return show_table(testbed, step).await,
+        Verb::Table(step) => return show_table(cluster, step).await,
         Verb::Show(step) => return show_fields(api, step).await,
     }
     Ok(Vec::new())
@@ -249,14 +260,14 @@ async fn annotate(api: &Api, step: &PodStep) -> Result<(), ApiError> {
     }
 }
 
-async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
-    let mut written = testbed.subscribe();
+async fn wait(cluster: Cluster<'_>, step: &WaitStep) -> Result<(), StepError> {
+    let mut written = cluster.subscribe();
     let mut last = None;
     let until = async {
         loop {
             written.borrow_and_update();
             let target = (step.target.resource.as_str(), step.target.name.as_str());
-            let object = testbed.api().get(target, None).await;
+            let object = cluster.api().get(target, None).await;
             match object {
                 Ok(object) if is_met(step, &object) => return Ok(true),
                 Err(error) if error.is_not_found() && step.gone => return Ok(true),
@@ -334,15 +345,15 @@ async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepErro
     Ok(lines.collect())
 }
 
-async fn show_table(testbed: &Testbed, step: &TableStep) -> Result<Vec<String>, StepError> {
-    let api = testbed.api();
+async fn show_table(cluster: Cluster<'_>, step: &TableStep) -> Result<Vec<String>, StepError> {
+    let api = cluster.api();
     let selector = step.label_selector.as_deref();
     let mut table = if step.all_namespaces {
         api.table_of_all(&step.resource, selector).await?
     } else {
         api.table(&step.resource, selector).await?
     };
-    GeneratedNames::of(&testbed.journal()).mask_table(&mut table);
+    GeneratedNames::of(&cluster.journal()).mask_table(&mut table);
     if step.all_namespaces {
         table::prepend_namespaces(&mut table);
     }

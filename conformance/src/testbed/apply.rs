@@ -2,7 +2,7 @@
 
 use kubeproof_apiserver::{ApiServer, FieldValidation, Manifest, Manifests};
 
-use super::{Cluster, Testbed, TestbedError};
+use super::{Testbed, TestbedError};
 use crate::api::Api;
 use crate::user_agent;
 
@@ -22,10 +22,7 @@ impl Testbed {
     /// # Errors
     /// [`TestbedError`] if the manifests hold no object, and the errors of the server.
     pub async fn apply_manifests(&self, manifests: Manifests) -> Result<(), TestbedError> {
-        let field_validation = match self.cluster() {
-            Cluster::Simulated(cluster) => cluster.options.field_validation,
-            Cluster::Remote(_) => FieldValidation::Strict,
-        };
+        let field_validation = self.cluster().options.field_validation;
         let api = self.api.clone().signed(user_agent::TEST);
         let api = api.with_field_validation(field_validation);
         let mut is_empty = true;

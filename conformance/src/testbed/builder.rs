@@ -14,7 +14,7 @@ use crate::properties::{self, Declaration, Made, Property};
 use super::conduct::RULES;
 use crate::user_agent;
 
-use super::{Testbed, TestbedError, TestbedOptions};
+use super::{Mode, Testbed, TestbedError, TestbedOptions};
 
 /// Makes a controller's future, a new one after each crash.
 type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -205,7 +205,7 @@ impl TestbedBuilder {
     /// Runs in real time, where tokio's time is not paused. Default: not, and [`start`](Self::start)
     /// fails there.
     pub fn real_time(mut self) -> Self {
-        self.options.real_time = true;
+        self.options.mode = Mode::RealTime;
         self
     }
 

@@ -9,6 +9,7 @@ use super::judge::list;
 use crate::api::ApiError;
 use crate::causes::write_with_causes;
 use crate::properties::Violation;
+use crate::quiescence::NotSettled;
 use crate::time::HumanDuration;
 
 /// A testbed that does not start or settle. As [`fmt::Debug`], which `unwrap` prints, it is the message with its
@@ -104,22 +105,12 @@ pub enum TestbedError {
         /// `line 7: key "replicas" already set in map`.
         duplicates: String,
     },
-    /// The call needs a simulated cluster, whose parts this process holds.
-    #[error("this takes a simulated cluster")]
-    NotSimulated,
-    /// The watches do not deliver the listed objects.
-    #[error("the watches of the cluster do not show what it lists")]
-    Behind,
+    /// The memory of an external program cannot be captured.
+    #[error("a testbed with an external program has no snapshot")]
+    ExternalProgram,
     /// The cluster does not settle: writes continue.
-    #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
-    Restless {
-        /// The limit of the wait.
-        after: HumanDuration,
-        /// The user agent of the last writer.
-        user_agent: String,
-        /// Resource and name of the object written last.
-        object: String,
-    },
+    #[error(transparent)]
+    NotSettled(#[from] NotSettled),
 }
 
 impl fmt::Debug for TestbedError {

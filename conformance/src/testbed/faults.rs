@@ -1,22 +1,22 @@
-//! The parts that only a simulated cluster has: faults, crashes, nodes.
+//! Faults of nodes and of requests, crashes, and the points at which they could strike.
 
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_controller::node;
 
-use super::{Simulated, TestbedError};
+use super::{Testbed, TestbedError};
 use crate::fault_plan::Plan;
 use crate::properties::Violation;
 
-impl Simulated {
+impl Testbed {
     /// The simulated nodes' faults.
     #[must_use]
     pub fn faults(&self) -> &node::Faults {
-        self.manager.faults()
+        self.cluster().manager.faults()
     }
 
     /// Restarts the controllers, as after a crash.
     pub fn restart_controllers(&self) {
-        self.manager.restart_controllers();
+        self.cluster().manager.restart_controllers();
     }
 
     /// Injects a fault between clients and server.
@@ -24,19 +24,19 @@ impl Simulated {
     /// # Errors
     /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
     pub fn inject(&self, fault: Fault) -> Result<(), TestbedError> {
-        let checked = self.server.check_fault(&fault);
+        let checked = self.cluster().server.check_fault(&fault);
         checked.map_err(TestbedError::Fault)?;
-        self.server.inject(fault);
+        self.cluster().server.inject(fault);
         Ok(())
     }
 
     /// Injects the faults of `plan` from now on, and notes the points of other possible faults.
-    pub(crate) fn begin(&self, plan: &Plan) {
-        self.server.record_points();
+    pub(crate) fn plan_faults(&self, plan: &Plan) {
+        self.cluster().server.record_points();
         for fault in plan.to_faults() {
-            self.server.plan(fault);
+            self.cluster().server.plan(fault);
         }
-        self.crashes.stale().set(plan.stale_reads());
+        self.cluster().crashes.stale().set(plan.stale_reads());
     }
 
     /// Calls `takes` with the index of each of `plans` at the point where its first fault would strike, to decide
@@ -47,10 +47,10 @@ impl Simulated {
         plans: &[Plan],
         takes: impl Fn(usize) -> bool + Send + Sync + 'static,
     ) {
-        self.server.record_points();
+        self.cluster().server.record_points();
         let faults = plans.iter().map(Plan::to_faults).collect();
         let seen: Vec<_> = plans.iter().map(Plan::stale_reads).collect();
-        let stale = self.crashes.stale().clone();
+        let stale = self.cluster().crashes.stale().clone();
         let takes = move |index: usize| {
             let is_taken = takes(index);
             if is_taken {
@@ -58,34 +58,36 @@ impl Simulated {
             }
             is_taken
         };
-        self.server.branch(faults, std::sync::Arc::new(takes));
+        self.cluster()
+            .server
+            .branch(faults, std::sync::Arc::new(takes));
     }
 
     /// Returns the points since the plan began at which faults could have struck.
     #[doc(hidden)]
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
-        self.server.points()
+        self.cluster().server.points()
     }
 
     /// The violations by requests of the controllers under test.
     pub(crate) fn conduct(&self) -> Vec<Violation> {
-        self.conduct.found()
+        self.cluster().conduct.found()
     }
 
     /// Forgets these mistakes.
     pub(crate) fn forget_conduct(&self) {
-        self.conduct.forget();
+        self.cluster().conduct.forget();
     }
 
     /// Ends the faults of that name; false when none is in force.
     pub fn lift(&self, name: &str) -> bool {
-        self.server.lift(name)
+        self.cluster().server.lift(name)
     }
 
     /// The containers on the simulated nodes.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
-        self.manager.containers()
+        self.cluster().manager.containers()
     }
 }

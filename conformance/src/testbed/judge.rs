@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::conduct::Rest;
-use super::{Cluster, Simulated, Testbed, TestbedError};
+use super::{Testbed, TestbedError};
 use crate::properties::{self, Observed, Violation};
 
 /// The number of versions shown of an object in a write loop.
@@ -39,29 +39,27 @@ impl Testbed {
 
     /// Returns the violations, without those of the builder's properties by writes up to version `given_rv`.
     pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
-        let simulated = self.simulated().ok();
+        let cluster = self.cluster();
         // Requests of controllers under test are judged as they come.
-        let points = simulated.filter(|own| own.options.subjects.is_empty());
-        let points = points.map_or_else(Vec::new, Simulated::points);
+        let points = match cluster.options.subjects.is_empty() {
+            true => self.points(),
+            false => Vec::new(),
+        };
         let observed = Observed {
             journal: &self.journal(),
             points: &points,
             given_rv,
         };
         let mut violations = properties::violations(observed, &self.stated);
-        if let Some(cluster) = simulated {
-            violations.extend(cluster.conduct.found());
-            let allowed = &cluster.options.allowed;
-            violations.retain(|one| !allowed.contains(&one.property));
-        }
+        violations.extend(cluster.conduct.found());
+        let allowed = &cluster.options.allowed;
+        violations.retain(|one| !allowed.contains(&one.property));
         violations
     }
 
     /// Judges what can be judged only when everything has settled.
     pub(super) fn judge_rest(&self) {
-        let Cluster::Simulated(cluster) = self.cluster() else {
-            return;
-        };
+        let cluster = self.cluster();
         let subjects = cluster.options.subjects.iter();
         let subjects: Vec<_> = subjects.map(|subject| subject.user_agent).collect();
         if subjects.is_empty() {
@@ -107,9 +105,7 @@ impl Testbed {
     }
 
     fn failure(&self) -> Option<TestbedError> {
-        let Cluster::Simulated(cluster) = self.cluster() else {
-            return None;
-        };
+        let cluster = self.cluster();
         if let Some(livelock) = cluster.server.livelocks().first() {
             let text = describe(livelock, &self.journal());
             return Some(TestbedError::Livelock(text));
@@ -121,8 +117,7 @@ impl Testbed {
 
     /// The first fault that the test does not know yet; none if violations are ignored.
     fn unheard(&self) -> Option<TestbedError> {
-        let judges = self.simulated().is_ok_and(|own| own.options.judges);
-        if !judges {
+        if !self.cluster().options.judges {
             return None;
         }
         // A test that knows of a failure does not need its consequences.
@@ -147,18 +142,15 @@ impl Testbed {
 
     /// Stops everything that the testbed has started, whatever the findings.
     pub(crate) async fn end(&mut self) {
-        match self.cluster.take() {
-            Some(Cluster::Simulated(cluster)) => {
-                let panics = cluster.server.panics();
-                assert!(panics.is_empty(), "the API server panicked: {panics:?}");
-                cluster.crashes.end().await;
-                cluster.manager.shutdown().await;
-                if let Some(running) = cluster.outside {
-                    running.end().await;
-                }
-            }
-            Some(Cluster::Remote(cluster)) => cluster.end().await,
-            None => {}
+        let Some(cluster) = self.cluster.take() else {
+            return;
+        };
+        let panics = cluster.server.panics();
+        assert!(panics.is_empty(), "the API server panicked: {panics:?}");
+        cluster.crashes.end().await;
+        cluster.manager.shutdown().await;
+        if let Some(program) = cluster.program {
+            program.end().await;
         }
     }
 }

@@ -1,17 +1,14 @@
 //! The events in a testbed, as a log.
 
-use super::{Testbed, TestbedError};
+use super::Testbed;
 use crate::log::{self, Happened};
 
 impl Testbed {
     /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
     /// [`TestbedBuilder::notes_requests`](super::TestbedBuilder::notes_requests) asks for them. It is replayed by running the test
     /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --from-log` opens it.
-    ///
-    /// # Errors
-    /// [`TestbedError::NotSimulated`]
-    pub fn log(&self) -> Result<String, TestbedError> {
-        let cluster = self.simulated()?;
+    #[must_use]
+    pub fn log(&self) -> String {
         let (journal, violations) = (self.journal(), self.violations_since(0));
         let (exchanges, meetings) = (self.exchanges(), self.fault_meetings());
         let happened = Happened {
@@ -21,6 +18,6 @@ impl Testbed {
             meetings: &meetings,
             violations: &violations,
         };
-        Ok(log::write(&cluster.recipe, happened, None))
+        log::write(&self.cluster().recipe, happened, None)
     }
 }

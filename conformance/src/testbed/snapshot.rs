@@ -55,11 +55,11 @@ impl Testbed {
     /// ([`Testbed::settle`]).
     ///
     /// # Errors
-    /// [`TestbedError::NotSimulated`], also of one whose controller is a program outside.
+    /// [`TestbedError::ExternalProgram`] when a controller under test is one.
     pub fn snapshot(&self) -> Result<Snapshot, TestbedError> {
-        let cluster = self.simulated()?;
-        if cluster.outside.is_some() {
-            return Err(TestbedError::NotSimulated);
+        let cluster = self.cluster();
+        if cluster.program.is_some() {
+            return Err(TestbedError::ExternalProgram);
         }
         Ok(Snapshot {
             server: cluster.server.fork(),

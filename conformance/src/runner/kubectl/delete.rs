@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
+use super::super::cluster::Cluster;
 use super::{Command, text};
 use crate::runner::steps::StepError;
 use crate::scenario::{HumanDuration, Target};
-use crate::testbed::Testbed;
 
 /// The longest that a scenario waits for a deletion.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -17,10 +17,10 @@ const WARNING: &str = "Warning: Immediate deletion does not wait for confirmatio
 
 /// Deletes one object, and waits until it is gone unless it is deleted by force.
 pub(super) async fn perform(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     command: &Command<'_>,
 ) -> Result<Vec<String>, StepError> {
-    let api = testbed.api();
+    let api = cluster.api();
     let target = command.target(1)?;
     let object = (target.resource.as_str(), target.name.as_str());
     let forced = command.flag("force") == Some("true");
@@ -57,19 +57,23 @@ pub(super) async fn perform(
     let (kind, name, namespace) = (api.kind(object.0)?, &target.name, api.namespace());
     said.push(format!("{kind} {name:?} {how} from {namespace} namespace"));
     if !forced && command.flag("wait") != Some("false") {
-        wait_until_gone(testbed, &target, &uid).await?;
+        wait_until_gone(cluster, &target, &uid).await?;
     }
     Ok(said)
 }
 
 /// Waits until nothing has the uid under that name.
-async fn wait_until_gone(testbed: &Testbed, target: &Target, uid: &str) -> Result<(), StepError> {
+async fn wait_until_gone(
+    cluster: Cluster<'_>,
+    target: &Target,
+    uid: &str,
+) -> Result<(), StepError> {
     let object = (target.resource.as_str(), target.name.as_str());
-    let mut written = testbed.subscribe();
+    let mut written = cluster.subscribe();
     let until = async {
         loop {
             written.borrow_and_update();
-            match testbed.api().get(object, None).await {
+            match cluster.api().get(object, None).await {
                 Ok(found) if text(&found, "/metadata/uid") == uid => {}
                 Err(error) if !error.is_not_found() => return Err(error),
                 Ok(_) | Err(_) => return Ok(()),

@@ -3,19 +3,19 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::super::cluster::Cluster;
 use super::{Command, text};
 use crate::runner::steps::StepError;
-use crate::testbed::Testbed;
 
 const NONE: &str = "<none>";
 
 /// Prints the description that kubectl gives of a StatefulSet.
 pub(super) async fn perform(
-    testbed: &Testbed,
+    cluster: Cluster<'_>,
     command: &Command<'_>,
 ) -> Result<Vec<String>, StepError> {
     let target = command.target(1)?;
-    let api = testbed.api();
+    let api = cluster.api();
     if api.kind(&target.resource)? != "statefulset.apps" {
         let refusal = format!("describe of {} is not known here", target.resource);
         return Err(StepError::Command(refusal));
@@ -34,7 +34,7 @@ pub(super) async fn perform(
     let mut lines = head(&set, &phases);
     template(&set["spec"]["template"], &mut lines);
     claims(&set["spec"]["volumeClaimTemplates"], &mut lines);
-    tell_events(of_set, testbed.now(), &mut lines);
+    tell_events(of_set, cluster.now(), &mut lines);
     Ok(align(&lines))
 }
 

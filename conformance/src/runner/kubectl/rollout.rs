@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::super::cluster::Cluster;
 use super::{Command, full_name, text};
 use crate::api::{Api, ApiError};
 use crate::runner::steps::StepError;
 use crate::scenario::{HumanDuration, Target};
-use crate::testbed::Testbed;
 
 /// The longest that a scenario waits for a rollout.
 const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -75,14 +75,17 @@ fn describe(set: &Value) -> Result<(String, bool), String> {
 }
 
 /// Returns the lines of progress until the rollout is complete, without consecutive repetitions.
-pub(super) async fn status(testbed: &Testbed, target: &Target) -> Result<Vec<String>, StepError> {
+pub(super) async fn status(
+    cluster: Cluster<'_>,
+    target: &Target,
+) -> Result<Vec<String>, StepError> {
     let mut said: Vec<String> = Vec::new();
-    let mut written = testbed.subscribe();
+    let mut written = cluster.subscribe();
     let until = async {
         loop {
             written.borrow_and_update();
             let object = (target.resource.as_str(), target.name.as_str());
-            let set = testbed.api().get(object, None).await?;
+            let set = cluster.api().get(object, None).await?;
             match describe(&set) {
                 Err(refusal) => {
                     said.push(refusal);
@@ -172,9 +175,12 @@ pub(super) async fn undo(api: &Api, command: &Command<'_>) -> Result<Vec<String>
 }
 
 /// Annotates the template with the time, so that every pod is replaced.
-pub(super) async fn restart(testbed: &Testbed, target: &Target) -> Result<Vec<String>, StepError> {
-    let api = testbed.api();
-    let now = testbed.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+pub(super) async fn restart(
+    cluster: Cluster<'_>,
+    target: &Target,
+) -> Result<Vec<String>, StepError> {
+    let api = cluster.api();
+    let now = cluster.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let annotations = json!({ "kubectl.kubernetes.io/restartedAt": now });
     let patch = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
     let object = (target.resource.as_str(), target.name.as_str());

@@ -17,14 +17,13 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::api::Api;
-
-/// A cluster that has not settled after this long is given up.
-pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
+use crate::api::{Api, ApiError};
+use crate::quiescence::{NotSettled, Quiescence};
+use crate::testbed::SETTLE_REAL_TIME_MAX;
 
 /// The resources of an outcome: group, version, kind and plural. Of several versions of a resource the first that is
 /// served counts.
-pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
+pub(super) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps", "v1", "StatefulSet", "statefulsets"),
     ("apps", "v1", "Deployment", "deployments"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
@@ -43,11 +42,26 @@ pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
 const LAG_MAX: Duration = Duration::from_secs(30);
 const LAG_POLL: Duration = Duration::from_millis(100);
 
+/// A cluster that cannot be used, or does not settle.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// Discovery or a list fails.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The watches do not deliver the listed objects.
+    #[error("the watches of the cluster do not show what it lists")]
+    WatchesLag,
+    /// Writes continue.
+    #[error(transparent)]
+    NotSettled(#[from] NotSettled),
+}
+
 /// The watches of one namespace and the objects that they have shown.
-pub(super) struct Remote {
+pub(in crate::runner) struct RemoteCluster {
+    api: Api,
     /// The cluster counts as settled after this long without a change.
-    pub(super) quiet: Duration,
-    pub(super) client: kube::Client,
+    quiet: Duration,
+    client: kube::Client,
     clock: Clock,
     /// With the name of each resource.
     watched: Vec<(kube::Api<DynamicObject>, String)>,
@@ -64,8 +78,18 @@ struct Seen {
     latest: watch::Sender<u64>,
 }
 
-impl Remote {
-    pub(super) fn watch(client: kube::Client, namespace: &str, api: &Api, quiet: Duration) -> Self {
+impl RemoteCluster {
+    /// Watches a namespace of the cluster that `client` speaks to, with that cluster's own controllers. It counts as
+    /// settled when nothing has changed for `quiet`.
+    ///
+    /// # Errors
+    /// [`RemoteError::Api`] when discovery fails.
+    pub(super) async fn watch(
+        client: kube::Client,
+        namespace: &str,
+        quiet: Duration,
+    ) -> Result<Self, RemoteError> {
+        let api = Api::discover(client.clone()).await?.within(namespace);
         let clock = Clock::real();
         let seen = Arc::new(Seen {
             entries: Mutex::default(),
@@ -85,50 +109,84 @@ impl Remote {
             watched.push((objects.clone(), told(&resource)));
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
         }
-        Self {
+        Ok(Self {
+            api,
             quiet,
             client,
             clock,
             watched,
             seen,
             watches,
-        }
+        })
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    /// The API, for a scenario's steps.
+    pub(in crate::runner) fn api(&self) -> &Api {
+        &self.api
+    }
+
+    pub(in crate::runner) fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// Waits until nothing has changed for `quiet`, or for the time of this cluster if that is shorter. Returns the
+    /// time of the last change.
+    ///
+    /// # Errors
+    /// [`RemoteError::NotSettled`]
+    pub(in crate::runner) async fn settle(
+        &self,
+        quiet: Duration,
+    ) -> Result<Timestamp, RemoteError> {
+        let quiet = quiet.min(self.quiet);
+        let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX);
+        while let Some(remaining) = wait.remaining(self.now()) {
+            tokio::time::sleep(remaining).await;
+            wait.see(&self.journal())?;
+        }
+        Ok(wait.last())
+    }
+
+    pub(in crate::runner) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Watches of several resources deliver in no common order; versions give one.
-    pub(super) fn journal(&self) -> Vec<JournalEntry> {
+    pub(in crate::runner) fn journal(&self) -> Vec<JournalEntry> {
         let mut entries = self.seen.entries.lock().clone();
         entries.sort_by_key(|entry| entry.rv);
         entries
     }
 
-    /// Waits until the watches have shown all that a list shows: they may lag the answers to requests. False when
-    /// they never do.
-    pub(super) async fn caught_up(&self) -> Result<bool, kube::Error> {
+    /// Waits until the watches have shown all that a list shows: they may lag the answers to requests.
+    ///
+    /// # Errors
+    /// [`RemoteError::WatchesLag`] when they never do, and the errors of lists.
+    pub(in crate::runner) async fn caught_up(&self) -> Result<(), RemoteError> {
         let deadline = tokio::time::Instant::now() + LAG_MAX;
         loop {
             let mut listed = Versions::new();
             for (api, plural) in &self.watched {
-                for object in api.list(&ListParams::default()).await? {
+                for object in api
+                    .list(&ListParams::default())
+                    .await
+                    .map_err(ApiError::from)?
+                {
                     let key = (plural.clone(), object.name_any());
                     listed.insert(key, object.metadata.resource_version);
                 }
             }
             if *self.seen.present.lock() == listed {
-                return Ok(true);
+                return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                return Ok(false);
+                return Err(RemoteError::WatchesLag);
             }
             tokio::time::sleep(LAG_POLL).await;
         }
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(in crate::runner) fn subscribe(&self) -> watch::Receiver<u64> {
         self.seen.latest.subscribe()
     }
 

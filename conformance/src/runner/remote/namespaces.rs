@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::cluster::WATCHED;
 use crate::api::ApiError;
-use crate::testbed::WATCHED;
 
 /// By this label a namespace is known as one that a run has made, and may remove.
 const MADE_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubeproof");

@@ -1,0 +1,109 @@
+//! Quiescence: a cluster has settled when nothing but heartbeats was written for some time.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubeproof_apiserver::JournalEntry;
+use serde_json::Value;
+
+use crate::time::HumanDuration;
+
+/// Writes that continue past the limit of a wait.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
+pub struct NotSettled {
+    /// The limit of the wait.
+    pub after: HumanDuration,
+    /// The user agent of the last writer.
+    pub user_agent: String,
+    /// Resource and name of the object written last.
+    pub object: String,
+}
+
+/// A wait until nothing was written for some time. The journal decides, so that the outcome does not depend on how
+/// tasks are scheduled.
+#[derive(Debug)]
+pub(crate) struct Quiescence {
+    quiet: Duration,
+    longest: Duration,
+    began: Timestamp,
+    last: Timestamp,
+}
+
+impl Quiescence {
+    /// Begins the wait at `now`: until nothing was written for `quiet`, for at most `longest`.
+    pub(crate) fn begin(now: Timestamp, quiet: Duration, longest: Duration) -> Self {
+        Self {
+            quiet,
+            longest,
+            began: now,
+            last: now,
+        }
+    }
+
+    /// Returns the time that is left without another write; `None` once it is over.
+    pub(crate) fn remaining(&self, now: Timestamp) -> Option<Duration> {
+        let remaining = later(self.last, self.quiet).duration_since(now);
+        (remaining > SignedDuration::ZERO).then(|| remaining.unsigned_abs())
+    }
+
+    /// Looks at the writes so far.
+    ///
+    /// # Errors
+    /// [`NotSettled`] when the last of them is past the limit.
+    pub(crate) fn see(&mut self, journal: &[JournalEntry]) -> Result<(), NotSettled> {
+        let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
+        let Some(newest) = newest.filter(|newest| newest.time > self.last) else {
+            return Ok(());
+        };
+        self.last = newest.time;
+        if self.last > later(self.began, self.longest) {
+            return Err(NotSettled {
+                after: HumanDuration(self.longest),
+                user_agent: newest.user_agent.to_string(),
+                object: named(newest),
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the time of the last write, or of the beginning.
+    pub(crate) fn last(&self) -> Timestamp {
+        self.last
+    }
+}
+
+fn named(entry: &JournalEntry) -> String {
+    let name = entry.object["metadata"]["name"].as_str();
+    format!("{} {}", entry.gvr.resource, name.unwrap_or_default())
+}
+
+/// The time `by` after `time`, or the last one there is.
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// Whether the write only shows that a node is alive, which never ends: it renews a lease, or the times of a node's
+/// conditions.
+fn is_heartbeat(entry: &JournalEntry) -> bool {
+    if entry.gvr.resource != "nodes" {
+        return entry.gvr.resource == "leases";
+    }
+    let previous = entry.previous.as_deref();
+    previous
+        .is_some_and(|previous| without_heartbeats(previous) == without_heartbeats(&entry.object))
+}
+
+/// Returns the node without the times of its heartbeats.
+fn without_heartbeats(node: &Value) -> Value {
+    let mut node = node.clone();
+    if let Some(metadata) = node["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+    }
+    let conditions = node["status"]["conditions"].as_array_mut();
+    for condition in conditions.into_iter().flatten() {
+        condition["lastHeartbeatTime"].take();
+    }
+    node
+}

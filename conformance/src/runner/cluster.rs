@@ -1,0 +1,123 @@
+//! The clusters that take the steps of scenarios.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::fault::Fault;
+
+use super::remote::{RemoteCluster, RemoteError};
+use super::steps::StepError;
+use crate::api::Api;
+use crate::refusals::Refusal;
+use crate::testbed::{Testbed, TestbedError};
+
+/// A cluster that takes the steps of a scenario.
+#[derive(Clone, Copy)]
+pub(super) enum Cluster<'a> {
+    /// A testbed in this process.
+    Testbed(&'a Testbed),
+    /// A cluster that exists already.
+    Remote(&'a RemoteCluster),
+}
+
+/// A cluster that does not settle or show its writes.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The error of a testbed.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// The error of an existing cluster.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+impl<'a> Cluster<'a> {
+    /// The testbed, for steps that only a simulated cluster can take.
+    ///
+    /// # Errors
+    /// [`StepError::NotSimulated`]
+    pub(super) fn testbed(self) -> Result<&'a Testbed, StepError> {
+        match self {
+            Self::Testbed(testbed) => Ok(testbed),
+            Self::Remote(_) => Err(StepError::NotSimulated),
+        }
+    }
+
+    pub(super) fn api(self) -> &'a Api {
+        match self {
+            Self::Testbed(testbed) => testbed.api(),
+            Self::Remote(cluster) => cluster.api(),
+        }
+    }
+
+    pub(super) fn client(self) -> kube::Client {
+        match self {
+            Self::Testbed(testbed) => testbed.client(),
+            Self::Remote(cluster) => cluster.client(),
+        }
+    }
+
+    pub(super) fn now(self) -> Timestamp {
+        match self {
+            Self::Testbed(testbed) => testbed.now(),
+            Self::Remote(cluster) => cluster.now(),
+        }
+    }
+
+    /// The version of the last write.
+    pub(super) fn resource_version(self) -> u64 {
+        match self {
+            Self::Testbed(testbed) => testbed.resource_version(),
+            Self::Remote(cluster) => *cluster.subscribe().borrow(),
+        }
+    }
+
+    /// Returns every write so far, in revision order; of an existing cluster, the writes that its watches show.
+    pub(super) fn journal(self) -> Vec<JournalEntry> {
+        match self {
+            Self::Testbed(testbed) => testbed.journal(),
+            Self::Remote(cluster) => cluster.journal(),
+        }
+    }
+
+    /// Returns the refused writes of controllers so far; an existing cluster does not show them.
+    pub(super) fn refusals(self) -> Vec<Refusal> {
+        match self {
+            Self::Testbed(testbed) => testbed.refusals(),
+            Self::Remote(_) => Vec::new(),
+        }
+    }
+
+    /// Returns every fault so far, with the number of requests that it has met.
+    pub(super) fn faults_met(self) -> Vec<(Fault, u32)> {
+        match self {
+            Self::Testbed(testbed) => testbed.faults_met(),
+            Self::Remote(_) => Vec::new(),
+        }
+    }
+
+    /// Woken by each write.
+    pub(super) fn subscribe(self) -> tokio::sync::watch::Receiver<u64> {
+        match self {
+            Self::Testbed(testbed) => testbed.subscribe(),
+            Self::Remote(cluster) => cluster.subscribe(),
+        }
+    }
+
+    /// Waits until the journal has all that the server has answered so far.
+    pub(super) async fn caught_up(self) -> Result<(), ClusterError> {
+        match self {
+            Self::Testbed(_) => Ok(()),
+            Self::Remote(cluster) => Ok(cluster.caught_up().await?),
+        }
+    }
+
+    /// Waits until nothing was written for `quiet`; returns the time of the last write.
+    pub(super) async fn settle(self, quiet: Duration) -> Result<Timestamp, ClusterError> {
+        match self {
+            Self::Testbed(testbed) => Ok(testbed.settle(quiet).await?),
+            Self::Remote(cluster) => Ok(cluster.settle(quiet).await?),
+        }
+    }
+}
