@@ -81,6 +81,7 @@ pub use kubelet::{
 };
 pub use nesting::on_deep_stack;
 pub use registry::core::embedded;
+pub use request::{RequestInfo, Verb};
 pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,

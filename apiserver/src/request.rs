@@ -5,4 +5,5 @@ pub(crate) mod info;
 pub(crate) mod options;
 
 pub(crate) use access::{Decision, ImpersonationMode};
-pub(crate) use info::{Operation, RequestInfo, Verb};
+pub(crate) use info::Operation;
+pub use info::{RequestInfo, Verb};

@@ -1,4 +1,4 @@
-//! The resource request in a method and path. Mirrors apiserver's `RequestInfo`.
+//! The resource request in a method and path, as upstream reads it.
 
 use http::Method;
 
@@ -9,21 +9,31 @@ use crate::meta::validation::path_segment_name;
 /// A verb that is part of the path, before the resource.
 const PROXY: &str = "proxy";
 
-/// The action on a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+/// The action that a request takes on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// GET of one object.
     Get,
+    /// GET of a collection.
     List,
+    /// GET of a collection with `watch=true`, or below `/watch`.
     Watch,
+    /// POST.
     Create,
+    /// PUT.
     Update,
+    /// PATCH.
     Patch,
+    /// DELETE of one object.
     Delete,
+    /// DELETE of a collection.
     DeleteCollection,
 }
 
 impl Verb {
-    pub(crate) fn as_str(self) -> &'static str {
+    /// Returns the verb as RBAC rules name it: `get`, `deletecollection`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::List => "list",
@@ -58,19 +68,40 @@ impl Operation {
     }
 }
 
-/// A request on a resource path. Other paths have no `RequestInfo`.
+/// The resource request in a method and path: the verb, the resource and the object. Paths of no resource, such as
+/// `/healthz` and `/apis/apps/v1`, have no `RequestInfo`.
+///
+/// ```
+/// use http::Method;
+/// use kubeproof_apiserver::{RequestInfo, Verb};
+///
+/// let path = "/apis/apps/v1/namespaces/default/statefulsets/web/scale";
+/// let info = RequestInfo::parse(&Method::PATCH, path, "").unwrap();
+/// assert_eq!((info.verb, &*info.resource), (Some(Verb::Patch), "statefulsets"));
+/// assert_eq!(info.namespace.as_deref(), Some("default"));
+/// assert_eq!(info.subresource.as_deref(), Some("scale"));
+/// ```
+///
+/// Source: `k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestInfo {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) namespace: Option<String>,
-    pub(crate) resource: String,
-    pub(crate) name: Option<String>,
-    pub(crate) subresource: Option<String>,
+pub struct RequestInfo {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version in the path: `v1`.
+    pub version: String,
+    /// The namespace in the path; `None` for cluster-scoped resources, and for requests across all namespaces. A
+    /// Namespace itself is a name and no namespace.
+    pub namespace: Option<String>,
+    /// The plural name of the resource: `statefulsets`. It need not be served.
+    pub resource: String,
+    /// The name of the object; `None` for a collection.
+    pub name: Option<String>,
+    /// `status` and the like.
+    pub subresource: Option<String>,
     /// Path segments after the subresource.
-    pub(crate) rest: Vec<String>,
-    /// `None` for a method that is not served here.
-    pub(crate) verb: Option<Verb>,
+    pub rest: Vec<String>,
+    /// `None` for a method that is not served here, such as HEAD.
+    pub verb: Option<Verb>,
     /// The verb that authorization checks, empty for an unknown method. It is also set for requests
     /// that are not served, such as HEAD and `proxy`.
     pub(crate) asked: &'static str,
@@ -79,8 +110,10 @@ pub(crate) struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads a path below `/api/V` or `/apis/G/V`; `None` when it names no resource.
-    pub(crate) fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
+    /// Reads a path below `/api/VERSION` or `/apis/GROUP/VERSION`, without looking at which resources are served.
+    /// `query` is the part of the URL after the `?`, or empty. Returns `None` for a path without a resource.
+    #[must_use]
+    pub fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
         // Escaped slashes also separate segments.
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
         let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
