@@ -42,7 +42,7 @@ const REPORTS: &[&str] = &[
 ];
 
 /// Controllers retry after a thousand seconds at the latest: a write that is still missing after that will not come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1100);
+pub(crate) const FINAL_SETTLE: Duration = Duration::from_secs(1100);
 
 /// Selects the faults to explore.
 #[derive(Clone, Debug, Default)]
@@ -208,11 +208,11 @@ fn late(
     soon: Divergence,
 ) -> Option<Divergence> {
     // Such a wait is too long in real time.
-    if options.outside.is_some() {
+    if options.program.is_some() {
         return Some(soon);
     }
     let late = RunOptions {
-        patience: Some(PATIENCE),
+        final_settle: Some(FINAL_SETTLE),
         ..options.clone()
     };
     attempt(scenario, reference, &late)
@@ -239,7 +239,7 @@ fn judge(scenario: &Scenario, reference: &Reference, run: &Run) -> Option<Diverg
     compare(
         &reference.transcript,
         run.transcript.as_ref(),
-        &scenario.unsaid(run.violations(&scenario.stated)),
+        &scenario.unsaid(run.violations(&scenario.declared)),
     )
 }
 

@@ -7,9 +7,9 @@
 mod clone_set;
 #[cfg(test)]
 mod journal;
+mod liveness;
 mod pods;
 mod stateful_set;
-mod unrest;
 mod world;
 
 use std::fmt;
@@ -53,32 +53,34 @@ pub trait Property {
 /// Makes a property that remembers nothing yet.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Made(Arc<dyn Fn() -> Box<dyn Property> + Send + Sync>);
+pub struct RustProperty(Arc<dyn Fn() -> Box<dyn Property> + Send + Sync>);
 
-impl Made {
+impl RustProperty {
     /// A property that `make` makes.
     pub(crate) fn new<P: Property + 'static>(make: impl Fn() -> P + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || Box::new(make())))
     }
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for RustProperty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Made").field(&(self.0)().name()).finish()
+        f.debug_tuple("RustProperty")
+            .field(&(self.0)().name())
+            .finish()
     }
 }
 
 /// Properties that are not built in.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
-pub struct Stated {
+pub struct DeclaredProperties {
     /// In CEL.
     pub(crate) invariants: Arc<Invariants>,
     /// In Rust.
-    pub(crate) made: Vec<Made>,
+    pub(crate) rust: Vec<RustProperty>,
 }
 
-impl Stated {
+impl DeclaredProperties {
     /// Reads properties in CEL, which may be about objects of every built-in kind, and of those that
     /// `objects` define.
     ///
@@ -93,7 +95,7 @@ impl Stated {
         let invariants = Arc::new(invariants.map_err(|errors| errors.to_string())?);
         Ok(Self {
             invariants,
-            made: Vec::new(),
+            rust: Vec::new(),
         })
     }
 }
@@ -113,7 +115,7 @@ pub struct Observed<'a> {
 fn built_in() -> Vec<Box<dyn Property>> {
     let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();
     built_in.extend(clone_set::all());
-    built_in.push(Box::new(unrest::WriteLoop::default()));
+    built_in.push(Box::new(liveness::WriteLoop::default()));
     built_in
 }
 
@@ -127,10 +129,10 @@ pub(crate) fn built_in_names() -> Vec<String> {
 /// Returns the violations in a run.
 #[doc(hidden)]
 #[must_use]
-pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
+pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<Violation> {
     let mut built_in = built_in();
-    let mut made: Vec<_> = stated.made.iter().map(|made| (made.0)()).collect();
-    let mut observer = stated.invariants.observe();
+    let mut rust: Vec<_> = declared.rust.iter().map(|rust| (rust.0)()).collect();
+    let mut observer = declared.invariants.observe();
     let mut world = World::default();
     let mut found = Vec::new();
     for entry in observed.journal {
@@ -149,7 +151,7 @@ pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
                 .into_iter()
                 .for_each(|what| tell(property.name(), what));
         }
-        for property in &mut made {
+        for property in &mut rust {
             let judged = property.judge(entry, &world).into_iter();
             judged
                 .filter(|_| !is_given)
@@ -162,7 +164,7 @@ pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
             broken.for_each(|one| tell(one.name, one.message));
         }
     }
-    found.extend(unrest::hot_requeues(observed.points));
+    found.extend(liveness::hot_requeues(observed.points));
     found
 }
 

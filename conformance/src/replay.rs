@@ -41,7 +41,7 @@ pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunErro
     let log = match &run {
         Err(error) => write(&recipe, Happened::default(), Some(Err(error.to_string()))),
         Ok(run) => {
-            let violations = run.violations(&file.scenario.stated);
+            let violations = run.violations(&file.scenario.declared);
             let happened = Happened {
                 journal: &run.journal,
                 steps: &run.steps,
@@ -99,7 +99,7 @@ fn recipe_of(file: &ScenarioFile, options: &RunOptions) -> Recipe {
         scenario: Some(scenario),
         controllers: options.controllers.clone(),
         plan: options.plan.to_string(),
-        ..Recipe::of_testbed(file.scenario.seed, options.order)
+        ..Recipe::of_testbed(file.scenario.seed, options.schedule_seed)
     }
 }
 
@@ -122,11 +122,11 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
     let options = RunOptions {
         controllers: recipe.controllers.clone(),
         plan,
-        order: recipe.order,
+        schedule_seed: recipe.schedule_seed,
         notes: true,
-        outside: None,
-        patience: None,
-        subjects: Vec::new(),
+        program: None,
+        final_settle: None,
+        under_test: Vec::new(),
     };
     Ok((file, options))
 }

@@ -19,10 +19,12 @@ use crate::fault_plan::Plan;
 use crate::generated::GeneratedNames;
 pub use crate::log::Taken;
 use crate::outcome;
-use crate::properties::{self, Observed, Stated, Violation};
+use crate::properties::{self, DeclaredProperties, Observed, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{Mode, Outside, QUIET, Subject, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{
+    ControllerUnderTest, ExternalProgram, Mode, QUIET, Testbed, TestbedError, TestbedOptions,
+};
 use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
@@ -78,16 +80,16 @@ pub struct RunOptions {
     pub controllers: Option<Vec<String>>,
     /// Additional faults, from the first step on.
     pub plan: Plan,
-    /// Seed of the order of what happens in one instant, as [`TestbedOptions::order`].
-    pub order: u64,
+    /// Seed of the order of what happens in one instant, as [`TestbedOptions::schedule_seed`].
+    pub schedule_seed: u64,
     /// Whether requests are noted.
     pub notes: bool,
     /// Controllers under test, in addition to those that run anyway.
-    pub subjects: Vec<Subject>,
+    pub under_test: Vec<ControllerUnderTest>,
     /// A program that is the controller. Then only the controllers of `controllers` run in this process.
-    pub outside: Option<Outside>,
+    pub program: Option<ExternalProgram>,
     /// After the last step, waits until nothing was written for this long.
-    pub patience: Option<Duration>,
+    pub final_settle: Option<Duration>,
 }
 
 /// The result of a run.
@@ -108,7 +110,7 @@ pub struct Run {
     /// Every request, if they were to be noted.
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
-    pub conduct: Vec<Violation>,
+    pub request_violations: Vec<Violation>,
 }
 
 /// Heads the timeline; says how to read a line.
@@ -134,14 +136,14 @@ struct Section {
 impl Run {
     /// Returns the violations of properties of controllers, including the stated ones.
     #[must_use]
-    pub fn violations(&self, stated: &Stated) -> Vec<Violation> {
+    pub fn violations(&self, declared: &DeclaredProperties) -> Vec<Violation> {
         let observed = Observed {
             journal: &self.journal,
             points: &self.points,
             given_rv: self.steps.first().map_or(0, |step| step.after_rv),
         };
-        let mut violations = properties::violations(observed, stated);
-        violations.extend_from_slice(&self.conduct);
+        let mut violations = properties::violations(observed, declared);
+        violations.extend_from_slice(&self.request_violations);
         violations
     }
 }
@@ -154,7 +156,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
     runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
         let transcript =
-            carry_through(Cluster::Testbed(&testbed), scenario, options.patience).await;
+            carry_through(Cluster::Testbed(&testbed), scenario, options.final_settle).await;
         testbed.shutdown().await;
         transcript
     })
@@ -184,9 +186,9 @@ pub(crate) fn run_between(
         let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
-                testbed.forget_conduct();
+                testbed.forget_requests();
                 begin(&testbed);
-                take_steps(cluster, scenario, options.patience, &mut steps).await
+                take_steps(cluster, scenario, options.final_settle, &mut steps).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -201,7 +203,7 @@ pub(crate) fn run_between(
             refusals: testbed.refusals(),
             meetings: testbed.fault_meetings(),
             exchanges: testbed.exchanges(),
-            conduct: testbed.conduct(),
+            request_violations: testbed.request_violations(),
         };
         ended(&run);
         testbed.shutdown().await;
@@ -211,7 +213,7 @@ pub(crate) fn run_between(
 
 fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    match options.outside {
+    match options.program {
         None => builder.enable_time().start_paused(true),
         Some(_) => builder.enable_all(),
     };
@@ -221,7 +223,7 @@ fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
 async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
-        order: options.order,
+        schedule_seed: options.schedule_seed,
         notes: options.notes,
         namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
@@ -231,21 +233,21 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         default_storage_class: scenario.given.default_storage_class,
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
-        subjects: options.subjects.clone(),
-        mode: match &options.outside {
+        under_test: options.under_test.clone(),
+        mode: match &options.program {
             None => Mode::Virtual,
-            Some(program) => Mode::Program(Outside {
+            Some(program) => Mode::Program(ExternalProgram {
                 quiet: program.quiet + remote::min_ready(scenario),
                 ..program.clone()
             }),
         },
         ..TestbedOptions::default()
     };
-    if options.outside.is_some() {
+    if options.program.is_some() {
         testbed_options.controllers.clear();
     }
     let given = scenario.given.controllers.as_ref();
-    let given = given.filter(|_| options.outside.is_none());
+    let given = given.filter(|_| options.program.is_none());
     let controllers = options.controllers.as_ref().or(given);
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
@@ -256,10 +258,10 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
 async fn carry_through(
     cluster: Cluster<'_>,
     scenario: &Scenario,
-    patience: Option<Duration>,
+    final_settle: Option<Duration>,
 ) -> Result<String, RunError> {
     prepare(cluster, scenario).await?;
-    take_steps(cluster, scenario, patience, &mut Vec::new()).await
+    take_steps(cluster, scenario, final_settle, &mut Vec::new()).await
 }
 
 /// Sets up the given state, beginning with the namespace.
@@ -307,7 +309,7 @@ async fn prepare_within(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(),
 async fn take_steps(
     cluster: Cluster<'_>,
     scenario: &Scenario,
-    patience: Option<Duration>,
+    final_settle: Option<Duration>,
     taken: &mut Vec<Taken>,
 ) -> Result<String, RunError> {
     let mut sections = Vec::new();
@@ -315,9 +317,9 @@ async fn take_steps(
         sections.push(take(cluster, step, (index + 1).to_string(), taken).await?);
     }
     // A scenario that ends in the middle of a rollout need not settle.
-    let comes_to_rest = scenario.steps.last().is_some_and(|step| step.settle);
-    if let Some(patience) = patience.filter(|_| comes_to_rest) {
-        cluster.settle(patience).await?;
+    let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);
+    if let Some(final_settle) = final_settle.filter(|_| ends_settled) {
+        cluster.settle(final_settle).await?;
     }
     write_transcript(cluster, scenario, &sections).await
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::kruise;
-use crate::properties::{Declaration, Stated, Violation};
+use crate::properties::{Declaration, DeclaredProperties, Violation};
 
 pub use crate::time::HumanDuration;
 pub(crate) use manifest::in_flow;
@@ -60,7 +60,7 @@ pub struct Scenario {
     pub properties: Vec<Declaration>,
     /// The properties in compiled form.
     #[serde(skip)]
-    pub(crate) stated: Stated,
+    pub(crate) declared: DeclaredProperties,
     /// The properties that the scenario violates, to show the controller's fault.
     #[serde(default)]
     pub violates: BTreeSet<String>,
@@ -367,7 +367,7 @@ impl ScenarioFile {
             files.insert(file.to_owned(), text.clone());
             Ok(text)
         })?;
-        scenario.stated = scenario.compile_properties()?;
+        scenario.declared = scenario.compile_properties()?;
         Ok(Self {
             name,
             path: PathBuf::new(),
@@ -410,9 +410,9 @@ impl Scenario {
     }
 
     /// Reads the properties, which may be about the kinds that the scenario defines.
-    fn compile_properties(&self) -> Result<Stated, String> {
+    fn compile_properties(&self) -> Result<DeclaredProperties, String> {
         if self.properties.is_empty() {
-            return Ok(Stated::default());
+            return Ok(DeclaredProperties::default());
         }
         let steps = self.given.steps.iter().chain(&self.steps);
         let created = steps.filter_map(|step| match &step.verb {
@@ -427,7 +427,7 @@ impl Scenario {
                 objects.extend(kruise::image_objects());
             }
         }
-        Stated::compile(&self.properties, &objects)
+        DeclaredProperties::compile(&self.properties, &objects)
     }
 
     /// Puts the content of each file that a manifest names in its place.

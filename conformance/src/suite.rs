@@ -157,7 +157,7 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         Verdict::Passed => None,
         Verdict::Failed(_) => run
             .as_ref()
-            .filter(|run| options.order == 0 && violates(&file.scenario, run).is_none())
+            .filter(|run| options.schedule_seed == 0 && violates(&file.scenario, run).is_none())
             .and_then(|run| run.transcript.as_ref().ok().cloned()),
     };
     Checked {
@@ -193,8 +193,8 @@ fn verdict_of(
         let fault = format!("the golden has no such lines to be optional: {stale:?}");
         return Verdict::Failed(fault);
     }
-    let compared = match options.order {
-        _ if options.outside.is_some() => differ_in_order(golden, transcript),
+    let compared = match options.schedule_seed {
+        _ if options.program.is_some() => differ_in_order(golden, transcript),
         0 => differ(golden, transcript.trim_end()),
         _ if file.scenario.explains_order() => Verdict::Passed,
         _ => match differ_in_order(golden, transcript) {
@@ -220,7 +220,7 @@ fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
 /// Retries the comparison after a longer final settle, so that slow convergence is not a difference.
 fn differ_late(scenario: &Scenario, golden: &str, options: &RunOptions) -> Verdict {
     let late = RunOptions {
-        patience: Some(explore::PATIENCE),
+        final_settle: Some(explore::FINAL_SETTLE),
         ..options.clone()
     };
     match runner::run(scenario, &late) {
@@ -253,7 +253,7 @@ pub async fn check_remote(
 /// Returns the violations by `run` that `scenario` does not announce; `None` when there are no such violations.
 #[must_use]
 pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
-    let unsaid = scenario.unsaid(run.violations(&scenario.stated));
+    let unsaid = scenario.unsaid(run.violations(&scenario.declared));
     let told: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
     (!told.is_empty()).then(|| told.join("\n"))
 }

@@ -3,14 +3,14 @@
 
 mod apply;
 mod builder;
-mod conduct;
 mod crashes;
 mod error;
+mod failures;
 mod faults;
-mod judge;
 mod logged;
-mod outside;
-mod rest;
+mod monitor;
+mod program;
+mod settle;
 mod snapshot;
 mod time;
 
@@ -33,26 +33,26 @@ use crate::api::Api;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
-use crate::properties::{Declaration, Made, Stated};
+use crate::properties::{Declaration, DeclaredProperties, RustProperty};
 use crate::refusals::Recorder;
 pub use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 use crate::time::EPOCH;
 pub use crate::time::HumanDuration;
 use crate::timeline::Timeline;
-use crate::wire::{Exchange, Notes, Turns, Wire};
+use crate::wire::{Exchange, Interleaving, Notes, Wire};
 use crate::{credentials, kruise, nodes, quota_usage, type_checking, user_agent};
 
 use apply::load;
-pub use builder::{Subject, TestbedBuilder};
-use conduct::{Conduct, Observed};
+pub use builder::{ControllerUnderTest, TestbedBuilder};
 use crashes::Crashes;
 pub use error::TestbedError;
-use judge::Told;
-pub use outside::Outside;
-use outside::Running;
-pub use rest::QUIET;
-pub(crate) use rest::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
+use failures::Reported;
+use monitor::{Monitored, RequestMonitor};
+pub use program::ExternalProgram;
+use program::RunningProgram;
+pub use settle::QUIET;
+pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
 use snapshot::Past;
 pub use snapshot::Snapshot;
 use time::{assert_runtime, check_runtime, is_paused};
@@ -82,7 +82,7 @@ pub struct TestbedOptions {
     pub seed: u64,
     /// Seed of the order in which simultaneous requests pass between controllers and server; 0 for the order of their
     /// tasks.
-    pub order: u64,
+    pub schedule_seed: u64,
     /// Whether every request is noted, for a log.
     pub notes: bool,
     /// The namespace of objects that name none.
@@ -114,16 +114,16 @@ pub struct TestbedOptions {
     /// Properties that have to hold at every revision, in CEL.
     pub properties: Vec<Declaration>,
     /// Properties that have to hold at every revision, in Rust.
-    pub made: Vec<Made>,
+    pub rust_properties: Vec<RustProperty>,
     /// Controllers under test.
-    pub subjects: Vec<Subject>,
+    pub under_test: Vec<ControllerUnderTest>,
     /// The user agents of those that may return.
     pub may_end: Vec<String>,
     /// The built-in rules that may be broken.
     pub allowed: Vec<String>,
     /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed panics when a violation
     /// was not reported.
-    pub judges: bool,
+    pub fails_on_violations: bool,
     /// The kind of the controllers under test, and the time in which everything happens.
     pub mode: Mode,
     /// The maximum number of requests of a controller within one instant of virtual time before it is stopped.
@@ -136,7 +136,7 @@ impl Default for TestbedOptions {
     fn default() -> Self {
         Self {
             seed: 1,
-            order: 0,
+            schedule_seed: 0,
             notes: false,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
@@ -155,11 +155,11 @@ impl Default for TestbedOptions {
             field_validation: FieldValidation::Strict,
             user_agent: user_agent::SCENARIO,
             properties: Vec::new(),
-            made: Vec::new(),
-            subjects: Vec::new(),
+            rust_properties: Vec::new(),
+            under_test: Vec::new(),
             may_end: Vec::new(),
             allowed: Vec::new(),
-            judges: false,
+            fails_on_violations: false,
             mode: Mode::Virtual,
             livelock_limits: LivelockLimits::default(),
             shown: Vec::new(),
@@ -176,19 +176,19 @@ pub enum Mode {
     /// Futures in this process, under tokio's time as it is.
     RealTime,
     /// An external program, in real time. Needs a runtime with I/O whose time is not paused.
-    Program(Outside),
+    Program(ExternalProgram),
 }
 
 /// A cluster in which scenarios and tests run.
 pub struct Testbed {
     api: Api,
     shown: Vec<String>,
-    stated: Stated,
+    declared: DeclaredProperties,
     /// The cluster; `None` after shutdown.
     cluster: Option<Box<Cluster>>,
     /// The version at which its test began.
     started_rv: u64,
-    told: Mutex<Told>,
+    reported: Mutex<Reported>,
 }
 
 /// A running server with its nodes and controllers.
@@ -200,11 +200,11 @@ struct Cluster {
     manager: Manager,
     crashes: Crashes,
     /// The requests of the controllers under test.
-    conduct: Conduct,
+    monitor: RequestMonitor,
     /// The head of the testbed's log.
     recipe: Recipe,
     /// The program under test.
-    program: Option<Running>,
+    program: Option<RunningProgram>,
     /// The configuration, except for the parts that the server was given.
     options: TestbedOptions,
     /// The writes that led to the snapshot from which the testbed began.
@@ -253,17 +253,17 @@ impl Testbed {
                 manifests = with.expect("a definition is an object");
             }
         }
-        let mut stated = Stated::default();
+        let mut declared = DeclaredProperties::default();
         if !options.properties.is_empty() {
             let objects = manifests.clone().into_iter();
             let objects: Vec<Value> = objects.map(|manifest| manifest.object).collect();
-            let compiled = Stated::compile(&options.properties, &objects);
-            stated = compiled.map_err(TestbedError::Property)?;
+            let compiled = DeclaredProperties::compile(&options.properties, &objects);
+            declared = compiled.map_err(TestbedError::Property)?;
         }
-        stated.made.clone_from(&options.made);
+        declared.rust.clone_from(&options.rust_properties);
         let server = builder.build();
         load(&server, manifests, options.field_validation).await?;
-        Self::begin(server, clock, options, (stated, Past::default())).await
+        Self::begin(server, clock, options, (declared, Past::default())).await
     }
 
     /// Starts nodes and controllers of a server that holds all that is given.
@@ -271,15 +271,18 @@ impl Testbed {
         server: ApiServer,
         clock: Clock,
         options: TestbedOptions,
-        (stated, past): (Stated, Past),
+        (declared, past): (DeclaredProperties, Past),
     ) -> Result<Self, TestbedError> {
-        let recipe = Recipe::of_testbed(options.seed, options.order);
+        let recipe = Recipe::of_testbed(options.seed, options.schedule_seed);
         let kept = options.clone();
         let recorder = Recorder::new(server.clone());
-        let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
+        let (notes, interleaving) = (
+            Notes::default(),
+            Interleaving::seeded(options.schedule_seed),
+        );
         let is_program = matches!(options.mode, Mode::Program(_));
         let noted = (options.notes || is_program).then(|| notes.clone());
-        let wire = Wire::new(recorder.clone(), &server, noted.clone(), turns);
+        let wire = Wire::new(recorder.clone(), &server, noted.clone(), interleaving);
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if options.kruise.is_none() {
             controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
@@ -321,18 +324,18 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
-        let conduct = Conduct::default();
-        let observed = Observed::new(wire.clone(), &server, &conduct);
-        let client = kube::Client::new(observed, options.namespace.as_str());
-        let (mut subjects, mut program) = (options.subjects, None);
+        let monitor = RequestMonitor::default();
+        let monitored = Monitored::new(wire.clone(), &server, &monitor);
+        let client = kube::Client::new(monitored, options.namespace.as_str());
+        let (mut under_test, mut program) = (options.under_test, None);
         if let Mode::Program(started) = &options.mode {
             server.record_points();
-            let prepared = Running::prepare(started, &server).await;
-            let (running, subject) = prepared.map_err(TestbedError::Outside)?;
-            subjects.push(subject);
+            let prepared = RunningProgram::prepare(started, &server).await;
+            let (running, controller) = prepared.map_err(TestbedError::ExternalProgram)?;
+            under_test.push(controller);
             program = Some(running);
         }
-        let crashes = Crashes::watch(&server, &manager, &client, subjects);
+        let crashes = Crashes::watch(&server, &manager, &client, under_test);
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
         let api = api.signed(options.user_agent);
@@ -347,7 +350,7 @@ impl Testbed {
             notes,
             manager,
             crashes,
-            conduct,
+            monitor,
             recipe,
             program,
             options: kept,
@@ -359,10 +362,10 @@ impl Testbed {
         Ok(Self {
             api,
             shown: options.shown,
-            stated,
+            declared,
             started_rv: cluster.server.resource_version(),
             cluster: Some(Box::new(cluster)),
-            told: Mutex::default(),
+            reported: Mutex::default(),
         })
     }
 

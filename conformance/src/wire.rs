@@ -78,9 +78,9 @@ impl Notes {
 
 /// The waits of requests under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Mutex<ChaCha8Rng>>);
+pub(crate) struct Interleaving(Arc<Mutex<ChaCha8Rng>>);
 
-impl Turns {
+impl Interleaving {
     /// `None` for seed 0: nothing waits.
     pub(crate) fn seeded(seed: u64) -> Option<Self> {
         let rng = || ChaCha8Rng::seed_from_u64(seed);
@@ -98,11 +98,11 @@ impl Turns {
         rng.next_u32() % (longest + 1)
     }
 
-    async fn pass(turns: Option<&Self>) {
-        let Some(turns) = turns else {
+    async fn pass(interleaving: Option<&Self>) {
+        let Some(interleaving) = interleaving else {
             return;
         };
-        for _ in 0..turns.draw() {
+        for _ in 0..interleaving.draw() {
             tokio::task::yield_now().await;
         }
     }
@@ -114,7 +114,7 @@ pub(crate) struct Wire<S> {
     inner: S,
     server: ApiServer,
     notes: Option<Notes>,
-    turns: Option<Turns>,
+    interleaving: Option<Interleaving>,
 }
 
 impl<S> Wire<S> {
@@ -122,13 +122,13 @@ impl<S> Wire<S> {
         inner: S,
         server: &ApiServer,
         notes: Option<Notes>,
-        turns: Option<Turns>,
+        interleaving: Option<Interleaving>,
     ) -> Self {
         Self {
             inner,
             server: server.clone(),
             notes,
-            turns,
+            interleaving,
         }
     }
 }
@@ -151,7 +151,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let wire = self.clone();
         Box::pin(async move {
-            Turns::pass(wire.turns.as_ref()).await;
+            Interleaving::pass(wire.interleaving.as_ref()).await;
             let noted = wire
                 .notes
                 .map(|notes| (notes.sent(&wire.server, &request), notes));
@@ -159,10 +159,10 @@ where
             if let Some((place, notes)) = noted {
                 notes.answered(place, answer.status().as_u16());
             }
-            Turns::pass(wire.turns.as_ref()).await;
+            Interleaving::pass(wire.interleaving.as_ref()).await;
             Ok(answer.map(|inner| WireBody {
                 inner,
-                turns: wire.turns,
+                interleaving: wire.interleaving,
                 held: None,
             }))
         })
@@ -172,7 +172,7 @@ where
 /// A body whose pieces wait for their turn.
 pub(crate) struct WireBody<B> {
     inner: B,
-    turns: Option<Turns>,
+    interleaving: Option<Interleaving>,
     /// A piece, and how many turns it still waits for.
     held: Option<(Frame<Bytes>, u32)>,
 }
@@ -192,7 +192,10 @@ where
         let (frame, turns) = match this.held.take() {
             Some(held) => held,
             None => match std::task::ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
-                Some(Ok(frame)) => (frame, this.turns.as_ref().map_or(0, Turns::draw)),
+                Some(Ok(frame)) => (
+                    frame,
+                    this.interleaving.as_ref().map_or(0, Interleaving::draw),
+                ),
                 end => return Poll::Ready(end),
             },
         };

@@ -118,11 +118,11 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
     let pairs = explore::pairs(&singles, options.pairs_max);
     let mut told = Vec::new();
     for plans in [singles, pairs] {
-        for order in 0..=1 {
+        for schedule_seed in 0..=1 {
             for plan in &plans {
                 let options = RunOptions {
                     plan: plan.clone(),
-                    order,
+                    schedule_seed,
                     ..RunOptions::default()
                 };
                 let divergence = explore::explore_with(&file.scenario, &reference, &options);
@@ -130,7 +130,7 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
                     json!({
                         "scenario": file.name,
                         "plan": plan.to_string(),
-                        "seed": order,
+                        "seed": schedule_seed,
                         "outcome": divergence.outcome,
                         "timelines": divergence.timelines,
                     })

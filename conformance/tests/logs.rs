@@ -49,7 +49,7 @@ fn a_replay_has_the_same_bytes_in_any_order_and_with_any_plan() {
     for options in [
         RunOptions::default(),
         RunOptions {
-            order: 7,
+            schedule_seed: 7,
             ..RunOptions::default()
         },
         RunOptions {
@@ -64,7 +64,7 @@ fn a_replay_has_the_same_bytes_in_any_order_and_with_any_plan() {
         assert_eq!(replay::replay(&log).unwrap(), Replay::Equal { lines });
     }
     let other = recorded(&RunOptions {
-        order: 7,
+        schedule_seed: 7,
         ..RunOptions::default()
     });
     assert_ne!(recorded(&RunOptions::default()), other);
@@ -171,7 +171,10 @@ fn a_state_is_that_of_the_chosen_moment() {
 async fn a_testbed_has_a_log_that_can_be_opened() {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, \
         spec: {containers: [{name: main, image: busybox, command: [sleep, infinity]}]}}";
-    let builder = Testbed::builder().nodes(1).order(3).notes_requests();
+    let builder = Testbed::builder()
+        .nodes(1)
+        .schedule_seed(3)
+        .notes_requests();
     let mut logs = Vec::new();
     for _ in 0..2 {
         let testbed = builder.clone().start().await.unwrap();

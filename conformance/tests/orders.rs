@@ -12,9 +12,9 @@ fn file(scenario: &str) -> ScenarioFile {
     ScenarioFile::read(&path).unwrap()
 }
 
-fn in_order(order: u64) -> RunOptions {
+fn in_order(schedule_seed: u64) -> RunOptions {
     RunOptions {
-        order,
+        schedule_seed,
         ..RunOptions::default()
     }
 }
@@ -27,17 +27,24 @@ fn every_order_comes_to_the_outcome_of_the_golden() {
         "statefulset/sts-create-error-stops-batches",
         "deployment/deployment-rolling-update",
     ] {
-        for order in 0..3 {
-            let checked = suite::check_file(file(scenario), &in_order(order));
-            assert_eq!(checked.verdict, Verdict::Passed, "{scenario} {order}");
+        for schedule_seed in 0..3 {
+            let checked = suite::check_file(file(scenario), &in_order(schedule_seed));
+            assert_eq!(
+                checked.verdict,
+                Verdict::Passed,
+                "{scenario} {schedule_seed}"
+            );
         }
     }
 }
 
 #[test]
 fn an_order_is_that_of_its_seed() {
-    let log = |order| {
-        let (run, log) = replay::record(&file("statefulset/sts-create-parallel"), &in_order(order));
+    let log = |schedule_seed| {
+        let (run, log) = replay::record(
+            &file("statefulset/sts-create-parallel"),
+            &in_order(schedule_seed),
+        );
         run.unwrap().transcript.unwrap();
         log
     };

@@ -23,7 +23,7 @@ use kubeproof::scenario::ScenarioFile;
 use kubeproof::{replay, report};
 
 use super::chosen::Chosen;
-use super::outside::{self, OutsideArgs};
+use super::program::{self, ProgramArgs};
 use super::run::junit;
 use super::run::leave::{file_name, write};
 use super::{known, out, threads};
@@ -65,7 +65,7 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seeds: u64,
     #[command(flatten)]
-    outside: OutsideArgs,
+    program: ProgramArgs,
     /// Write a page into this directory that shows the scenarios and the findings.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -79,14 +79,14 @@ pub(super) struct ExploreArgs {
 
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let base = RunOptions {
-        outside: args.outside.program(),
+        program: args.program.program(),
         ..RunOptions::default()
     };
     ensure!(
-        base.outside.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
+        base.program.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
         "what a program does in real time has no order that a seed decides, and no replay"
     );
-    let paths = args.outside.fitting(args.chosen.files()?, args.json)?;
+    let paths = args.program.fitting(args.chosen.files()?, args.json)?;
     let read = paths.iter().map(|path| ScenarioFile::read(path));
     let files = read.collect::<Result<Vec<_>, _>>()?;
     if let Some(plan) = args.plan {
@@ -94,7 +94,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
             .map_err(|_| anyhow::anyhow!("a plan is replayed in one scenario"))?;
         let options = RunOptions {
             plan,
-            order: args.seed,
+            schedule_seed: args.seed,
             ..base
         };
         return replay(file, &options, args.record_dir.as_deref(), args.json);
@@ -111,7 +111,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let keeps = args.report.is_some() || args.junit.is_some();
     let mut found = Found::new(args.json, args.record_dir, keeps, &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
-    let at_once = outside::at_once(&base, args.jobs);
+    let at_once = program::at_once(&base, args.jobs);
     let how = How {
         base: &base,
         at_once,
@@ -164,7 +164,7 @@ fn each<B>(
     tell: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     #[cfg(unix)]
-    if how.base.outside.is_none() {
+    if how.base.program.is_none() {
         return branching::each(files, how, (options, seeds), tell);
     }
     let jobs = jobs::of(files, how.base, options, seeds);
@@ -218,14 +218,14 @@ fn replay(
     if let Some(dir) = logs {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         write_log(
-            &dir.join(file_name(&file.name, options.order)),
+            &dir.join(file_name(&file.name, options.schedule_seed)),
             &file,
             options,
         )?;
     }
     let without = RunOptions {
         plan: Plan::default(),
-        order: 0,
+        schedule_seed: 0,
         ..options.clone()
     };
     let reference = Reference::with(&file.scenario, &without)?;
@@ -242,7 +242,7 @@ fn replay(
         let ran = Ran {
             subject: Arc::new(Subject { file, reference }),
             plan: options.plan.clone(),
-            order: options.order,
+            schedule_seed: options.schedule_seed,
         };
         out::say(&found::in_json(&ran, &divergence))?;
     } else {

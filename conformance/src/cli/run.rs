@@ -24,7 +24,7 @@ use serde_json::json;
 use super::chosen::Chosen;
 use super::manual;
 use super::out;
-use super::outside::{self, OutsideArgs};
+use super::program::{self, ProgramArgs};
 use super::threads;
 use finished::{Finished, in_json, in_words};
 use junit::Case;
@@ -80,7 +80,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    outside: OutsideArgs,
+    program: ProgramArgs,
     /// Run the portable scenarios on the cluster of this kubeconfig, with its own controllers, and
     /// compare their outcomes.
     #[arg(long, value_name = "FILE")]
@@ -95,11 +95,11 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             .as_deref()
             .map(super::controller_names)
             .transpose()?,
-        outside: args.outside.program(),
+        program: args.program.program(),
         ..RunOptions::default()
     };
     let again = finished::again(&args);
-    let mut paths = args.outside.fitting(args.chosen.files()?, args.json)?;
+    let mut paths = args.program.fitting(args.chosen.files()?, args.json)?;
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
@@ -120,7 +120,11 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             );
             let orders = args.seed..=args.seed.max(args.seeds);
             let jobs = paths.iter();
-            let jobs = jobs.flat_map(|path| orders.clone().map(|order| (path.clone(), order)));
+            let jobs = jobs.flat_map(|path| {
+                orders
+                    .clone()
+                    .map(|schedule_seed| (path.clone(), schedule_seed))
+            });
             let jobs: Vec<_> = jobs.collect();
             let update = match (args.accept, args.review) {
                 (true, _) => Some(Update::Accept),
@@ -133,7 +137,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
                 progress: progress_bar(jobs.len(), args.json),
                 json: args.json,
                 fail_fast: args.fail_fast,
-                at_once: outside::at_once(&options, args.jobs),
+                at_once: program::at_once(&options, args.jobs),
             };
             run_all(jobs, &options, &telling)?
         }
@@ -176,16 +180,16 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns an error for flags that make no sense together.
 fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
-    let is_outside = args.outside.program().is_some();
+    let has_program = args.program.program().is_some();
     let leaves_logs = args.record.is_some() || args.record_dir.is_some();
     let has_order = args.seed + args.seeds > 0;
     let is_remote = args.kubeconfig.is_some();
     ensure!(
-        !(is_remote && (leaves_logs || has_order || is_outside || args.report.is_some())),
+        !(is_remote && (leaves_logs || has_order || has_program || args.report.is_some())),
         "logs, reports, seeds and programs are for runs of their own, not for those with --kubeconfig"
     );
     ensure!(
-        !(is_outside && (leaves_logs || has_order)),
+        !(has_program && (leaves_logs || has_order)),
         "what a program does in real time has no order that a seed decides, and no replay"
     );
     Ok(())
@@ -217,7 +221,7 @@ fn run_all(
     telling: &Telling,
 ) -> anyhow::Result<Vec<Finished>> {
     let mut finished = Vec::new();
-    let work = |(path, order)| run_one(path, order, options, telling);
+    let work = |(path, schedule_seed)| run_one(path, schedule_seed, options, telling);
     let told = threads::in_order(telling.at_once, jobs.into_iter(), work, |one| {
         let one = match one {
             Ok(one) => one,
@@ -249,14 +253,14 @@ fn run_all(
 
 fn run_one(
     path: PathBuf,
-    order: u64,
+    schedule_seed: u64,
     options: &RunOptions,
     telling: &Telling,
 ) -> anyhow::Result<Finished> {
     let (clock, leave) = (Clock::real(), &telling.leave);
     let began = clock.now();
     let options = RunOptions {
-        order,
+        schedule_seed,
         notes: leave.every_log(),
         ..options.clone()
     };
@@ -265,7 +269,7 @@ fn run_one(
     let log = leave.log(&mut checked, &options)?;
     let shown = leave.report.as_ref().map(|_| ScenarioReport {
         log,
-        ..ScenarioReport::of(&checked, order)
+        ..ScenarioReport::of(&checked, schedule_seed)
     });
     let wrote = telling.update.map(|update| suite::update(&checked, update));
     let wrote = wrote
@@ -277,12 +281,12 @@ fn run_one(
     }
     Ok(Finished {
         offers: checked.offered.is_some() && wrote.is_none(),
-        name: match order {
+        name: match schedule_seed {
             0 => checked.name,
-            order => format!("{} (seed {order})", checked.name),
+            schedule_seed => format!("{} (seed {schedule_seed})", checked.name),
         },
         path,
-        order,
+        schedule_seed,
         verdict: checked.verdict,
         took: took.unsigned_abs(),
         wrote,

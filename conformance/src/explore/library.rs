@@ -125,7 +125,7 @@ pub fn testbed(
         options.from = builder.user_agents().map(str::to_owned).collect();
     }
     let reference = run(builder, &Plan::default(), &script)?;
-    if builder.judges() && !reference.violations.is_empty() {
+    if builder.fails_on_violations() && !reference.violations.is_empty() {
         return Err(TestbedError::Violated(reference.violations).into());
     }
     check_agents(&options, &reference.points)?;
@@ -267,7 +267,7 @@ async fn carry_through(
     script: &impl AsyncFn(&Testbed) -> Done,
 ) -> Result<Replay, Box<dyn Error>> {
     // The script has not yet written anything for the controllers.
-    testbed.come_to_rest(QUIET, SETTLE_TIME_MAX).await?;
+    testbed.wait_until_quiet(QUIET, SETTLE_TIME_MAX).await?;
     testbed.plan_faults(plan);
     let given_rv = testbed.resource_version();
     script(testbed).await?;

@@ -69,7 +69,8 @@ pub struct Recipe {
     /// Seed of uids and generated names.
     pub seed: u64,
     /// Seed of the order of what happens in one instant.
-    pub order: u64,
+    #[serde(rename = "order")]
+    pub schedule_seed: u64,
     /// The controllers that ran instead of the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controllers: Option<Vec<String>>,
@@ -96,13 +97,13 @@ pub struct ScenarioText {
 impl Recipe {
     /// Returns the recipe of a testbed, whose steps are not in the log.
     #[must_use]
-    pub(crate) fn of_testbed(seed: u64, order: u64) -> Self {
+    pub(crate) fn of_testbed(seed: u64, schedule_seed: u64) -> Self {
         Self {
             form: FORM.to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: None,
             seed,
-            order,
+            schedule_seed,
             controllers: None,
             plan: String::new(),
             began: time_text(EPOCH),

@@ -5,7 +5,7 @@ use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry, JournaledObject};
 use serde_json::{Value, json};
 
-use super::{Observed, Stated, violations};
+use super::{DeclaredProperties, Observed, violations};
 
 /// A kind of workload with its controller.
 #[derive(Clone, Copy)]
@@ -165,7 +165,7 @@ impl Journal {
             points: &[],
             given_rv: 0,
         };
-        let found = violations(observed, &Stated::default());
+        let found = violations(observed, &DeclaredProperties::default());
         let told = found
             .iter()
             .map(|one| format!("{}: {}", one.property, one.what));

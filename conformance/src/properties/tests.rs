@@ -27,7 +27,7 @@ fn told(properties: &str) -> Vec<String> {
     let scenario = scenario(properties).unwrap().scenario;
     let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();
     run.transcript.as_ref().unwrap();
-    let found = run.violations(&scenario.stated).into_iter();
+    let found = run.violations(&scenario.declared).into_iter();
     found
         .map(|one| format!("{}: {}", one.property, one.what))
         .collect()

@@ -80,7 +80,7 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
 
 /// Why `scenario` cannot be run in real time with a program as the controller; `None` when it can.
 #[must_use]
-pub fn unfit_outside(scenario: &Scenario) -> Option<&'static str> {
+pub fn unfit_for_program(scenario: &Scenario) -> Option<&'static str> {
     if scenario.given.statefulset() != Settings::default() {
         return Some("asks for another version or a feature gate of a controller of ours");
     }

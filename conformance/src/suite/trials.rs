@@ -6,7 +6,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use super::{Update, Verdict};
 use crate::runner::RunOptions;
-use crate::testbed::Subject;
+use crate::testbed::ControllerUnderTest;
 
 /// The scenarios of a directory, each of which becomes a test named by its path, `area/name`.
 ///
@@ -63,8 +63,8 @@ impl Scenarios {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let subject = Subject::new(user_agent, run);
-        self.options.subjects.push(subject);
+        let controller = ControllerUnderTest::new(user_agent, run);
+        self.options.under_test.push(controller);
         self
     }
 

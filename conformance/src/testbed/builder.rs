@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
 use kubeproof_controller::node::SameImages;
 
-use crate::properties::{self, Declaration, Made, Property};
+use crate::properties::{self, Declaration, Property, RustProperty};
 
-use super::conduct::RULES;
+use super::monitor::RULES;
 use crate::user_agent;
 
 use super::{Mode, Testbed, TestbedError, TestbedOptions};
@@ -22,7 +22,7 @@ type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
 /// A controller under test.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Subject {
+pub struct ControllerUnderTest {
     /// The user agent of the controller's requests.
     pub(super) user_agent: &'static str,
     /// Whether it may return.
@@ -30,7 +30,7 @@ pub struct Subject {
     make: Make,
 }
 
-impl Subject {
+impl ControllerUnderTest {
     /// Makes a controller of `run`, which gets a client that signs its requests with `user_agent`, again after each
     /// crash.
     pub(crate) fn new<F>(
@@ -56,9 +56,11 @@ impl Subject {
     }
 }
 
-impl fmt::Debug for Subject {
+impl fmt::Debug for ControllerUnderTest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Subject").field(&self.user_agent).finish()
+        f.debug_tuple("ControllerUnderTest")
+            .field(&self.user_agent)
+            .finish()
     }
 }
 
@@ -69,15 +71,15 @@ impl TestbedOptions {
     /// [`TestbedError::UnknownController`] for a name that no controller under test has.
     pub(super) fn let_end(&mut self) -> Result<(), TestbedError> {
         for name in &self.may_end {
-            let mut subjects = self.subjects.iter_mut();
-            let Some(subject) = subjects.find(|own| own.user_agent == name) else {
-                let known = self.subjects.iter().map(|own| own.user_agent);
+            let mut under_test = self.under_test.iter_mut();
+            let Some(controller) = under_test.find(|own| own.user_agent == name) else {
+                let known = self.under_test.iter().map(|own| own.user_agent);
                 return Err(TestbedError::UnknownController {
                     name: name.clone(),
                     known: known.collect(),
                 });
             };
-            subject.may_end = true;
+            controller.may_end = true;
         }
         Ok(())
     }
@@ -113,7 +115,7 @@ impl Default for TestbedBuilder {
         let options = TestbedOptions {
             nodes: 0,
             controllers: Vec::new(),
-            judges: true,
+            fails_on_violations: true,
             user_agent: user_agent::TEST,
             ..TestbedOptions::default()
         };
@@ -184,7 +186,9 @@ impl TestbedBuilder {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.options.subjects.push(Subject::new(user_agent, run));
+        self.options
+            .under_test
+            .push(ControllerUnderTest::new(user_agent, run));
         self
     }
 
@@ -212,7 +216,7 @@ impl TestbedBuilder {
     /// Leaves it to the test to ask for [`Testbed::violations`]: neither [`Testbed::settle`] nor the
     /// end of the testbed fails because of them, nor does an exploration whose run without faults has some.
     pub fn ignore_violations(mut self) -> Self {
-        self.options.judges = false;
+        self.options.fails_on_violations = false;
         self
     }
 
@@ -248,14 +252,14 @@ impl TestbedBuilder {
         mut self,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) -> Self {
-        self.options.made.push(Made::new(make));
+        self.options.rust_properties.push(RustProperty::new(make));
         self
     }
 
     /// Seed of the order in which simultaneous requests pass between controllers and server. Default: 0, the order of
     /// their tasks.
-    pub fn order(mut self, seed: u64) -> Self {
-        self.options.order = seed;
+    pub fn schedule_seed(mut self, seed: u64) -> Self {
+        self.options.schedule_seed = seed;
         self
     }
 
@@ -272,13 +276,13 @@ impl TestbedBuilder {
     }
 
     /// Whether violations of properties are errors.
-    pub(crate) fn judges(&self) -> bool {
-        self.options.judges
+    pub(crate) fn fails_on_violations(&self) -> bool {
+        self.options.fails_on_violations
     }
 
     /// The user agents of the controllers under test.
     pub(crate) fn user_agents(&self) -> impl Iterator<Item = &'static str> {
-        self.options.subjects.iter().map(|own| own.user_agent)
+        self.options.under_test.iter().map(|own| own.user_agent)
     }
 
     /// Starts it.

@@ -9,7 +9,7 @@ use kubeproof_controller::{Ended, Manager, panic_message};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::Subject;
+use super::ControllerUnderTest;
 use crate::fault_plan::StaleReads;
 
 /// Waits for crashes.
@@ -27,16 +27,16 @@ type Ends = Arc<Mutex<Vec<Ended>>>;
 pub(super) struct Stale(Arc<Mutex<Option<StaleReads>>>);
 
 impl Crashes {
-    /// Starts `subjects` with `client`, and waits.
+    /// Starts `under_test` with `client`, and waits.
     pub(super) fn watch(
         server: &ApiServer,
         manager: &Manager,
         client: &kube::Client,
-        subjects: Vec<Subject>,
+        under_test: Vec<ControllerUnderTest>,
     ) -> Self {
         let (client, mut lives) = (client.clone(), JoinSet::new());
         let ends = Ends::default();
-        start(&mut lives, &client, &subjects, &ends);
+        start(&mut lives, &client, &under_test, &ends);
         let noted = Arc::clone(&ends);
         let stale = Stale::default();
         let (server, restarter, lag) = (server.clone(), manager.restarter(), stale.clone());
@@ -51,7 +51,7 @@ impl Crashes {
                 lives.abort_all();
                 while lives.join_next().await.is_some() {}
                 restarter.restart();
-                start(&mut lives, &client, &subjects, &noted);
+                start(&mut lives, &client, &under_test, &noted);
             }
         });
         Self { task, stale, ends }
@@ -75,17 +75,22 @@ impl Crashes {
     }
 }
 
-fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject], ends: &Ends) {
-    for subject in subjects {
-        let life = AssertUnwindSafe(subject.live(client)).catch_unwind();
-        let (subject, ends) = (subject.clone(), Arc::clone(ends));
+fn start(
+    lives: &mut JoinSet<()>,
+    client: &kube::Client,
+    under_test: &[ControllerUnderTest],
+    ends: &Ends,
+) {
+    for controller in under_test {
+        let life = AssertUnwindSafe(controller.live(client)).catch_unwind();
+        let (controller, ends) = (controller.clone(), Arc::clone(ends));
         lives.spawn(async move {
             let panic = life
                 .await
                 .err()
                 .map(|panic| panic_message(&*panic).to_owned());
-            if panic.is_some() || !subject.may_end {
-                let name = subject.user_agent;
+            if panic.is_some() || !controller.may_end {
+                let name = controller.user_agent;
                 ends.lock().push(Ended { name, panic });
             }
         });

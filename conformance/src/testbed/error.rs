@@ -5,7 +5,7 @@ use std::fmt;
 use kubeproof_apiserver::{LoadError, ManifestError, NotServed};
 use kubeproof_controller::Ended;
 
-use super::judge::list;
+use super::failures::list;
 use crate::api::ApiError;
 use crate::causes::write_with_causes;
 use crate::properties::Violation;
@@ -24,7 +24,7 @@ pub enum TestbedError {
     Load(#[from] LoadError),
     /// The socket or files of the program under test cannot be created.
     #[error("the controller outside of this process: {0}")]
-    Outside(#[source] std::io::Error),
+    ExternalProgram(#[source] std::io::Error),
     /// The program under test does not run.
     #[error("{0}")]
     Ended(String),
@@ -66,13 +66,13 @@ pub enum TestbedError {
     /// A controller keeps the runtime busy without asking for anything.
     #[error(
         "a controller keeps the runtime busy and sends no request: virtual time has stood still for {waited}; the controllers of the test are {}",
-        .subjects.join(", ")
+        .under_test.join(", ")
     )]
     Spinning {
         /// For how long, in real time.
         waited: HumanDuration,
         /// The user agents of the controllers under test.
-        subjects: Vec<&'static str>,
+        under_test: Vec<&'static str>,
     },
     /// Properties are violated, in the order in which they were.
     #[error("{}", list(.0))]
@@ -107,7 +107,7 @@ pub enum TestbedError {
     },
     /// The memory of an external program cannot be captured.
     #[error("a testbed with an external program has no snapshot")]
-    ExternalProgram,
+    NoSnapshot,
     /// The cluster does not settle: writes continue.
     #[error(transparent)]
     NotSettled(#[from] NotSettled),

@@ -71,13 +71,13 @@ impl Testbed {
     }
 
     /// The violations by requests of the controllers under test.
-    pub(crate) fn conduct(&self) -> Vec<Violation> {
-        self.cluster().conduct.found()
+    pub(crate) fn request_violations(&self) -> Vec<Violation> {
+        self.cluster().monitor.found()
     }
 
     /// Forgets these mistakes.
-    pub(crate) fn forget_conduct(&self) {
-        self.cluster().conduct.forget();
+    pub(crate) fn forget_requests(&self) {
+        self.cluster().monitor.forget();
     }
 
     /// Ends the faults of that name; false when none is in force.

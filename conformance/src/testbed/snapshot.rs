@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 
 use super::{Testbed, TestbedError, TestbedOptions, check_runtime};
-use crate::properties::Stated;
+use crate::properties::DeclaredProperties;
 
 /// A simulated cluster at one moment: set up once, tested many times.
 ///
@@ -17,7 +17,7 @@ pub struct Snapshot {
     server: ApiServer,
     time: Timestamp,
     options: TestbedOptions,
-    stated: Stated,
+    declared: DeclaredProperties,
     past: Past,
     /// The version at which the first of the testbeds began that led here.
     started_rv: u64,
@@ -55,11 +55,11 @@ impl Testbed {
     /// ([`Testbed::settle`]).
     ///
     /// # Errors
-    /// [`TestbedError::ExternalProgram`] when a controller under test is one.
+    /// [`TestbedError::NoSnapshot`] when a controller under test is one.
     pub fn snapshot(&self) -> Result<Snapshot, TestbedError> {
         let cluster = self.cluster();
         if cluster.program.is_some() {
-            return Err(TestbedError::ExternalProgram);
+            return Err(TestbedError::NoSnapshot);
         }
         Ok(Snapshot {
             server: cluster.server.fork(),
@@ -69,7 +69,7 @@ impl Testbed {
                 namespace: self.api.namespace().to_owned(),
                 ..cluster.options.clone()
             },
-            stated: self.stated.clone(),
+            declared: self.declared.clone(),
             past: Past(Arc::new(self.journal())),
             started_rv: self.started_rv,
         })
@@ -88,8 +88,8 @@ impl Snapshot {
         check_runtime()?;
         let clock = Clock::simulated(self.time);
         let server = self.server.fork_under(clock.clone());
-        let stated = self.stated.clone();
-        let before = (stated, self.past.clone());
+        let declared = self.declared.clone();
+        let before = (declared, self.past.clone());
         let mut testbed = Testbed::begin(server, clock, self.options.clone(), before).await?;
         testbed.started_rv = self.started_rv;
         Ok(testbed)

@@ -34,9 +34,9 @@ pub(super) fn each<B>(
         let pairs = explore::pairs(&singles, options.pairs_max);
         tell(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
         for (plans, tells_order) in [(singles, true), (pairs, false)] {
-            for order in 0..=seeds {
-                of_order(&subject, (&plans, order), how, |ran, divergence| {
-                    let is_run = tells_order && order > 0 || !ran.plan.faults().is_empty();
+            for schedule_seed in 0..=seeds {
+                of_order(&subject, (&plans, schedule_seed), how, |ran, divergence| {
+                    let is_run = tells_order && schedule_seed > 0 || !ran.plan.faults().is_empty();
                     match is_run {
                         true => tell(Done::Ran(ran, divergence)),
                         false => ControlFlow::Continue(()),
@@ -52,22 +52,22 @@ pub(super) fn each<B>(
 /// The run without faults in this order, and its branches.
 fn of_order<B>(
     subject: &Arc<Subject>,
-    (plans, order): (&[Plan], u64),
+    (plans, schedule_seed): (&[Plan], u64),
     how: How<'_>,
     mut tell: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    if plans.is_empty() && order == 0 {
+    if plans.is_empty() && schedule_seed == 0 {
         return ControlFlow::Continue(());
     }
     let options = RunOptions {
-        order,
+        schedule_seed,
         ..how.base.clone()
     };
     let (scenario, reference) = (&subject.file.scenario, &subject.reference);
     let ran = |plan: Plan| Ran {
         subject: Arc::clone(subject),
         plan,
-        order,
+        schedule_seed,
     };
     let at_a_time = match how.fail_fast {
         true => PLANS_FAIL_FAST,

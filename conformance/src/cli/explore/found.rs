@@ -155,7 +155,7 @@ impl<'p> Found<'p> {
         closed.sort_by_key(|(_, one)| one.place);
         for (_, one) in &closed {
             if one.others > 0 && !self.json {
-                let plan = words(&one.ran.plan, one.ran.order);
+                let plan = words(&one.ran.plan, one.ran.schedule_seed);
                 self.say(&format!(
                     "SAME {name}: {plan}\n     with {} other plans",
                     one.others
@@ -169,7 +169,7 @@ impl<'p> Found<'p> {
             shown.rows.push((name.clone(), cells));
             let told = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
                 scenario: name.clone(),
-                plan: words(&one.ran.plan, one.ran.order),
+                plan: words(&one.ran.plan, one.ran.schedule_seed),
                 others: one.others,
                 outcome,
                 replay: one.ran.replay(),
@@ -204,7 +204,7 @@ impl<'p> Found<'p> {
         let (name, number) = (suite::snapshot_name(&file.name), one.place + 1);
         let options = RunOptions {
             plan: one.ran.plan.clone(),
-            order: one.ran.order,
+            schedule_seed: one.ran.schedule_seed,
             ..RunOptions::default()
         };
         write_log(
@@ -240,7 +240,7 @@ fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Cas
             .iter()
             .filter(|(_, one)| page::kind(&one.ran.plan) == *kind);
         let told = own.map(|(outcome, one)| {
-            let plan = words(&one.ran.plan, one.ran.order);
+            let plan = words(&one.ran.plan, one.ran.schedule_seed);
             format!("{plan}\n{outcome}\nreplay: {}\n", one.ran.replay())
         });
         let told: Vec<String> = told.collect();
@@ -274,16 +274,16 @@ pub(super) fn tell_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::
 }
 
 /// A plan, with the seed of its order.
-fn words(plan: &Plan, order: u64) -> String {
-    match (plan.faults(), order) {
+fn words(plan: &Plan, schedule_seed: u64) -> String {
+    match (plan.faults(), schedule_seed) {
         (_, 0) => plan.to_string(),
-        ([], order) => format!("seed {order}"),
-        (_, order) => format!("{plan} (seed {order})"),
+        ([], schedule_seed) => format!("seed {schedule_seed}"),
+        (_, schedule_seed) => format!("{plan} (seed {schedule_seed})"),
     }
 }
 
 fn in_words(ran: &Ran, divergence: &Divergence) -> String {
-    let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.order));
+    let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.schedule_seed));
     let outcome = out::diff(&divergence.outcome);
     let lines = outcome.lines();
     let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
@@ -299,7 +299,7 @@ pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
     let told = json!({
         "scenario": ran.subject.file.name,
         "plan": ran.plan.to_string(),
-        "seed": ran.order,
+        "seed": ran.schedule_seed,
         "outcome": divergence.outcome,
         "timelines": divergence.timelines,
     });

@@ -39,7 +39,7 @@ pub(super) struct Ran {
     pub(super) subject: Arc<Subject>,
     pub(super) plan: Plan,
     /// The seed of its order.
-    pub(super) order: u64,
+    pub(super) schedule_seed: u64,
 }
 
 impl Job {
@@ -49,10 +49,10 @@ impl Job {
             Self::Failed(file, error) => Done::Failed(file, error),
             Self::Planned(runs) => Done::Planned(runs),
             Self::End(subject) => Done::End(subject),
-            Self::Run(subject, plan, order) => {
+            Self::Run(subject, plan, schedule_seed) => {
                 let options = RunOptions {
                     plan: plan.clone(),
-                    order,
+                    schedule_seed,
                     ..base.clone()
                 };
                 let (scenario, reference) = (&subject.file.scenario, &subject.reference);
@@ -60,7 +60,7 @@ impl Job {
                 let ran = Ran {
                     subject,
                     plan,
-                    order,
+                    schedule_seed,
                 };
                 Done::Ran(ran, divergence)
             }
@@ -72,7 +72,7 @@ impl Ran {
     /// Whether the scenario says that it differs.
     pub(super) fn is_explained(&self) -> bool {
         let scenario = &self.subject.file.scenario;
-        let by_order = self.order > 0 && scenario.explains_order();
+        let by_order = self.schedule_seed > 0 && scenario.explains_order();
         by_order || scenario.explains(&self.plan.to_string())
     }
 
@@ -83,9 +83,9 @@ impl Ran {
             [] => format!("kubeproof run {path}"),
             _ => format!("kubeproof explore {path} --plan '{}'", self.plan),
         };
-        match self.order {
+        match self.schedule_seed {
             0 => plan,
-            order => format!("{plan} --seed {order}"),
+            schedule_seed => format!("{plan} --seed {schedule_seed}"),
         }
     }
 }
@@ -120,13 +120,19 @@ fn of_subject(
     let pairs = explore::pairs(&singles, options.pairs_max);
     let planned = Job::Planned(planned(singles.len(), pairs.len(), seeds));
     let in_orders = |orders: std::ops::RangeInclusive<u64>, plans: Vec<Plan>| {
-        orders.flat_map(move |order| plans.clone().into_iter().map(move |plan| (plan, order)))
+        orders.flat_map(move |schedule_seed| {
+            plans
+                .clone()
+                .into_iter()
+                .map(move |plan| (plan, schedule_seed))
+        })
     };
     let orders_alone = in_orders(1..=seeds, vec![Plan::default()]);
     let runs = orders_alone.chain(in_orders(0..=seeds, singles));
     let runs = runs.chain(in_orders(0..=seeds, pairs));
     let (of_run, of_end) = (Arc::clone(&subject), subject);
-    let runs = runs.map(move |(plan, order)| Job::Run(Arc::clone(&of_run), plan, order));
+    let runs =
+        runs.map(move |(plan, schedule_seed)| Job::Run(Arc::clone(&of_run), plan, schedule_seed));
     let runs = runs.chain(std::iter::once_with(move || Job::End(of_end)));
     std::iter::once(planned).chain(runs)
 }

@@ -8,7 +8,7 @@ use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 
 use super::found::Cells;
-use crate::cli::{manual, outside};
+use crate::cli::{manual, program};
 
 /// Heads the column of runs with several faults.
 const SEVERAL: &str = "several";
@@ -17,7 +17,7 @@ const NONE: &str = "order only";
 
 /// Builds the page of an exploration; the scenarios themselves are run once more for their lanes.
 pub(super) fn of(files: Vec<ScenarioFile>, matrix: Matrix, options: &RunOptions) -> Page {
-    let scenarios = outside::each(options, files, |file| {
+    let scenarios = program::each(options, files, |file| {
         let checked = suite::check_file(file, options);
         ScenarioReport::of(&checked, 0)
     });

@@ -16,7 +16,7 @@ pub(super) struct Finished {
     pub(super) name: String,
     pub(super) path: PathBuf,
     /// The seed of its order.
-    pub(super) order: u64,
+    pub(super) schedule_seed: u64,
     pub(super) verdict: Verdict,
     pub(super) took: Duration,
     /// Whether it would pass if its transcript were the golden.
@@ -70,7 +70,7 @@ pub(super) fn again(args: &RunArgs) -> String {
         .as_deref()
         .map(|path| quoted(&path.display().to_string()));
     let controller = args
-        .outside
+        .program
         .program()
         .map(|program| quoted(&program.command));
     let controllers = args.controllers.clone();
@@ -92,9 +92,9 @@ pub(super) fn failures(finished: &[Finished], flags: &str) -> String {
     let mut lines = vec![format!("\n{}", out::bad("failures:"))];
     for one in finished.iter().filter(|one| one.has_failed()) {
         let run = format!("kubeproof run {}{flags}", shell_path(&one.path));
-        let show = match one.order {
+        let show = match one.schedule_seed {
             0 => run.clone(),
-            order => format!("{run} --seed {order}"),
+            schedule_seed => format!("{run} --seed {schedule_seed}"),
         };
         lines.push(format!("  {}", one.name));
         lines.push(format!("    show:   {show}"));

@@ -95,7 +95,7 @@ mod tests {
         let finished = |name: &str, verdict| Finished {
             name: name.to_owned(),
             path: "s.yaml".into(),
-            order: 0,
+            schedule_seed: 0,
             verdict,
             took: Duration::from_millis(1500),
             offers: false,

@@ -42,11 +42,11 @@ impl Leave {
         checked: &mut Checked,
         options: &RunOptions,
     ) -> anyhow::Result<Option<String>> {
-        let name = file_name(&checked.name, options.order);
+        let name = file_name(&checked.name, options.schedule_seed);
         let has_failed = checked.verdict != Verdict::Passed;
         if checked.log.is_none()
             && has_failed
-            && options.outside.is_none()
+            && options.program.is_none()
             && self.report.is_some()
             && let Some(file) = &checked.file
         {
@@ -73,11 +73,11 @@ impl Leave {
 }
 
 /// Returns the name of a log, `area__name.log.jsonl`; with a nonzero order seed `area__name.seed-N.log.jsonl`.
-pub(in crate::cli) fn file_name(scenario: &str, order: u64) -> String {
+pub(in crate::cli) fn file_name(scenario: &str, schedule_seed: u64) -> String {
     let name = suite::snapshot_name(scenario);
-    match order {
+    match schedule_seed {
         0 => format!("{name}.log.jsonl"),
-        order => format!("{name}.seed-{order}.log.jsonl"),
+        schedule_seed => format!("{name}.seed-{schedule_seed}.log.jsonl"),
     }
 }
 

@@ -142,7 +142,7 @@ async fn run_all(
             Finished {
                 name: file.name,
                 path: file.path,
-                order: 0,
+                schedule_seed: 0,
                 verdict,
                 took: took.unsigned_abs(),
                 offers: false,

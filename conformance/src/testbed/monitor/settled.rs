@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
 use serde_json::Value;
 
-use super::asked::Place;
-use super::{Answers, Conduct, State};
+use super::request::Scope;
+use super::{RequestMonitor, Responses, State};
 use crate::user_agent::{self, actor};
 
 pub(super) const RESOURCES: &str = "resources are served";
@@ -25,39 +25,39 @@ const GARBAGE_COLLECTOR: &str = "garbage-collector";
 const OF_GARBAGE_COLLECTOR: &[&str] = &["foregroundDeletion", "orphan"];
 
 /// A cluster that has settled.
-pub(in crate::testbed) struct Rest<'a> {
+pub(in crate::testbed) struct Settled<'a> {
     pub(in crate::testbed) server: &'a ApiServer,
     pub(in crate::testbed) journal: &'a [JournalEntry],
     /// The version at which the test began.
     pub(in crate::testbed) started_rv: u64,
     /// The user agents of the controllers under test.
-    pub(in crate::testbed) subjects: &'a [&'static str],
+    pub(in crate::testbed) under_test: &'a [&'static str],
     /// The built-in controllers that run.
     pub(in crate::testbed) controllers: &'a [String],
 }
 
-impl Conduct {
+impl RequestMonitor {
     /// Judges a cluster that has settled.
-    pub(in crate::testbed) fn judge_rest(&self, rest: &Rest<'_>) {
-        let written = rest.written();
+    pub(in crate::testbed) fn judge_settled(&self, settled: &Settled<'_>) {
+        let written = settled.written();
         if written.is_empty() {
             return;
         }
         let mut state = self.0.lock();
-        state.rv = rest.server.resource_version();
+        state.rv = settled.server.resource_version();
         let found = [
-            (RESOURCES, missing_resources(&state, rest)),
-            (NAMESPACES, missing_namespaces(&state, rest)),
+            (RESOURCES, missing_resources(&state, settled)),
+            (NAMESPACES, missing_namespaces(&state, settled)),
             (SEEN, unseen(&state, &written)),
-            (FINALIZERS, held(rest)),
+            (FINALIZERS, held(settled)),
         ];
         for (rule, told) in found {
-            told.into_iter().for_each(|what| state.tell(rule, what));
+            told.into_iter().for_each(|what| state.report(rule, what));
         }
     }
 }
 
-impl<'a> Rest<'a> {
+impl<'a> Settled<'a> {
     /// The objects that the test has created itself or begins with, except for its setup.
     fn written(&self) -> Vec<&'a JournalEntry> {
         let is_tests = |entry: &&JournalEntry| match actor(&entry.user_agent) {
@@ -75,16 +75,17 @@ fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-fn missing_resources(state: &State, rest: &Rest<'_>) -> Vec<String> {
-    let is_missing =
-        |(_, answers): &(&Place, &Answers)| answers.missing >= MISSING_MAX && !answers.found;
-    let missing = state.places.iter().filter(is_missing);
-    let told = missing.filter_map(|(place, _)| {
-        let versions = rest.server.served_versions(&place.group, &place.plural);
-        if versions.contains(&place.version) {
+fn missing_resources(state: &State, settled: &Settled<'_>) -> Vec<String> {
+    let is_missing = |(_, responses): &(&Scope, &Responses)| {
+        responses.missing >= MISSING_MAX && !responses.found
+    };
+    let missing = state.scopes.iter().filter(is_missing);
+    let told = missing.filter_map(|(scope, _)| {
+        let versions = settled.server.served_versions(&scope.group, &scope.plural);
+        if versions.contains(&scope.version) {
             return None;
         }
-        let (agent, resource, version) = (&place.user_agent, place.resource(), &place.version);
+        let (agent, resource, version) = (&scope.user_agent, scope.resource(), &scope.version);
         let remedy = match versions.as_slice() {
             [] => "is its definition among the manifests?".to_owned(),
             versions => format!("it serves {}", versions.join(", ")),
@@ -96,21 +97,24 @@ fn missing_resources(state: &State, rest: &Rest<'_>) -> Vec<String> {
     told.collect()
 }
 
-fn missing_namespaces(state: &State, rest: &Rest<'_>) -> Vec<String> {
+fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
     let mut names: BTreeSet<&str> = NAMESPACES_BUILT_IN.iter().copied().collect();
-    for entry in rest.journal {
+    for entry in settled.journal {
         // One that is gone was there.
         if entry.gvr.resource == "namespaces" {
             names.insert(text(&entry.object, "name"));
         }
     }
-    let used = state.places.iter().filter(|(_, answers)| answers.is_used);
-    let told = used.filter_map(|(place, answers)| {
-        let namespace = place.namespace.as_deref()?;
+    let used = state
+        .scopes
+        .iter()
+        .filter(|(_, responses)| responses.is_used);
+    let told = used.filter_map(|(scope, responses)| {
+        let namespace = scope.namespace.as_deref()?;
         if names.contains(namespace) {
             return None;
         }
-        let (agent, verb, resource) = (&place.user_agent, answers.verb, place.resource());
+        let (agent, verb, resource) = (&scope.user_agent, responses.verb, scope.resource());
         Some(format!(
             "{agent} asks to {verb} {resource} in namespace {namespace}, which does not exist; create it, or \
              check which namespace the controller uses"
@@ -123,11 +127,11 @@ fn missing_namespaces(state: &State, rest: &Rest<'_>) -> Vec<String> {
 fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
     // The watchers of each resource, and the namespaces in which controllers ask for it.
     let mut watched: BTreeMap<String, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
-    for (place, answers) in &state.places {
-        let (agents, namespaces) = watched.entry(place.resource()).or_default();
-        namespaces.insert(place.namespace.as_deref());
-        if answers.found {
-            agents.insert(&place.user_agent);
+    for (scope, responses) in &state.scopes {
+        let (agents, namespaces) = watched.entry(scope.resource()).or_default();
+        namespaces.insert(scope.namespace.as_deref());
+        if responses.found {
+            agents.insert(&scope.user_agent);
         }
     }
     let told = watched.into_iter().filter_map(|(resource, (agents, namespaces))| {
@@ -159,7 +163,7 @@ fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
 }
 
 /// Objects that wait for a finalizer that no controller removes.
-fn held(rest: &Rest<'_>) -> Vec<String> {
+fn held(settled: &Settled<'_>) -> Vec<String> {
     let finalizers = |object: &Value| -> BTreeSet<String> {
         let names = object["metadata"]["finalizers"].as_array();
         let names = names.into_iter().flatten().filter_map(Value::as_str);
@@ -168,7 +172,7 @@ fn held(rest: &Rest<'_>) -> Vec<String> {
     // The controllers that put or removed each finalizer, and the terminating objects.
     let mut handled: BTreeMap<String, &str> = BTreeMap::new();
     let mut terminating: BTreeMap<(String, String, String), &JournalEntry> = BTreeMap::new();
-    for entry in rest.journal {
+    for entry in settled.journal {
         let object = &entry.object;
         let key = (
             entry.gvr.resource.clone(),
@@ -181,14 +185,14 @@ fn held(rest: &Rest<'_>) -> Vec<String> {
             false => terminating.remove(&key),
         };
         let agent = actor(&entry.user_agent);
-        if rest.subjects.contains(&agent) {
+        if settled.under_test.contains(&agent) {
             let after = finalizers(object);
             let before = entry.previous.as_deref().map(finalizers);
             let changed = after.symmetric_difference(before.as_ref().unwrap_or(&BTREE_EMPTY));
             handled.extend(changed.map(|finalizer| (finalizer.clone(), agent)));
         }
     }
-    let collects = rest
+    let collects = settled
         .controllers
         .iter()
         .any(|name| name == GARBAGE_COLLECTOR);
@@ -202,12 +206,12 @@ fn held(rest: &Rest<'_>) -> Vec<String> {
                 }
                 None => continue,
             };
-            let place = match namespace.as_str() {
+            let scope = match namespace.as_str() {
                 "" => String::new(),
                 namespace => format!("{namespace}/"),
             };
             told.push(format!(
-                "{resource} {place}{name} is deleted and stays, as nobody removes finalizer {finalizer}; {remedy}"
+                "{resource} {scope}{name} is deleted and stays, as nobody removes finalizer {finalizer}; {remedy}"
             ));
         }
     }

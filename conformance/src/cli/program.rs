@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::ensure;
 use clap::Args;
 use kubeproof::runner::RunOptions;
-use kubeproof::runner::remote::unfit_outside;
+use kubeproof::runner::remote::unfit_for_program;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
-use kubeproof::testbed::Outside;
+use kubeproof::testbed::ExternalProgram;
 
 use super::{out, threads};
 
@@ -16,7 +16,7 @@ use super::{out, threads};
 const AT_ONCE: usize = 8;
 
 #[derive(Args)]
-pub(super) struct OutsideArgs {
+pub(super) struct ProgramArgs {
     /// Start this program, with KUBECONFIG set, as the controller under test; everything then happens in real time.
     /// It is killed and restarted where controllers crash.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
@@ -39,10 +39,10 @@ fn command(text: &str) -> Result<String, String> {
     }
 }
 
-impl OutsideArgs {
+impl ProgramArgs {
     /// Returns the program; `None` without `--program`.
-    pub(super) fn program(&self) -> Option<Outside> {
-        self.program.as_ref().map(|command| Outside {
+    pub(super) fn program(&self) -> Option<ExternalProgram> {
+        self.program.as_ref().map(|command| ExternalProgram {
             command: command.clone(),
             quiet: self.settle_after.0,
         })
@@ -56,7 +56,7 @@ impl OutsideArgs {
         let mut fitting = Vec::new();
         for path in paths {
             let file = ScenarioFile::read(&path)?;
-            match unfit_outside(&file.scenario) {
+            match unfit_for_program(&file.scenario) {
                 None => fitting.push(path),
                 Some(why) if !json => out::say(&format!("skip {}  ({why})", file.name))?,
                 Some(_) => {}
@@ -81,7 +81,7 @@ pub(super) fn each<J: Send, R: Send>(
 
 /// Returns the number of runs at once: `asked`, or the default for these options.
 pub(super) fn at_once(options: &RunOptions, asked: Option<NonZeroUsize>) -> usize {
-    match (asked, &options.outside) {
+    match (asked, &options.program) {
         (Some(asked), _) => asked.get(),
         (None, None) => std::thread::available_parallelism().map_or(1, usize::from),
         (None, Some(_)) => AT_ONCE,

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::TestbedError;
-use super::builder::Subject;
+use super::builder::ControllerUnderTest;
 use crate::wire::Notes;
 
 /// A program that has sent no request after this long is given up.
@@ -37,7 +37,7 @@ const SAID_LINES: usize = 20;
 /// A program that runs against the server of a testbed, with `KUBECONFIG` set.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct ExternalProgram {
     /// The command, as a shell reads it.
     pub command: String,
     /// Everything counts as settled after this long without a write.
@@ -45,8 +45,8 @@ pub struct Outside {
 }
 
 /// The running program, and the socket on which it speaks to the server.
-pub(super) struct Running {
-    /// The time without a write, as [`Outside::quiet`].
+pub(super) struct RunningProgram {
+    /// The time without a write, as [`ExternalProgram::quiet`].
     pub(super) quiet: Duration,
     directory: PathBuf,
     stop: Option<oneshot::Sender<()>>,
@@ -54,15 +54,15 @@ pub(super) struct Running {
     ended: Arc<Mutex<Option<String>>>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Opens the socket and writes the kubeconfig; returns the program as a controller that can be started.
     ///
     /// # Errors
     /// When the socket or the files cannot be created.
     pub(super) async fn prepare(
-        outside: &Outside,
+        program: &ExternalProgram,
         server: &ApiServer,
-    ) -> io::Result<(Self, Subject)> {
+    ) -> io::Result<(Self, ControllerUnderTest)> {
         let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let directory = own_directory()?;
@@ -72,9 +72,9 @@ impl Running {
         let shutdown = stopped.map(|_| ());
         let listener = kubeproof_apiserver::serve(server.clone(), listener, shutdown);
         let ended = Arc::<Mutex<Option<String>>>::default();
-        let (command, output) = (outside.command.clone(), directory.join("output"));
+        let (command, output) = (program.command.clone(), directory.join("output"));
         let noted = Arc::clone(&ended);
-        let subject = Subject::new("", move |_| {
+        let controller = ControllerUnderTest::new("", move |_| {
             let life = live(command.clone(), kubeconfig.clone(), output.clone());
             let noted = Arc::clone(&noted);
             async move {
@@ -83,13 +83,13 @@ impl Running {
             }
         });
         let running = Self {
-            quiet: outside.quiet,
+            quiet: program.quiet,
             directory,
             stop: Some(stop),
             listener: tokio::spawn(listener),
             ended,
         };
-        Ok((running, subject))
+        Ok((running, controller))
     }
 
     /// Waits until the server gets a request of a client that is not in `notes`, which have all requests of this
@@ -147,7 +147,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.listener.abort();
         // Remnants in a temporary directory do no harm.

@@ -1,11 +1,11 @@
 //! Mistakes of the controllers under test that show in their requests: repeated requests, leaked watches, writes
 //! without a change, requests for resources or namespaces that do not exist.
 //!
-//! Only controllers of the test are observed. Their requests are counted between them and the server; `rest` judges
+//! Only controllers of the test are observed. Their requests are counted between them and the server; `settled` judges
 //! the rules that need a settled cluster.
 
-mod asked;
-mod rest;
+mod request;
+mod settled;
 #[cfg(test)]
 mod tests;
 
@@ -25,13 +25,13 @@ use serde::Deserialize;
 use tower::{Service, ServiceExt};
 
 use crate::properties::Violation;
-use asked::{Asked, Place};
-pub(super) use rest::Rest;
+use request::{ObservedRequest, Scope};
+pub(super) use settled::Settled;
 
 /// A controller that repeats a request at this many different times...
-const ASKED_MAX: u32 = 40;
+const REQUESTS_MAX: u32 = 40;
 /// ... within this time, while nothing is written, does not back off.
-const ASKED_WITHIN: Duration = Duration::from_secs(300);
+const REQUESTS_WITHIN: Duration = Duration::from_secs(300);
 /// A controller that has this many equal watches open at once leaks them.
 const WATCHES_MAX: usize = 30;
 /// This many consecutive writes of an object that change nothing are idle writes.
@@ -50,27 +50,27 @@ pub(super) const RULES: [&str; 7] = [
     HOT_REQUEUE,
     LEAKED_WATCHES,
     IDLE_WRITES,
-    rest::RESOURCES,
-    rest::NAMESPACES,
-    rest::SEEN,
-    rest::FINALIZERS,
+    settled::RESOURCES,
+    settled::NAMESPACES,
+    settled::SEEN,
+    settled::FINALIZERS,
 ];
 
 /// The requests of the controllers under test so far, and the violations in them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conduct(Arc<Mutex<State>>);
+pub(super) struct RequestMonitor(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     /// The version of the last write when the last request was sent.
     rv: u64,
     /// How often each request was sent since then.
-    asked: BTreeMap<String, Times>,
+    seen: BTreeMap<String, Times>,
     /// The writes of an object that changed nothing since its version.
     idle: BTreeMap<String, (u64, Times)>,
     /// The number of open watches, by client and resource.
     watches: BTreeMap<String, usize>,
-    places: BTreeMap<Place, Answers>,
+    scopes: BTreeMap<Scope, Responses>,
     found: Vec<Violation>,
 }
 
@@ -84,7 +84,7 @@ struct Times {
 
 /// The answers to the requests for a place.
 #[derive(Debug, Default)]
-struct Answers {
+struct Responses {
     /// The verb of the last that was neither `get` nor answered well, or of the last.
     verb: &'static str,
     /// Lists and watches that were answered 404.
@@ -117,7 +117,7 @@ impl Times {
     }
 }
 
-impl Conduct {
+impl RequestMonitor {
     /// Returns the violations found so far, in order.
     pub(super) fn found(&self) -> Vec<Violation> {
         self.0.lock().found.clone()
@@ -127,59 +127,59 @@ impl Conduct {
     pub(super) fn forget(&self) {
         let mut state = self.0.lock();
         state.found.clear();
-        state.asked.clear();
+        state.seen.clear();
         state.idle.clear();
     }
 
-    fn asks(&self, asked: &Asked, (rv, now): (u64, Timestamp)) {
+    fn sends(&self, seen: &ObservedRequest, (rv, now): (u64, Timestamp)) {
         let mut state = self.0.lock();
         if state.rv != rv {
             state.rv = rv;
-            state.asked.clear();
+            state.seen.clear();
         }
-        let answers = state.places.entry(asked.place.clone()).or_default();
-        if answers.verb.is_empty() || asked.verb != "get" {
-            answers.verb = asked.verb;
+        let responses = state.scopes.entry(seen.scope.clone()).or_default();
+        if responses.verb.is_empty() || seen.verb != "get" {
+            responses.verb = seen.verb;
         }
-        answers.is_used |= asked.verb != "get";
+        responses.is_used |= seen.verb != "get";
         // A reopened watch does not count, and missing resources have a rule of their own.
-        let is_missing = answers.missing > 0 && !answers.found;
-        if asked.verb == "watch" || is_missing || REPORTS.contains(&&*asked.place.plural) {
+        let is_missing = responses.missing > 0 && !responses.found;
+        if seen.verb == "watch" || is_missing || REPORTS.contains(&&*seen.scope.plural) {
             return;
         }
-        let times = state.asked.entry(asked.signed());
+        let times = state.seen.entry(seen.signed());
         let times = times
             .and_modify(|times| times.again(now))
             .or_insert(Times::at(now));
-        if times.count < ASKED_MAX {
+        if times.count < REQUESTS_MAX {
             return;
         }
         let asking = std::mem::replace(times, Times::at(now));
-        if asking.duration().unsigned_abs() <= ASKED_WITHIN {
-            let agent = &asked.place.user_agent;
+        if asking.duration().unsigned_abs() <= REQUESTS_WITHIN {
+            let agent = &seen.scope.user_agent;
             let what = format!(
-                "{agent} asks to {asked} {} times in {:#} while nothing changes; let it wait for a change, \
+                "{agent} asks to {seen} {} times in {:#} while nothing changes; let it wait for a change, \
                  or back off",
                 asking.count,
                 asking.duration(),
             );
-            state.tell(HOT_REQUEUE, what);
+            state.report(HOT_REQUEUE, what);
         }
     }
 
     /// Records an answer; `written_rv` is the version of an object that was written.
-    fn answered(&self, asked: &Asked, code: u16, written_rv: Option<u64>, now: Timestamp) {
+    fn answered(&self, seen: &ObservedRequest, code: u16, written_rv: Option<u64>, now: Timestamp) {
         let mut state = self.0.lock();
-        let is_list = matches!(asked.verb, "list" | "watch");
-        if let Some(answers) = state.places.get_mut(&asked.place) {
-            answers.missing += u32::from(is_list && code == 404);
-            answers.found |= is_list && (200..300).contains(&code);
+        let is_list = matches!(seen.verb, "list" | "watch");
+        if let Some(responses) = state.scopes.get_mut(&seen.scope) {
+            responses.missing += u32::from(is_list && code == 404);
+            responses.found |= is_list && (200..300).contains(&code);
         }
-        let (Some(rv), false) = (written_rv, REPORTS.contains(&&*asked.place.plural)) else {
+        let (Some(rv), false) = (written_rv, REPORTS.contains(&&*seen.scope.plural)) else {
             return;
         };
-        let is_idle = rv <= asked.after_rv;
-        let key = asked.signed();
+        let is_idle = rv <= seen.after_rv;
+        let key = seen.signed();
         if !is_idle {
             state.idle.remove(&key);
             return;
@@ -193,31 +193,31 @@ impl Conduct {
         if times.count == IDLE_WRITES_MAX && times.last == now {
             // The violation is reported once for this version.
             times.count += 1;
-            let agent = &asked.place.user_agent;
+            let agent = &seen.scope.user_agent;
             let what = format!(
-                "{agent} asks to {asked} {IDLE_WRITES_MAX} times, and nothing changes; let it compare with \
+                "{agent} asks to {seen} {IDLE_WRITES_MAX} times, and nothing changes; let it compare with \
                  what it has read before it writes"
             );
-            state.tell(IDLE_WRITES, what);
+            state.report(IDLE_WRITES, what);
         }
     }
 
-    fn open(&self, asked: &Asked) -> Open {
-        let key = format!("{}{}", asked.signed(), asked.selectors);
+    fn open(&self, seen: &ObservedRequest) -> Open {
+        let key = format!("{}{}", seen.signed(), seen.selectors);
         let mut state = self.0.lock();
         let open = state.watches.entry(key.clone()).or_default();
         *open += 1;
         if *open > WATCHES_MAX {
             let what = format!(
-                "{} has more than {WATCHES_MAX} equal watches open: {asked}{}; let it share one, or drop \
+                "{} has more than {WATCHES_MAX} equal watches open: {seen}{}; let it share one, or drop \
                  the streams that it no longer reads",
-                asked.place.user_agent, asked.selectors
+                seen.scope.user_agent, seen.selectors
             );
-            state.tell(LEAKED_WATCHES, what);
+            state.report(LEAKED_WATCHES, what);
         }
         drop(state);
         Open {
-            conduct: self.clone(),
+            monitor: self.clone(),
             key,
         }
     }
@@ -225,7 +225,7 @@ impl Conduct {
 
 impl State {
     /// Reports a violation once, and at most [`FOUND_MAX`] of one rule.
-    fn tell(&mut self, rule: &str, what: String) {
+    fn report(&mut self, rule: &str, what: String) {
         let of_rule = self.found.iter().filter(|own| own.property == rule);
         let is_known = of_rule.clone().any(|own| own.what == what);
         if !is_known && of_rule.count() < FOUND_MAX {
@@ -240,13 +240,13 @@ impl State {
 
 /// A watch that is open.
 struct Open {
-    conduct: Conduct,
+    monitor: RequestMonitor,
     key: String,
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let mut state = self.conduct.0.lock();
+        let mut state = self.monitor.0.lock();
         if let Some(open) = state.watches.get_mut(&self.key) {
             *open -= 1;
             if *open == 0 {
@@ -258,51 +258,51 @@ impl Drop for Open {
 
 /// Sits between the controllers under test and the wire.
 #[derive(Clone)]
-pub(super) struct Observed<S> {
+pub(super) struct Monitored<S> {
     inner: S,
     server: ApiServer,
-    conduct: Conduct,
+    monitor: RequestMonitor,
 }
 
-impl<S> Observed<S> {
-    pub(super) fn new(inner: S, server: &ApiServer, conduct: &Conduct) -> Self {
+impl<S> Monitored<S> {
+    pub(super) fn new(inner: S, server: &ApiServer, monitor: &RequestMonitor) -> Self {
         Self {
             inner,
             server: server.clone(),
-            conduct: conduct.clone(),
+            monitor: monitor.clone(),
         }
     }
 }
 
-impl<S, B> Observed<S>
+impl<S, B> Monitored<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
     B: http_body::Body<Data = bytes::Bytes> + Send,
     B::Error: std::fmt::Debug,
 {
-    async fn pass(self, request: Request<Body>) -> Result<Response<ObservedBody<B>>, Infallible> {
+    async fn pass(self, request: Request<Body>) -> Result<Response<MonitoredBody<B>>, Infallible> {
         let rv = self.server.resource_version();
-        let Some(asked) = Asked::of(&request, rv) else {
+        let Some(seen) = ObservedRequest::of(&request, rv) else {
             let answer = self.inner.oneshot(request).await?;
-            return Ok(answer.map(|body| ObservedBody::new(Either::Left(body), None)));
+            return Ok(answer.map(|body| MonitoredBody::new(Either::Left(body), None)));
         };
         let now = || self.server.clock().now();
-        self.conduct.asks(&asked, (rv, now()));
+        self.monitor.sends(&seen, (rv, now()));
         let answer = self.inner.oneshot(request).await?;
         let code = answer.status().as_u16();
-        if !asked.may_be_idle || code != 200 || answer.body().size_hint().exact().is_none() {
-            self.conduct.answered(&asked, code, None, now());
-            let is_open = asked.verb == "watch" && code == 200;
-            let open = is_open.then(|| self.conduct.open(&asked));
-            return Ok(answer.map(|body| ObservedBody::new(Either::Left(body), open)));
+        if !seen.may_be_idle || code != 200 || answer.body().size_hint().exact().is_none() {
+            self.monitor.answered(&seen, code, None, now());
+            let is_open = seen.verb == "watch" && code == 200;
+            let open = is_open.then(|| self.monitor.open(&seen));
+            return Ok(answer.map(|body| MonitoredBody::new(Either::Left(body), open)));
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await.expect("it is whole").to_bytes();
         let version = serde_json::from_slice(&body).ok();
         let version = version.and_then(|object: Versioned| object.metadata.resource_version);
         let written_rv = version.and_then(|version| version.parse().ok());
-        self.conduct.answered(&asked, code, written_rv, now());
-        let body = ObservedBody::new(Either::Right(Full::new(body)), None);
+        self.monitor.answered(&seen, code, written_rv, now());
+        let body = MonitoredBody::new(Either::Right(Full::new(body)), None);
         Ok(Response::from_parts(head, body))
     }
 }
@@ -318,7 +318,7 @@ struct Metadata {
     resource_version: Option<String>,
 }
 
-impl<S, B> Service<Request<Body>> for Observed<S>
+impl<S, B> Service<Request<Body>> for Monitored<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
     S: Clone + Send + 'static,
@@ -326,7 +326,7 @@ where
     B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
     B::Error: std::fmt::Debug,
 {
-    type Response = Response<ObservedBody<B>>;
+    type Response = Response<MonitoredBody<B>>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
@@ -343,18 +343,18 @@ where
 }
 
 /// An answer's body, and the watch that it is.
-pub(super) struct ObservedBody<B> {
+pub(super) struct MonitoredBody<B> {
     inner: Either<B, Full<bytes::Bytes>>,
     _open: Option<Open>,
 }
 
-impl<B> ObservedBody<B> {
+impl<B> MonitoredBody<B> {
     fn new(inner: Either<B, Full<bytes::Bytes>>, open: Option<Open>) -> Self {
         Self { inner, _open: open }
     }
 }
 
-impl<B> http_body::Body for ObservedBody<B>
+impl<B> http_body::Body for MonitoredBody<B>
 where
     B: http_body::Body<Data = bytes::Bytes> + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

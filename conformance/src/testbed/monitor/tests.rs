@@ -7,12 +7,12 @@ use kube::Api;
 
 use crate::runner::{RunOptions, run_whole};
 use crate::scenario::Scenario;
-use crate::testbed::Subject;
+use crate::testbed::ControllerUnderTest;
 
 /// Returns the violations of a controller that reads a ConfigMap every second.
 fn told(scenario: &str) -> Vec<String> {
     let scenario: Scenario = serde_saphyr::from_str(scenario).unwrap();
-    let poller = Subject::new("poller", |client| async move {
+    let poller = ControllerUnderTest::new("poller", |client| async move {
         let maps = Api::<ConfigMap>::namespaced(client, "default");
         loop {
             let _ = maps.get_opt("a").await;
@@ -20,12 +20,15 @@ fn told(scenario: &str) -> Vec<String> {
         }
     });
     let options = RunOptions {
-        subjects: vec![poller],
+        under_test: vec![poller],
         ..RunOptions::default()
     };
     let run = run_whole(&scenario, &options).unwrap();
     run.transcript.as_ref().unwrap();
-    run.conduct.iter().map(|one| one.what.clone()).collect()
+    run.request_violations
+        .iter()
+        .map(|one| one.what.clone())
+        .collect()
 }
 
 #[test]

@@ -8,8 +8,8 @@ use kube::client::Body;
 
 /// A request for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
-    pub(super) place: Place,
+pub(super) struct ObservedRequest {
+    pub(super) scope: Scope,
     pub(super) verb: &'static str,
     subresource: String,
     name: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Asked {
 
 /// A user agent and the resource and namespace that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Scope {
     pub(super) user_agent: String,
     pub(super) group: String,
     pub(super) version: String,
@@ -32,7 +32,7 @@ pub(super) struct Place {
     pub(super) namespace: Option<String>,
 }
 
-impl Place {
+impl Scope {
     /// `pods`, `statefulsets.apps`.
     pub(super) fn resource(&self) -> String {
         match self.group.as_str() {
@@ -42,18 +42,18 @@ impl Place {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for ObservedRequest {
     /// `get configmaps default/a`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            place,
+            scope,
             verb,
             subresource,
             name,
             ..
         } = self;
-        write!(f, "{verb} {}{subresource}", place.resource())?;
-        match (&place.namespace, name) {
+        write!(f, "{verb} {}{subresource}", scope.resource())?;
+        match (&scope.namespace, name) {
             (Some(namespace), Some(name)) => write!(f, " {namespace}/{name}"),
             (Some(namespace), None) => write!(f, " in namespace {namespace}"),
             (None, Some(name)) => write!(f, " {name}"),
@@ -62,10 +62,10 @@ impl fmt::Display for Asked {
     }
 }
 
-impl Asked {
+impl ObservedRequest {
     /// The request with who sends it.
     pub(super) fn signed(&self) -> String {
-        format!("{} {self}", self.place.user_agent)
+        format!("{} {self}", self.scope.user_agent)
     }
 
     /// `None` for a path that is not a resource's.
@@ -110,7 +110,7 @@ impl Asked {
         let is_apply = header(CONTENT_TYPE).starts_with("application/apply-patch");
         let below = rest.get(2..).unwrap_or_default();
         Some(Self {
-            place: Place {
+            scope: Scope {
                 user_agent: crate::user_agent::actor(header(USER_AGENT)).to_owned(),
                 group: group.to_owned(),
                 version: version.to_owned(),
@@ -135,9 +135,9 @@ mod tests {
     fn words(method: &str, uri: &str) -> String {
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(USER_AGENT, "own/1.0").body(Body::empty());
-        let asked = Asked::of(&request.unwrap(), 0);
-        asked.map_or_else(String::new, |asked| {
-            format!("{} {asked}{}", asked.place.user_agent, asked.selectors)
+        let seen = ObservedRequest::of(&request.unwrap(), 0);
+        seen.map_or_else(String::new, |seen| {
+            format!("{} {seen}{}", seen.scope.user_agent, seen.selectors)
         })
     }
 

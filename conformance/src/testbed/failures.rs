@@ -6,7 +6,7 @@ use kubeproof_apiserver::{JournalEntry, Livelock};
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::conduct::Rest;
+use super::monitor::Settled;
 use super::{Testbed, TestbedError};
 use crate::properties::{self, Observed, Violation};
 
@@ -15,7 +15,7 @@ const VERSIONS_SHOWN: usize = 3;
 
 /// The faults that the test already knows.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// The violations.
     violations: Vec<Violation>,
     /// Whether it knows the controller that loops, has panicked or has returned.
@@ -33,7 +33,7 @@ impl Testbed {
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         let violations = self.violations_since(0);
-        self.told.lock().violations.clone_from(&violations);
+        self.reported.lock().violations.clone_from(&violations);
         violations
     }
 
@@ -41,7 +41,7 @@ impl Testbed {
     pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
         let cluster = self.cluster();
         // Requests of controllers under test are judged as they come.
-        let points = match cluster.options.subjects.is_empty() {
+        let points = match cluster.options.under_test.is_empty() {
             true => self.points(),
             false => Vec::new(),
         };
@@ -50,26 +50,26 @@ impl Testbed {
             points: &points,
             given_rv,
         };
-        let mut violations = properties::violations(observed, &self.stated);
-        violations.extend(cluster.conduct.found());
+        let mut violations = properties::violations(observed, &self.declared);
+        violations.extend(cluster.monitor.found());
         let allowed = &cluster.options.allowed;
         violations.retain(|one| !allowed.contains(&one.property));
         violations
     }
 
     /// Judges what can be judged only when everything has settled.
-    pub(super) fn judge_rest(&self) {
+    pub(super) fn judge_settled(&self) {
         let cluster = self.cluster();
-        let subjects = cluster.options.subjects.iter();
-        let subjects: Vec<_> = subjects.map(|subject| subject.user_agent).collect();
-        if subjects.is_empty() {
+        let under_test = cluster.options.under_test.iter();
+        let under_test: Vec<_> = under_test.map(|controller| controller.user_agent).collect();
+        if under_test.is_empty() {
             return;
         }
-        cluster.conduct.judge_rest(&Rest {
+        cluster.monitor.judge_settled(&Settled {
             server: &cluster.server,
             journal: &self.journal(),
             started_rv: self.started_rv,
-            subjects: &subjects,
+            under_test: &under_test,
             controllers: &cluster.options.controllers,
         });
     }
@@ -80,12 +80,12 @@ impl Testbed {
     /// The violations that are new.
     pub(super) fn judge(&self) -> Result<(), TestbedError> {
         let violations = self.violations_since(0);
-        let mut told = self.told.lock();
+        let mut reported = self.reported.lock();
         let new = violations
             .iter()
-            .filter(|one| !told.violations.contains(one));
+            .filter(|one| !reported.violations.contains(one));
         let new: Vec<Violation> = new.cloned().collect();
-        told.violations = violations;
+        reported.violations = violations;
         match new.is_empty() {
             true => Ok(()),
             false => Err(TestbedError::Violated(new)),
@@ -99,7 +99,7 @@ impl Testbed {
     pub(super) fn check_controllers(&self) -> Result<(), TestbedError> {
         let failure = self.failure();
         if failure.is_some() {
-            self.told.lock().failure = true;
+            self.reported.lock().failure = true;
         }
         failure.map_or(Ok(()), Err)
     }
@@ -116,12 +116,12 @@ impl Testbed {
     }
 
     /// The first fault that the test does not know yet; none if violations are ignored.
-    fn unheard(&self) -> Option<TestbedError> {
-        if !self.cluster().options.judges {
+    fn unreported(&self) -> Option<TestbedError> {
+        if !self.cluster().options.fails_on_violations {
             return None;
         }
         // A test that knows of a failure does not need its consequences.
-        if self.told.lock().failure {
+        if self.reported.lock().failure {
             return None;
         }
         self.failure().or_else(|| self.judge().err())
@@ -133,10 +133,10 @@ impl Testbed {
     /// When a controller or a handler of the API server has panicked, and when a failure was not reported to the
     /// test: violations of properties, a controller that ended or never settles.
     pub async fn shutdown(mut self) {
-        let unheard = self.unheard();
+        let unreported = self.unreported();
         self.end().await;
-        if let Some(unheard) = unheard {
-            panic!("{unheard}");
+        if let Some(unreported) = unreported {
+            panic!("{unreported}");
         }
     }
 
@@ -162,8 +162,8 @@ impl Drop for Testbed {
         if self.cluster.is_none() || std::thread::panicking() {
             return;
         }
-        if let Some(unheard) = self.unheard() {
-            panic!("the testbed is dropped, and its test has not heard of this: {unheard}");
+        if let Some(unreported) = self.unreported() {
+            panic!("the testbed is dropped, and its test has not heard of this: {unreported}");
         }
     }
 }

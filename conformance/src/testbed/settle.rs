@@ -51,9 +51,9 @@ impl Testbed {
         longest: Duration,
     ) -> Result<Timestamp, TestbedError> {
         check_runtime()?;
-        let last = self.come_to_rest(quiet, longest).await?;
-        self.judge_rest();
-        if self.cluster().options.judges {
+        let last = self.wait_until_quiet(quiet, longest).await?;
+        self.judge_settled();
+        if self.cluster().options.fails_on_violations {
             self.judge()?;
         }
         Ok(last)
@@ -63,7 +63,7 @@ impl Testbed {
     ///
     /// # Errors
     /// The errors of [`Testbed::settle_within`], except for violations.
-    pub(crate) async fn come_to_rest(
+    pub(crate) async fn wait_until_quiet(
         &self,
         quiet: Duration,
         longest: Duration,
@@ -108,10 +108,10 @@ impl Testbed {
             if now != seen {
                 (seen, since) = (now, beat);
             } else if beat.saturating_sub(since) >= SPINNING_TIME {
-                let subjects = cluster.options.subjects.iter();
+                let under_test = cluster.options.under_test.iter();
                 return Err(TestbedError::Spinning {
                     waited: HumanDuration(SPINNING_TIME),
-                    subjects: subjects.map(|subject| subject.user_agent).collect(),
+                    under_test: under_test.map(|controller| controller.user_agent).collect(),
                 });
             }
         }
