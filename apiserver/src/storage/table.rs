@@ -40,6 +40,11 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// The object after the event and before it.
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Arc<StoredObject>> + Clone {
+        std::iter::once(&self.object).chain(&self.previous)
+    }
+
     /// Bytes of the event's texts; `None` while the object has none, which is not for long.
     fn weight(&self) -> Option<usize> {
         let json = self.object.known_bytes();

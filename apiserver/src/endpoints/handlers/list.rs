@@ -55,15 +55,28 @@ impl Selectors {
         request.query.integer("timeoutSeconds")?;
         request.query.integer("limit")?;
         let query = |key: &str| request.query.get(key).unwrap_or_default();
-        let label = LabelSelector::parse(query("labelSelector"))
-            .map_err(|error| ApiError::BadRequest(error.to_string()))?;
-        let field = FieldSelector::parse(query("fieldSelector"))
-            .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        let (label, field) = (query("labelSelector"), query("fieldSelector"));
+        Self::parse(label, field, Arc::clone(&request.resource))
+    }
+
+    /// Parses selectors of objects of `resource`; empty ones select every object.
+    ///
+    /// # Errors
+    /// `BadRequest`.
+    pub(crate) fn parse(
+        label: &str,
+        field: &str,
+        resource: Arc<ResourceInfo>,
+    ) -> Result<Self, ApiError> {
+        let label =
+            LabelSelector::parse(label).map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        let field =
+            FieldSelector::parse(field).map_err(|error| ApiError::BadRequest(error.to_string()))?;
         Ok(Self {
             label,
             field,
             name: None,
-            resource: Arc::clone(&request.resource),
+            resource,
         })
     }
 

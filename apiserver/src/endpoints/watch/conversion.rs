@@ -1,0 +1,42 @@
+//! Conversion of the objects that a watch is about to deliver.
+
+use std::sync::Arc;
+
+use crate::registry::catalog::ResourceInfo;
+use crate::status::ApiError;
+use crate::storage::StoredObject;
+use crate::webhook::OwnedCaller;
+
+/// Has a webhook convert objects, if the resource is converted by one.
+pub(super) struct Converter {
+    /// The resource in whose version objects are shown.
+    pub(super) resource: Arc<ResourceInfo>,
+    /// `None` where no webhook converts.
+    pub(super) caller: Option<OwnedCaller>,
+}
+
+impl Converter {
+    /// Returns when each of `objects` can be shown: at once, unless the results of a webhook are
+    /// missing. One call is made for all of them.
+    ///
+    /// # Errors
+    /// The webhook fails.
+    pub(super) async fn convert<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a Arc<StoredObject>> + Clone,
+    ) -> Result<(), ApiError> {
+        let (Some(caller), Some(conversion)) = (&self.caller, self.resource.conversion()) else {
+            return Ok(());
+        };
+        loop {
+            let misses = conversion.misses();
+            for object in objects.clone() {
+                drop(self.resource.shown(&object.value()));
+            }
+            if conversion.misses() == misses {
+                return Ok(());
+            }
+            conversion.fill(&caller.caller()).await?;
+        }
+    }
+}

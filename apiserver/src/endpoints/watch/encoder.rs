@@ -1,0 +1,126 @@
+//! Encoding of events: lines of JSON or frames of protobuf.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::state::WatchEvent;
+use super::{INITIAL_EVENTS_END, Render};
+use crate::endpoints::negotiation::MediaType;
+use crate::meta::GroupVersionKind;
+use crate::registry::catalog::ResourceInfo;
+use crate::schema::{protobuf, write_answer};
+use crate::storage::{Event, EventType, StoredObject, watch_frame};
+
+/// Encodes the events of one watch, in the representation that its client asks for.
+pub(super) struct Encoder {
+    /// The resource in whose version objects are shown.
+    resource: Arc<ResourceInfo>,
+    /// The object of a bookmark of a kind, without its version.
+    bookmark: fn(&GroupVersionKind) -> Value,
+    /// `None` shows objects as they are.
+    render: Option<Render>,
+    media: MediaType,
+    /// Whether nothing has been rendered yet.
+    is_first: bool,
+}
+
+impl Encoder {
+    pub(super) fn new(
+        resource: Arc<ResourceInfo>,
+        bookmark: fn(&GroupVersionKind) -> Value,
+        (render, media): (Option<Render>, MediaType),
+    ) -> Self {
+        Self {
+            resource,
+            bookmark,
+            render,
+            media,
+            is_first: true,
+        }
+    }
+
+    /// Returns the line or frame of an event; `None` for an object that the representation cannot
+    /// show.
+    pub(super) fn encode(&mut self, event: &WatchEvent) -> Option<Bytes> {
+        match event {
+            WatchEvent::Initial(object) => self.object(EventType::Added, object),
+            WatchEvent::Change { event_type, event } => self.change(*event_type, event),
+            WatchEvent::Bookmark {
+                rv,
+                ends_initial_events,
+            } => {
+                let mut object = (self.bookmark)(self.resource.gvk());
+                object["metadata"]["resourceVersion"] = rv.to_string().into();
+                if *ends_initial_events {
+                    object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+                }
+                self.rendered("BOOKMARK", &object)
+            }
+            WatchEvent::Error(error) => {
+                let frame = frame("ERROR", &error.to_status(), self.media);
+                Some(frame.expect("a Status has a message"))
+            }
+        }
+    }
+
+    fn change(&mut self, event_type: EventType, event: &Event) -> Option<Bytes> {
+        if event_type == EventType::Deleted && event.event_type != EventType::Deleted {
+            // It left the selection: upstream shows the state that was last in it, at this version.
+            let previous = event.previous.as_ref().expect("it was selected before");
+            let mut value = self.resource.shown(&previous.value()).into_owned();
+            value["metadata"]["resourceVersion"] = event.rv.to_string().into();
+            let departed = StoredObject::new(previous.key.clone(), event.rv, value);
+            return self.object(event_type, &departed);
+        }
+        if event_type != event.event_type || !self.shows_stored(&event.object) {
+            return self.object(event_type, &event.object);
+        }
+        match self.media {
+            MediaType::Protobuf => event.protobuf_frame(),
+            MediaType::Json | MediaType::Yaml => Some(event.frame()),
+        }
+    }
+
+    fn object(&mut self, event_type: EventType, object: &StoredObject) -> Option<Bytes> {
+        let event_type = event_type.as_str();
+        if !self.shows_stored(object) {
+            let resource = Arc::clone(&self.resource);
+            return self.rendered(event_type, &resource.shown(&object.value()));
+        }
+        match self.media {
+            MediaType::Protobuf => {
+                let document = object.protobuf()?.bytes();
+                Some(protobuf::watch_frame(event_type, &document))
+            }
+            MediaType::Json | MediaType::Yaml => Some(watch_frame(event_type, &object.json())),
+        }
+    }
+
+    /// Whether the client sees the very bytes that storage holds.
+    fn shows_stored(&self, object: &StoredObject) -> bool {
+        let unchanged = || matches!(self.resource.shown(&object.value()), Cow::Borrowed(_));
+        self.render.is_none() && (self.resource.shows_as_stored() || unchanged())
+    }
+
+    fn rendered(&mut self, event_type: &str, object: &Value) -> Option<Bytes> {
+        let is_first = std::mem::take(&mut self.is_first);
+        match &self.render {
+            None => frame(event_type, object, self.media),
+            Some(render) => frame(event_type, &render(object, is_first)?, self.media),
+        }
+    }
+}
+
+/// The line or frame of an event; `None` for an object that protobuf has no message for.
+fn frame(event_type: &str, object: &Value, media: MediaType) -> Option<Bytes> {
+    if media == MediaType::Protobuf {
+        let document = protobuf::encode(object)?.bytes();
+        return Some(protobuf::watch_frame(event_type, &document));
+    }
+    let mut json = Vec::with_capacity(512);
+    write_answer(&mut json, object);
+    Some(watch_frame(event_type, &json))
+}

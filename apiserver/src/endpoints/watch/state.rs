@@ -1,0 +1,314 @@
+//! The protocol of a watch: its events and its states, without waiting, faults or encoding.
+//!
+//! ```text
+//! Waiting -> Initial -> Bookmarking -> Streaming -> Ended
+//! ```
+//!
+//! A watch of the present objects takes this whole way, without the bookmark unless it asks for
+//! one. A watch that resumes begins with `Streaming`. An error ends each state.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use tokio::time::Instant;
+
+use super::Start;
+use crate::endpoints::handlers::list::Selectors;
+use crate::status::{ApiError, Cause};
+use crate::storage::{Event, EventType, StoredObject, Table, WindowError};
+
+/// Events taken from the window at a time.
+const EVENTS_MAX: usize = 256;
+
+/// The time for which a watch waits for a version that does not exist yet.
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+/// An event of a watch.
+#[derive(Debug)]
+pub(super) enum WatchEvent {
+    /// An object that was there when the watch began, as ADDED.
+    Initial(Arc<StoredObject>),
+    /// A change of an object.
+    Change {
+        /// The change as the selection sees it.
+        event_type: EventType,
+        /// The change as the table saw it.
+        event: Arc<Event>,
+    },
+    /// The version up to which the client has seen all events.
+    Bookmark { rv: u64, ends_initial_events: bool },
+    /// The last event of a watch that fails.
+    Error(ApiError),
+}
+
+/// The objects that a watch is about.
+pub(super) struct Selection {
+    /// `None` for all namespaces.
+    pub(super) namespace: Option<String>,
+    pub(super) selectors: Selectors,
+}
+
+impl Selection {
+    /// Whether `object` is selected.
+    pub(super) fn includes(&self, object: &StoredObject) -> bool {
+        self.selectors.matches(self.namespace.as_deref(), object)
+    }
+
+    /// `event` as the watch sees it: a change can bring an object into the selection or take it
+    /// out. `None` if the object is in the selection neither before nor after.
+    pub(super) fn event(&self, event: &Arc<Event>) -> Option<WatchEvent> {
+        let now = event.event_type != EventType::Deleted && self.includes(&event.object);
+        let previous = event.previous.as_ref();
+        let before = previous.is_some_and(|previous| self.includes(previous));
+        let event_type = match (before, now) {
+            (false, true) => EventType::Added,
+            (true, true) => EventType::Modified,
+            (true, false) => EventType::Deleted,
+            (false, false) => return None,
+        };
+        Some(WatchEvent::Change {
+            event_type,
+            event: Arc::clone(event),
+        })
+    }
+}
+
+/// The state of a watch: what it delivers next.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Nothing, until the objects are as new as the client asks.
+    Waiting {
+        not_older_than: u64,
+        /// The time of the failure if there is no such version by then.
+        until: Instant,
+        /// Whether any version will do, however old.
+        any: bool,
+        ends_with_bookmark: bool,
+    },
+    /// The objects of a snapshot, as ADDED.
+    Initial {
+        /// The version of the snapshot.
+        rv: u64,
+        objects: IntoIter<Arc<StoredObject>>,
+        ends_with_bookmark: bool,
+    },
+    /// The bookmark that says that the objects of the snapshot were all.
+    Bookmarking {
+        /// The version of the snapshot.
+        rv: u64,
+    },
+    /// The events of the window, as they happen.
+    Streaming {
+        /// The version up to which all events have been read.
+        rv: u64,
+        /// The version of the table when the watch began: older events were there before.
+        began: u64,
+        /// Whether the window has had all that the watch missed; if it has not then, the watch is
+        /// slow.
+        keeps_up: bool,
+    },
+    /// Nothing more.
+    Ended,
+}
+
+/// The objects that a state reads, as faults show them.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) table: &'a Table,
+    pub(super) selection: &'a Selection,
+    /// The number of writes that the present objects lag, if any version will do.
+    pub(super) lag: u64,
+    /// The version up to which events are shown; `None` for all.
+    pub(super) horizon: Option<u64>,
+}
+
+/// The outcome of a step of the state machine.
+#[derive(Debug)]
+pub(super) enum Advance {
+    /// There is nothing to deliver before a change or a deadline.
+    Idle,
+    /// The present objects are known.
+    Listed {
+        /// The number of objects in the snapshot, selected or not.
+        examined: usize,
+        /// Whether the client asked for objects of some version.
+        was_awaited: bool,
+    },
+    /// The events after version `after`, of which the watch delivers those that are selected.
+    Batch {
+        after: u64,
+        events: Vec<Arc<Event>>,
+        /// The number of the events that had happened when the watch began.
+        past: usize,
+    },
+    /// The watch ends with this error.
+    Failed {
+        error: ApiError,
+        /// Whether a watch that kept up before has fallen behind the window.
+        fell_behind: bool,
+    },
+}
+
+impl State {
+    /// The first state of a watch that begins at `now`.
+    pub(super) fn start(start: Start, table: &Table, now: Instant) -> Self {
+        let after = |rv| Self::Streaming {
+            rv,
+            began: table.facts().rv,
+            keeps_up: false,
+        };
+        match start {
+            Start::After(rv) => after(rv),
+            Start::Now => after(table.snapshot().rv),
+            Start::Present {
+                not_older_than,
+                any,
+                ends_with_bookmark,
+            } => Self::Waiting {
+                not_older_than,
+                until: now + FRESHNESS_WAIT,
+                any,
+                ends_with_bookmark,
+            },
+        }
+    }
+
+    /// The version that the client has seen all events of.
+    pub(super) fn rv(&self) -> u64 {
+        match self {
+            Self::Waiting { .. } | Self::Ended => 0,
+            Self::Initial { rv, .. } | Self::Bookmarking { rv } | Self::Streaming { rv, .. } => *rv,
+        }
+    }
+
+    /// The next event that a snapshot gives: an object, or the bookmark after the objects.
+    pub(super) fn take_initial(&mut self) -> Option<WatchEvent> {
+        if let Self::Initial {
+            rv,
+            objects,
+            ends_with_bookmark,
+        } = self
+        {
+            if let Some(object) = objects.next() {
+                return Some(WatchEvent::Initial(object));
+            }
+            *self = match *ends_with_bookmark {
+                true => Self::Bookmarking { rv: *rv },
+                false => Self::after_snapshot(*rv),
+            };
+        }
+        if let Self::Bookmarking { rv } = *self {
+            *self = Self::after_snapshot(rv);
+            return Some(WatchEvent::Bookmark {
+                rv,
+                ends_initial_events: true,
+            });
+        }
+        None
+    }
+
+    /// The state after all of a snapshot is delivered.
+    fn after_snapshot(rv: u64) -> Self {
+        Self::Streaming {
+            rv,
+            began: rv,
+            keeps_up: false,
+        }
+    }
+
+    /// Reads on from `source`: the present objects, or the next events.
+    pub(super) fn advance(&mut self, source: Source<'_>, now: Instant) -> Advance {
+        match *self {
+            Self::Waiting {
+                not_older_than,
+                until,
+                any,
+                ends_with_bookmark,
+            } => {
+                let snapshot = source.table.snapshot();
+                let current = snapshot.rv;
+                if current < not_older_than {
+                    return match now < until {
+                        true => Advance::Idle,
+                        false => self.fail(not_older_than, WindowError::Future { current }),
+                    };
+                }
+                let snapshot = match any && source.lag > 0 {
+                    true => source.table.snapshot_behind(source.lag),
+                    false => snapshot,
+                };
+                let all = snapshot.range(source.selection.namespace.as_deref(), None);
+                let mut examined = 0;
+                let selected = all.inspect(|_| examined += 1);
+                let selected = selected.filter(|object| source.selection.includes(object));
+                let objects: Vec<_> = selected.cloned().collect();
+                *self = Self::Initial {
+                    rv: snapshot.rv,
+                    objects: objects.into_iter(),
+                    ends_with_bookmark,
+                };
+                Advance::Listed {
+                    examined,
+                    was_awaited: not_older_than > 0,
+                }
+            }
+            Self::Streaming {
+                rv: after, began, ..
+            } => {
+                let (mut events, mut rv) = match source.table.events_after(after, EVENTS_MAX) {
+                    Ok(read) => read,
+                    Err(error) => return self.fail(after, error),
+                };
+                if let Some(horizon) = source.horizon {
+                    events.retain(|event| event.rv <= horizon);
+                    rv = rv.min(horizon).max(after);
+                }
+                *self = Self::Streaming {
+                    rv,
+                    began,
+                    keeps_up: true,
+                };
+                if events.is_empty() {
+                    return Advance::Idle;
+                }
+                let past = events.iter().take_while(|event| event.rv <= began);
+                let past = if after < began { past.count() } else { 0 };
+                Advance::Batch {
+                    after,
+                    events,
+                    past,
+                }
+            }
+            Self::Initial { .. } | Self::Bookmarking { .. } | Self::Ended => Advance::Idle,
+        }
+    }
+
+    /// Ends the watch, as the table cannot serve version `rv`.
+    fn fail(&mut self, rv: u64, error: WindowError) -> Advance {
+        let fell_behind = matches!(self, Self::Streaming { keeps_up: true, .. });
+        *self = Self::Ended;
+        Advance::Failed {
+            error: expired(rv, error),
+            fell_behind,
+        }
+    }
+}
+
+/// The error for a version `rv` that the window cannot serve.
+pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
+    match error {
+        WindowError::Expired { compacted } => {
+            ApiError::Expired(format!("too old resource version: {rv} ({compacted})"))
+        }
+        WindowError::Future { current } => ApiError::Timeout {
+            message: format!("Too large resource version: {rv}, current: {current}"),
+            retry_after_seconds: 1,
+            causes: vec![Cause {
+                reason: "ResourceVersionTooLarge".to_owned(),
+                message: "Too large resource version".to_owned(),
+                field: String::new(),
+            }],
+        },
+    }
+}
