@@ -2,6 +2,7 @@
 //!
 //! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
 
+mod commit;
 mod state;
 
 use std::collections::VecDeque;
@@ -11,14 +12,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use imbl::{OrdMap, Vector};
-use jiff::Timestamp;
 use parking_lot::{RwLock, RwLockReadGuard};
-use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{EventType, JournalEntry, JournaledObject, ObjectKey, Revisions, StoredObject};
+use super::{EventType, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
+pub(crate) use commit::{Change, Commit, Raced};
 use state::State;
 pub(crate) use state::WindowLimits;
 
@@ -131,30 +131,6 @@ pub(crate) struct Facts {
     /// How many events the window holds at most.
     pub(crate) capacity: usize,
 }
-
-/// The effect of a commit on a key.
-#[derive(Debug)]
-pub(crate) enum Change {
-    /// Store this value.
-    Put(Value),
-    /// Remove the object, whose last state is this value.
-    Remove(Value),
-}
-
-/// A write that was decided on a read object.
-#[derive(Debug)]
-pub(crate) struct Commit<'a> {
-    pub(crate) key: &'a ObjectKey,
-    /// The object that the decision is based on; `None` if there was no object.
-    pub(crate) expected: Option<&'a Arc<StoredObject>>,
-    pub(crate) change: Change,
-    pub(crate) time: Timestamp,
-    pub(crate) user_agent: &'a Arc<str>,
-}
-
-/// Another writer has written the object since it was read.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Raced;
 
 /// Why the window can't serve a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -393,80 +369,6 @@ impl Table {
         match known.saturating_sub(events).checked_sub(1) {
             Some(last) => state.window[last].rv,
             None => state.compacted.min(rv),
-        }
-    }
-
-    /// Applies `commit` unless another writer has written the key since it was read.
-    ///
-    /// One guard assigns the version and appends the event, so window order is version order.
-    pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let (object, rests) = {
-            let mut state = self.state.write();
-            let current = state.objects.get(commit.key);
-            let unchanged = match (current, commit.expected) {
-                (None, None) => true,
-                (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
-                _ => false,
-            };
-            if !unchanged {
-                return Err(Raced);
-            }
-            let previous = current.cloned();
-            let rv = self.revisions.take();
-            let event = state.apply(commit.key, commit.change, previous, rv);
-            self.revisions.record(|| JournalEntry {
-                rv,
-                time: commit.time,
-                gvr: self.gvr.clone(),
-                event: event.event_type,
-                user_agent: Arc::clone(commit.user_agent),
-                object: JournaledObject::of(&event.object),
-                previous: event.previous.as_ref().map(JournaledObject::of),
-            });
-            let object = Arc::clone(&event.object);
-            // Watchers read both versions.
-            if let Some(previous) = &event.previous {
-                previous.wake();
-            }
-            let written = [event.previous.clone(), Some(Arc::clone(&object))];
-            let rests = state.keep_awake(written.into_iter().flatten());
-            (object, rests)
-        };
-        for object in rests {
-            object.rest();
-        }
-        if object.is_deep() {
-            object.rest();
-        }
-        let rv = object.rv;
-        self.changed.notify_waiters();
-        self.revisions.latest.send_if_modified(|latest| {
-            let newer = rv > *latest;
-            *latest = rv.max(*latest);
-            newer
-        });
-        Ok(object)
-    }
-
-    /// Makes a write of the past happen as it did, with the version that it took.
-    ///
-    /// Writes come in the order of their versions, and nothing else was written before.
-    pub(super) fn restore(&self, entry: &JournalEntry) {
-        let metadata = &entry.object["metadata"];
-        let name = metadata["name"].as_str().unwrap_or_default();
-        let key = ObjectKey::new(metadata["namespace"].as_str(), name);
-        let value = Value::clone(&entry.object);
-        let change = match entry.event {
-            EventType::Added | EventType::Modified => Change::Put(value),
-            EventType::Deleted => Change::Remove(value),
-        };
-        let mut state = self.state.write();
-        let previous = state.objects.get(&key).cloned();
-        let event = state.apply(&key, change, previous, entry.rv);
-        let rests = state.keep_awake(std::iter::once(Arc::clone(&event.object)));
-        drop(state);
-        for object in rests {
-            object.rest();
         }
     }
 

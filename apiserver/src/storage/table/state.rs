@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::{OrdMap, Vector};
 
-use super::{Change, Event, WindowError};
+use super::{Event, WindowError};
 use crate::storage::{EventType, ObjectKey, StoredObject};
 
 /// The number of objects of a table that stay decoded: those of the latest writes, whose trees are
@@ -78,72 +78,6 @@ impl State {
             }
         }
         rests
-    }
-
-    pub(super) fn apply(
-        &mut self,
-        key: &ObjectKey,
-        change: Change,
-        previous: Option<Arc<StoredObject>>,
-        rv: u64,
-    ) -> Arc<Event> {
-        let (is_removed, mut value) = match change {
-            Change::Put(value) => (false, value),
-            Change::Remove(value) => (true, value),
-        };
-        value["metadata"]["resourceVersion"] = rv.to_string().into();
-        // Any panic happens before the table is changed.
-        let object = Arc::new(StoredObject::new(key.clone(), rv, value));
-        let event_type = if is_removed {
-            self.objects.remove(key);
-            EventType::Deleted
-        } else {
-            self.objects.insert(key.clone(), Arc::clone(&object));
-            match previous {
-                None => EventType::Added,
-                Some(_) => EventType::Modified,
-            }
-        };
-        let objects = self.objects.clone();
-        let event = Arc::new(Event {
-            rv,
-            event_type,
-            object,
-            previous,
-            objects,
-            frame: OnceLock::new(),
-            protobuf_frame: OnceLock::new(),
-            weight: OnceLock::new(),
-        });
-        debug_assert!(
-            self.window.back().is_none_or(|last| last.rv < rv),
-            "versions ascend"
-        );
-        while let Some(bytes) = self.window.get(self.weighed).and_then(|own| own.weight()) {
-            self.window_bytes += bytes;
-            self.weighed += 1;
-        }
-        self.window.push_back(Arc::clone(&event));
-        self.events += 1;
-        while self.window.len() > self.limits.events
-            || (self.window_bytes > self.limits.bytes && self.weighed > 0)
-        {
-            self.forget_oldest();
-        }
-        event
-    }
-
-    fn forget_oldest(&mut self) {
-        let Some(oldest) = self.window.pop_front() else {
-            return;
-        };
-        if let Some(left) = self.weighed.checked_sub(1) {
-            self.weighed = left;
-            self.window_bytes -= oldest.weight().unwrap_or(0);
-        }
-        self.compacted = oldest.rv;
-        self.base = oldest.objects.clone();
-        self.base_is_initial = false;
     }
 
     /// The creations of initial objects above version `rv`, oldest first, at most `max`: the past

@@ -1,4 +1,5 @@
-use serde_json::json;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
 use super::super::{Initial, Storage};
 use super::state::AWAKE_MAX;
