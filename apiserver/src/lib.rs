@@ -1,21 +1,11 @@
 //! An in-memory Kubernetes API server with the behavior of v1.36.
 //!
-//! The modules of this crate are layers. Each names only those above it in this list:
+//! Metadata, types of the API, patches and field managers are in `kubeproof_machinery`. The modules of this crate are
+//! layers. Each names only those above it in this list:
 //!
-//! - [`clock`]: time and randomness
-//! - [`status`]: every answer of a handler that is not an object
-//! - `cancellation`: whether a client still waits for the outcome of a long request
 //! - `x509`: certificates as Go judges them
-//! - `nesting`: documents that nest deeply, and stacks with room for them
-//! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
-//! - `schema`: the fields of every kind, decoding into them, quantities
 //! - `storage`: objects and their past events, by resource
 //! - `cel`: the expression language of validation rules
-//! - `patch`: JSON, merge and strategic merge patches
-//! - `field_manager`: who owns which fields, and server-side apply
-//! - `yaml`: YAML as Go reads and writes it
-//! - `request`: the attributes and options of a request
-//! - `suggestion`: errors for names that do not exist
 //! - [`fault`]: faults between clients and server that a test asks for
 //! - `registry`: the facts and the strategy of each kind, and objects as cells of a table
 //! - `metrics`: the families of `/metrics`
@@ -37,38 +27,31 @@
 mod admission;
 mod apiextensions;
 mod auth;
-mod cancellation;
 mod cel;
 pub mod certificate_authority;
-pub mod clock;
 mod cluster;
 mod endpoints;
 pub mod fault;
-mod field_manager;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod gvk;
 pub mod invariant;
 mod kubelet;
-pub mod meta;
 mod metrics;
-mod nesting;
-mod patch;
 mod registry;
-mod request;
 pub mod resource_quota;
-mod schema;
 mod server;
 mod spdy;
-pub mod status;
 mod storage;
 mod store;
-mod suggestion;
 pub mod type_checking;
 mod webhook;
 mod x509;
-mod yaml;
+
+use kubeproof_machinery::{
+    cancellation, field_manager, nesting, patch, request, schema, suggestion, yaml,
+};
+pub use kubeproof_machinery::{clock, meta, status};
 
 pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;

@@ -35,23 +35,22 @@ const MANY: usize = 4;
 /// The number of requesters whose last modes are remembered.
 const LAST_MODES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is not 0");
 
-impl ImpersonationMode {
-    fn applies(self, wanted: &User, requester: &User) -> bool {
-        let is_bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let node = node_name(&wanted.name);
-        let is_account = service_account(&wanted.name).is_some();
-        match self {
-            Self::AssociatedNode => {
-                let own = requester.extra.get(NODE_NAME).map(Vec::as_slice);
-                is_bare
-                    && service_account(&requester.name).is_some()
-                    && node.is_some_and(|node| own == Some(&[node.to_owned()]))
-            }
-            Self::ArbitraryNode => is_bare && node.is_some(),
-            Self::ServiceAccount => is_bare && is_account,
-            Self::UserInfo => node.is_none() && !is_account,
-            Self::Legacy => true,
+/// Whether `requester` asks for `wanted` in a way that `mode` covers.
+fn applies(mode: ImpersonationMode, wanted: &User, requester: &User) -> bool {
+    let is_bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+    let node = node_name(&wanted.name);
+    let is_account = service_account(&wanted.name).is_some();
+    match mode {
+        ImpersonationMode::AssociatedNode => {
+            let own = requester.extra.get(NODE_NAME).map(Vec::as_slice);
+            is_bare
+                && service_account(&requester.name).is_some()
+                && node.is_some_and(|node| own == Some(&[node.to_owned()]))
         }
+        ImpersonationMode::ArbitraryNode => is_bare && node.is_some(),
+        ImpersonationMode::ServiceAccount => is_bare && is_account,
+        ImpersonationMode::UserInfo => node.is_none() && !is_account,
+        ImpersonationMode::Legacy => true,
     }
 }
 
@@ -115,7 +114,7 @@ fn permitted(
         .filter(|mode| Some(*mode) != last);
     let mut first_refusal = None;
     for mode in last.into_iter().chain(others) {
-        if !mode.applies(wanted, requester) {
+        if !applies(mode, wanted, requester) {
             continue;
         }
         match check.mode(mode, wanted) {

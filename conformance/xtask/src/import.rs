@@ -51,7 +51,7 @@ const FILES: [Data; 7] = [
         generate: bootstrap::generate,
     },
     Data {
-        path: "apiserver/src/schema/builtin.txt",
+        path: "apiserver/machinery/src/schema/builtin.txt",
         generate: builtin::generate,
     },
     Data {

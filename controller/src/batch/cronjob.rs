@@ -18,7 +18,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Api, ResourceExt};
-use kubeproof_cron::{ParseError, Schedule};
+use kubeproof_machinery::cron::{ParseError, Schedule};
 
 use crate::runtime::context::Context;
 use crate::runtime::controller_ref::reference_to;

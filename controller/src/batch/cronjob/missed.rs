@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJob;
-use kubeproof_cron::Schedule;
+use kubeproof_machinery::cron::Schedule;
 
 use super::{DELTA, created};
 use crate::runtime::clock::{go_seconds, later};

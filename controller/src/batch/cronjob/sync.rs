@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
-use kubeproof_cron::Schedule;
+use kubeproof_machinery::cron::Schedule;
 
 use super::{Controller, active, history, job, missed, schedule, written_schedule};
 use crate::runtime::clock::{go_seconds, later};

@@ -1,6 +1,6 @@
 //! The syntax of a CronJob's schedule: five fields, or a descriptor.
 
-use kubeproof_cron::Schedule;
+use kubeproof_machinery::cron::Schedule;
 
 /// Returns the faults of a schedule. A time zone within the schedule is deprecated: only an update
 /// of a schedule that already has a zone may keep it.

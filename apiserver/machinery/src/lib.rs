@@ -1,0 +1,33 @@
+//! What an API server and controllers of Kubernetes share, as `k8s.io/apimachinery` does: names of kinds, metadata,
+//! the types of the API, quantities, patches, server-side apply, and the errors of requests.
+//!
+//! The modules are layers. Each names only those above it in this list:
+//!
+//! | | |
+//! | --- | --- |
+//! | [`clock`] | time and randomness |
+//! | [`gvk`], [`status`] | names of kinds and resources; the errors of requests and of fields |
+//! | [`cancellation`] | whether a client still waits for the outcome of a long request |
+//! | [`nesting`] | documents that nest deeply, and stacks with room for them |
+//! | [`meta`] | group-version-resources, selectors, validation of names, access to an object's metadata |
+//! | [`schema`] | the fields of every kind, decoding into them, quantities, protobuf; structural schemas |
+//! | [`patch`] | JSON, merge and strategic merge patches |
+//! | [`field_manager`] | managed fields of updates, and server-side apply |
+//! | [`yaml`] | YAML as Go reads and writes it |
+//! | [`request`] | the attributes and options of a request |
+//! | [`suggestion`] | errors for names that do not exist |
+//! | [`cron`] | the schedules of CronJobs |
+
+pub mod cancellation;
+pub mod clock;
+pub mod cron;
+pub mod field_manager;
+pub mod gvk;
+pub mod meta;
+pub mod nesting;
+pub mod patch;
+pub mod request;
+pub mod schema;
+pub mod status;
+pub mod suggestion;
+pub mod yaml;

@@ -1,0 +1,42 @@
+//! Text in JSON as Go's encoder writes it.
+
+use std::borrow::Cow;
+
+/// Whether a byte is, or begins, a character that Go escapes in addition to those that JSON
+/// requires: `<`, `>`, `&` and the line separators of Unicode.
+pub(crate) fn may_need_escape(byte: u8) -> bool {
+    matches!(byte, b'<' | b'>' | b'&' | 0xe2)
+}
+
+/// Escapes JSON, or a part of a string in JSON, as Go's encoder does.
+pub fn escaped(json: &str) -> Cow<'_, str> {
+    if !json.bytes().any(may_need_escape) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    for letter in json.chars() {
+        match letter {
+            '<' => escaped.push_str("\\u003c"),
+            '>' => escaped.push_str("\\u003e"),
+            '&' => escaped.push_str("\\u0026"),
+            '\u{2028}' => escaped.push_str("\\u2028"),
+            '\u{2029}' => escaped.push_str("\\u2029"),
+            _ => escaped.push(letter),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_be_html_or_end_a_line_is_escaped() {
+        let escapes = r#"{"\u003ck\u003e":"\u0026\u2028\u2029"}"#;
+        assert_eq!(escaped("{\"<k>\":\"&\u{2028}\u{2029}\"}"), escapes);
+        assert_eq!(escaped(escapes), escapes);
+        assert!(matches!(escaped("é\u{7f}"), Cow::Borrowed(_)));
+        assert_eq!(escaped("\u{20ac}"), "\u{20ac}");
+    }
+}

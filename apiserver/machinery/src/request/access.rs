@@ -1,0 +1,60 @@
+//! Decisions about a request.
+
+/// The decision of an authorizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The user may, for this reason; the reason is empty for a user who may do everything.
+    Allowed(String),
+    /// The user may not; the text names the roles that could not be read, and is usually empty.
+    Denied(String),
+}
+
+/// A kind of permission to impersonate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImpersonationMode {
+    /// A service account as the node that its pod runs on.
+    AssociatedNode,
+    /// A service account's permission to act as any node.
+    ArbitraryNode,
+    /// A service account as a user.
+    ServiceAccount,
+    /// Any user that is neither a node nor a service account.
+    UserInfo,
+    /// The verb `impersonate`, without further constraints.
+    Legacy,
+}
+
+impl ImpersonationMode {
+    /// The order in which modes are tried.
+    pub const ALL: [Self; 5] = [
+        Self::AssociatedNode,
+        Self::ArbitraryNode,
+        Self::ServiceAccount,
+        Self::UserInfo,
+        Self::Legacy,
+    ];
+
+    /// Returns the mode as audit events name it, such as `user-info`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// Whether the mode also constrains what the impersonated user may do.
+    pub fn is_constrained(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// The verb that is authorized on the impersonated user.
+    pub fn verb(self) -> String {
+        match self {
+            Self::Legacy => "impersonate".to_owned(),
+            mode => format!("impersonate:{}", mode.as_str()),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Faults of an object's fields, worded as apimachinery's `field.Error`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::gvk::GroupKind;
+
+/// One entry of `details.causes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Machine-readable class, may be empty.
+    pub reason: String,
+    /// The description of the fault.
+    pub message: String,
+    /// Field path, may be empty.
+    pub field: String,
+}
+
+impl Cause {
+    pub(super) fn to_value(&self) -> Value {
+        let mut cause = serde_json::Map::new();
+        for (key, value) in [
+            ("reason", &self.reason),
+            ("message", &self.message),
+            ("field", &self.field),
+        ] {
+            if !value.is_empty() {
+                cause.insert(key.to_owned(), value.as_str().into());
+            }
+        }
+        Value::Object(cause)
+    }
+}
+
+/// The classes of field faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseReason {
+    /// A field is missing.
+    Required,
+    /// A value is taken by another object.
+    Duplicate,
+    /// A value is malformed.
+    Invalid,
+    /// A value is not one of the allowed values.
+    NotSupported,
+    /// A field may not be set, or not changed.
+    Forbidden,
+    /// A value is too long.
+    TooLong,
+    /// A list has too many entries.
+    TooMany,
+    /// A referenced value does not exist.
+    NotFound,
+    /// A value has the wrong type.
+    TypeInvalid,
+    /// The validity of a value cannot be determined.
+    Internal,
+}
+
+impl CauseReason {
+    /// The `reason` of the cause.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+/// A path to a field, printed `spec.containers[0].name` or `metadata.labels[a/b]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldPath(String);
+
+impl FieldPath {
+    /// The path of a top-level field, or a dotted path of several.
+    #[must_use]
+    pub fn new(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The path of field `name` below this one.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() {
+            Self(name.to_owned())
+        } else {
+            // Most paths are of fields without faults: they are to cost little.
+            Self([&self.0, ".", name].concat())
+        }
+    }
+
+    /// The path of item `index` of this list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self([&self.0, "[", &index.to_string(), "]"].concat())
+    }
+
+    /// The path of entry `key` of this map.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self([&self.0, "[", key, "]"].concat())
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Every fault of one object, in the order upstream visits its fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors {
+    causes: Vec<Cause>,
+    /// Sizes and warnings, boxed as most values have neither: errors are passed around and stay
+    /// small.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rest {
+    /// Bytes of all causes.
+    bytes: usize,
+    warnings: Vec<String>,
+}
+
+/// Bytes of causes that are kept. Every item of a request may fault, but where each fault quotes
+/// the whole list no client waits for the outcome.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+impl FieldErrors {
+    /// No faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No faults, but something to warn of.
+    #[must_use]
+    pub fn with_warnings(warnings: Vec<String>) -> Self {
+        let rest = (!warnings.is_empty()).then_some(Rest { bytes: 0, warnings });
+        Self {
+            causes: Vec::new(),
+            rest: rest.map(Box::new),
+        }
+    }
+
+    fn rest_mut(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Whether there are more faults than a response can list; further faults are dropped.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.rest
+            .as_ref()
+            .is_some_and(|rest| rest.bytes > BYTES_MAX)
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.causes.is_empty()
+    }
+
+    /// The faults as causes of a status.
+    #[must_use]
+    pub fn causes(&self) -> &[Cause] {
+        &self.causes
+    }
+
+    /// The faults in the order of their texts.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.causes
+            .sort_by_key(|cause| format!("{}: {}", cause.field, cause.message));
+        self
+    }
+
+    /// Faults that are forgiven, and only worth a warning.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.rest
+            .as_ref()
+            .map_or(&[], |rest| rest.warnings.as_slice())
+    }
+
+    /// Takes over the faults of `other` as forgiven ones.
+    pub fn forgive(&mut self, other: &Self) {
+        let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+        let causes = other.causes.iter().map(shown);
+        self.rest_mut().warnings.extend(causes);
+    }
+
+    /// Takes over the faults of `other`, behind those held.
+    pub fn extend(&mut self, other: Self) {
+        self.causes.extend(other.causes);
+        if let Some(other) = other.rest {
+            let rest = self.rest_mut();
+            rest.bytes = rest.bytes.saturating_add(other.bytes);
+            rest.warnings.extend(other.warnings);
+        }
+    }
+
+    /// `Required value[: detail]`.
+    pub fn required(&mut self, path: &FieldPath, detail: &str) {
+        self.push(
+            CauseReason::Required,
+            path,
+            with_detail("Required value", detail),
+        );
+    }
+
+    /// `Invalid value: <value>: detail`.
+    pub fn invalid(&mut self, path: &FieldPath, value: &Value, detail: &str) {
+        if self.is_full() {
+            return;
+        }
+        let text = with_detail(&format!("Invalid value: {}", show(value)), detail);
+        self.push(CauseReason::Invalid, path, text);
+    }
+
+    /// `Duplicate value: <value>`.
+    pub fn duplicate(&mut self, path: &FieldPath, value: &Value) {
+        self.push(
+            CauseReason::Duplicate,
+            path,
+            format!("Duplicate value: {}", show(value)),
+        );
+    }
+
+    /// `Forbidden: detail`.
+    pub fn forbidden(&mut self, path: &FieldPath, detail: &str) {
+        self.push(
+            CauseReason::Forbidden,
+            path,
+            with_detail("Forbidden", detail),
+        );
+    }
+
+    /// `Not found: <value>`.
+    pub fn not_found(&mut self, path: &FieldPath, value: &Value) {
+        self.push(
+            CauseReason::NotFound,
+            path,
+            format!("Not found: {}", show(value)),
+        );
+    }
+
+    /// `Unsupported value: <value>: supported values: "a", "b"`; `supported` in the order given.
+    pub fn not_supported(&mut self, path: &FieldPath, value: &Value, supported: &[&str]) {
+        let list = supported
+            .iter()
+            .map(|s| format!("{s:?}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let text = with_detail(
+            &format!("Unsupported value: {}", show(value)),
+            &if list.is_empty() {
+                String::new()
+            } else {
+                format!("supported values: {list}")
+            },
+        );
+        self.push(CauseReason::NotSupported, path, text);
+    }
+
+    /// `Too long: may not be more than <max> bytes`, or `1 byte`.
+    pub fn too_long(&mut self, path: &FieldPath, max: usize) {
+        let bytes = if max == 1 { "byte" } else { "bytes" };
+        let text = format!("Too long: may not be more than {max} {bytes}");
+        self.push(CauseReason::TooLong, path, text);
+    }
+
+    /// `Too many: <actual>: must have at most <max> items`, or `1 item`.
+    pub fn too_many(&mut self, path: &FieldPath, actual: usize, max: usize) {
+        let items = if max == 1 { "item" } else { "items" };
+        let text = format!("Too many: {actual}: must have at most {max} {items}");
+        self.push(CauseReason::TooMany, path, text);
+    }
+
+    /// A fault whose text does not follow one of the forms above.
+    pub fn push(&mut self, reason: CauseReason, path: &FieldPath, message: String) {
+        if self.is_full() {
+            return;
+        }
+        self.rest_mut().bytes += path.0.len() + message.len();
+        self.causes.push(Cause {
+            reason: reason.as_str().to_owned(),
+            message,
+            field: path.to_string(),
+        });
+    }
+}
+
+fn with_detail(head: &str, detail: &str) -> String {
+    if detail.is_empty() {
+        head.to_owned()
+    } else {
+        format!("{head}: {detail}")
+    }
+}
+
+/// A value as Go prints it in a field error: strings quoted, null as `null`, the rest as JSON.
+fn show(value: &Value) -> String {
+    // The one struct in many of them whose fields are not in the order of the alphabet.
+    let (labels, expressions) = (value.get("matchLabels"), value.get("matchExpressions"));
+    match (value.as_object(), labels, expressions) {
+        (Some(fields), Some(labels), Some(expressions)) if fields.len() == 2 => {
+            format!("{{\"matchLabels\":{labels},\"matchExpressions\":{expressions}}}")
+        }
+        _ => match value {
+            Value::String(text) => quoted(text),
+            _ => value.to_string(),
+        },
+    }
+}
+
+/// A text as Go's `%q` writes it.
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\0'..=' ' | '\u{7f}' if letter != ' ' => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
+            }
+            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+impl fmt::Display for FieldErrors {
+    /// All of them, each once, as the aggregate of upstream's field errors has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+        let all: Vec<String> = self.causes.iter().map(shown).collect();
+        let mut seen = BTreeSet::new();
+        let parts: Vec<&str> = all
+            .iter()
+            .map(String::as_str)
+            .filter(|part| seen.insert(*part))
+            .collect();
+        match parts.as_slice() {
+            [one] => f.write_str(one),
+            _ => write!(f, "[{}]", parts.join(", ")),
+        }
+    }
+}
+
+pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
+    format!("{kind} {name:?} is invalid: {errors}")
+}

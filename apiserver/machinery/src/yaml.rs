@@ -1,0 +1,4 @@
+//! YAML as Go reads and writes it.
+
+pub mod decode;
+pub mod encode;

@@ -1,4 +1,0 @@
-//! YAML as Go reads and writes it.
-
-pub(crate) mod decode;
-pub(crate) mod encode;
