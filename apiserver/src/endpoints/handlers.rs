@@ -52,8 +52,6 @@ use crate::nesting;
 use crate::patch::PatchType;
 use crate::registry::apiextensions::custom_resource::{Conversion, CustomResource};
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::certificates::certificate_signing_request::CertificateSigningRequest;
-use crate::registry::{Strategy, conduct};
 use crate::request::options::Query;
 use crate::request::{RequestInfo, Verb};
 use crate::schema::scheme;
@@ -116,14 +114,13 @@ impl Request<'_> {
     }
 
     fn store(&self, dry_run: bool) -> Store<'_> {
-        let strategy: &dyn Strategy = match self.info.subresource.as_deref() {
-            Some("approval") => &CertificateSigningRequest { approval: true },
-            _ => self.resource.strategy(),
-        };
+        let strategy = self.resource.strategy();
+        let subresource = self.info.subresource.as_deref();
+        let of_subresource = subresource.and_then(|name| strategy.subresource(name));
         Store {
             state: self.state,
             resource: &self.resource,
-            strategy,
+            strategy: of_subresource.unwrap_or(strategy),
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
             warnings: Some(&self.warnings),
@@ -403,6 +400,6 @@ pub(crate) fn negotiate(
         _ => Produces::Objects,
     };
     let subresource = info.subresource.as_deref().unwrap_or_default();
-    let has_table = conduct::has_table(&info.group, &info.resource, subresource);
+    let has_table = resource.strategy().has_table(subresource);
     negotiation::accepted(headers, pretty, produces, has_table)
 }

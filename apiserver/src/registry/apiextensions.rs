@@ -3,3 +3,14 @@
 pub(crate) mod custom_resource;
 pub(crate) mod custom_resource_definition;
 pub(crate) mod definitions;
+
+use super::ApiGroup;
+
+/// The strategies of `apiextensions.k8s.io`.
+pub(super) const GROUP: ApiGroup = ApiGroup {
+    name: "apiextensions.k8s.io",
+    strategies: &[(
+        "customresourcedefinitions",
+        &custom_resource_definition::CustomResourceDefinition,
+    )],
+};

@@ -1,3 +1,14 @@
 //! HorizontalPodAutoscalers.
 
 pub(crate) mod horizontal_pod_autoscaler;
+
+use super::ApiGroup;
+
+/// The strategies of `autoscaling`.
+pub(super) const GROUP: ApiGroup = ApiGroup {
+    name: "autoscaling",
+    strategies: &[(
+        "horizontalpodautoscalers",
+        &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
+    )],
+};

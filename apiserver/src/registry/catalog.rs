@@ -12,10 +12,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Strategy;
 use super::apiextensions::custom_resource::{Conversion, CustomResource};
 use super::autoscaling::horizontal_pod_autoscaler::conversion;
 use super::core::event;
+use super::{Generic, Strategy, api_group};
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
@@ -88,7 +88,7 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
     ];
     ResourceInfo {
         columns,
-        ..scale.into_info(&version, &BUILTIN.texts)
+        ..scale.into_info(&version, &BUILTIN.texts, &Generic)
     }
 });
 
@@ -160,6 +160,8 @@ pub(crate) struct ResourceInfo {
     pub field_labels: Vec<String>,
     /// The definition of the resource, if it is a custom resource.
     pub custom: Option<Arc<CustomResource>>,
+    /// The behavior of a built-in resource.
+    builtin: &'static dyn Strategy,
     field_label_error: String,
 }
 
@@ -321,6 +323,7 @@ impl ResourceInfo {
             columns: data.columns,
             field_labels,
             custom: Some(data.resource),
+            builtin: &Generic,
         }
     }
 
@@ -329,7 +332,7 @@ impl ResourceInfo {
     pub(crate) fn strategy(&self) -> &dyn Strategy {
         match &self.custom {
             Some(custom) => &**custom,
-            None => super::strategy(&self.gvr.group_resource()),
+            None => self.builtin,
         }
     }
 
@@ -479,16 +482,18 @@ struct SubresourceData {
 
 impl GroupData {
     fn read(self, texts: &ColumnTexts) -> Group {
+        let group = api_group(&self.group);
         let version = |version: VersionData| {
             let group_version = GroupVersion {
                 group: self.group.clone(),
                 version: version.version,
             };
-            let resources = version.resources.into_iter();
+            let resource = |data: ResourceData| {
+                let strategy = group.strategy(&data.plural);
+                Arc::new(data.into_info(&group_version, texts, strategy))
+            };
             Version {
-                resources: resources
-                    .map(|resource| Arc::new(resource.into_info(&group_version, texts)))
-                    .collect(),
+                resources: version.resources.into_iter().map(resource).collect(),
                 group_version,
             }
         };
@@ -500,7 +505,12 @@ impl GroupData {
 }
 
 impl ResourceData {
-    fn into_info(self, gv: &GroupVersion, texts: &ColumnTexts) -> ResourceInfo {
+    fn into_info(
+        self,
+        gv: &GroupVersion,
+        texts: &ColumnTexts,
+        builtin: &'static dyn Strategy,
+    ) -> ResourceInfo {
         let subresource = |data: SubresourceData| SubresourceInfo {
             name: data.name,
             gvk: GroupVersionKind {
@@ -537,6 +547,7 @@ impl ResourceData {
             field_labels: self.field_labels,
             field_label_error: self.field_label_error,
             custom: None,
+            builtin,
         }
     }
 }

@@ -18,3 +18,35 @@ pub(crate) mod resource_quota;
 pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod service_account;
+
+use super::{ApiGroup, Virtual};
+
+/// The strategies of the core group.
+pub(super) const GROUP: ApiGroup = ApiGroup {
+    name: "",
+    strategies: &[
+        ("bindings", &Virtual),
+        ("componentstatuses", &component_status::ComponentStatus),
+        ("configmaps", &config_map::ConfigMap),
+        ("endpoints", &endpoints::Endpoints),
+        ("events", &event::Event { strict: false }),
+        ("limitranges", &limit_range::LimitRange),
+        ("namespaces", &namespace::Namespace),
+        ("nodes", &node::Node),
+        (
+            "persistentvolumeclaims",
+            &persistent_volume_claim::PersistentVolumeClaim,
+        ),
+        ("persistentvolumes", &persistent_volume::PersistentVolume),
+        ("pods", &pod::Pod),
+        ("podtemplates", &pod_template::PodTemplate),
+        (
+            "replicationcontrollers",
+            &replication_controller::ReplicationController,
+        ),
+        ("resourcequotas", &resource_quota::ResourceQuota),
+        ("secrets", &secret::Secret),
+        ("serviceaccounts", &service_account::ServiceAccount),
+        ("services", &service::Service),
+    ],
+};

@@ -5,24 +5,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Part, Store};
-use crate::admission;
 use crate::admission::course::Course;
 use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::Admission;
-use crate::auth::Requester;
-use crate::auth::escalation;
-use crate::field_manager;
+use crate::auth::{Requester, escalation};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
-use crate::metrics::admission::Plugin;
-use crate::metrics::admission::Step;
-use crate::nesting;
+use crate::metrics::admission::{Plugin, Step};
 use crate::registry::Generic;
 use crate::request::Operation;
-use crate::schema;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
+use crate::{admission, field_manager, nesting, schema};
 
 /// The form of an object in a subresource, which admission webhooks see.
 pub(crate) trait View: Sync {
@@ -337,7 +332,7 @@ impl Store<'_> {
     fn below<'a>(&'a self, kind: &'a GroupVersionKind) -> Store<'a> {
         Store {
             requester: self.requester.map(|own| Requester { kind, ..own }),
-            strategy: &Generic { generation: false },
+            strategy: &Generic,
             ..*self
         }
     }
@@ -391,7 +386,7 @@ impl Store<'_> {
             resource: self.resource,
             // The form of an object in a subresource has no defaults.
             strategy: match self.view {
-                Some(_) => &Generic { generation: false },
+                Some(_) => &Generic,
                 None => self.strategy,
             },
             requester,

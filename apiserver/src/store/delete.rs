@@ -6,8 +6,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Store, check_name};
-use crate::admission;
-use crate::cancellation;
 use crate::clock::{go_seconds, later, rfc3339};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
@@ -16,6 +14,7 @@ use crate::request::Operation;
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::ApiError;
 use crate::storage::{Change, Commit, StoredObject};
+use crate::{admission, cancellation};
 
 /// The garbage collector's finalizer for dependents that are to live on.
 const ORPHAN: &str = "orphan";
@@ -160,7 +159,7 @@ impl Store<'_> {
         };
         let begins =
             !is_terminating(current) && self.strategy.begin_deletion(current, "").is_some();
-        if self.is_namespaces() || begins {
+        if self.strategy.deletes_in_two_steps() || begins {
             let uid = options.preconditions.clone();
             let message = uid.violation(current).unwrap_or(message);
             return Err(self.conflict(name, message));
@@ -176,11 +175,6 @@ impl Store<'_> {
             name: name.to_owned(),
             message,
         })
-    }
-
-    /// Namespaces are deleted by an update of their own, whose precondition fails in its words.
-    fn is_namespaces(&self) -> bool {
-        self.resource.gvr().group.is_empty() && self.resource.gvr().resource == "namespaces"
     }
 
     fn decide(&self, current: &Value, options: &DeleteOptions) -> Decision {
@@ -208,9 +202,9 @@ impl Store<'_> {
             };
         }
         let grace = self.strategy.grace_period_seconds(current, options);
-        // The first DELETE only marks a namespace, even without finalizers; a further one removes
-        // it.
-        let goes_now = wanted.is_empty() && grace.unwrap_or(0) == 0 && !self.is_namespaces();
+        // A further DELETE removes what the first only marks.
+        let marks_only = self.strategy.deletes_in_two_steps();
+        let goes_now = wanted.is_empty() && grace.unwrap_or(0) == 0 && !marks_only;
         if goes_now && grace.is_none() {
             return Decision::Remove(current.clone());
         }
@@ -235,7 +229,7 @@ impl Store<'_> {
     fn finalizers_for(&self, current: &Value, options: &DeleteOptions) -> Vec<String> {
         let has = |finalizer: &str| finalizers(current).any(|own| own == finalizer);
         // Only namespaces read the old flag as asking to wait for the dependents.
-        let waits = self.is_namespaces() && !is_terminating(current);
+        let waits = self.strategy.deletes_in_two_steps() && !is_terminating(current);
         let stated = match options.orphan_dependents {
             Some(false) if waits => Some(Propagation::Foreground),
             _ => options.propagation,

@@ -6,7 +6,6 @@ use super::Store;
 use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, equal_but_for_times};
 use crate::meta::object::meta_mut;
-use crate::registry::catalog::ResourceInfo;
 use crate::schema;
 
 impl Store<'_> {
@@ -15,7 +14,12 @@ impl Store<'_> {
         let writer = self.writer?;
         let kind = self.resource.gvk();
         let schema = self.resource.schema().cloned();
-        let reset = reset_fields(self.resource, writer.subresource);
+        let resets =
+            writer.subresource == "status" || self.resource.subresource("status").is_some();
+        let reset = match resets {
+            true => self.resource.strategy().reset_fields(writer.subresource),
+            false => &[],
+        };
         Some(FieldManager::new(kind, schema, &writer, reset))
     }
 
@@ -58,34 +62,4 @@ pub(super) fn is_no_change(next: &mut Value, current: &Value) -> bool {
     }
     meta_mut(next).insert("managedFields".to_owned(), newer);
     false
-}
-
-/// The fields that writes through a subresource (or none) leave as they are.
-fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'static [&'static str]] {
-    let gvr = resource.gvr();
-    match (subresource, gvr.group.as_str(), gvr.resource.as_str()) {
-        ("status", "", "pods") => &[
-            &["spec"],
-            &["metadata", "deletionTimestamp"],
-            &["metadata", "ownerReferences"],
-        ],
-        ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
-        ("status", _, _) if resource.custom.is_some() => &[&["spec"], &["metadata"]],
-        (
-            "status",
-            "admissionregistration.k8s.io"
-            | "apiregistration.k8s.io"
-            | "flowcontrol.apiserver.k8s.io"
-            | "resource.k8s.io"
-            | "storage.k8s.io",
-            _,
-        ) => &[&["spec"], &["metadata"]],
-        ("status", _, _) => &[&["spec"]],
-        ("approval", _, _) => &[&["spec"], &["status", "certificate"]],
-        // The fields that these subresources drop from a pod are still owned by their callers.
-        ("ephemeralcontainers" | "resize", _, _) => &[],
-        ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
-        _ if resource.subresource("status").is_some() => &[&["status"]],
-        _ => &[],
-    }
 }

@@ -10,13 +10,9 @@ use crate::status::{ApiError, FieldErrors};
 
 impl Store<'_> {
     pub(crate) fn not_found(&self, name: &str) -> ApiError {
-        let mut resource = self.resource.gvr().group_resource();
-        // Upstream misses one of these by the name of one.
-        if resource.group.is_empty() && resource.resource == "componentstatuses" {
-            "componentstatus".clone_into(&mut resource.resource);
-        }
+        let resource = self.resource.gvr().group_resource();
         ApiError::NotFound {
-            resource,
+            resource: self.strategy.qualified_resource(resource),
             name: name.to_owned(),
         }
     }
@@ -53,21 +49,8 @@ impl Store<'_> {
 
     /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
     pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
-        let gvr = self.resource.gvr();
-        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
-            ("", "nodes") => "minions".to_owned(),
-            ("", "services") => "services/specs".to_owned(),
-            ("", "endpoints") => "services/endpoints".to_owned(),
-            ("", "replicationcontrollers") => "controllers".to_owned(),
-            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-            (group, resource)
-                if self.resource.custom.is_some()
-                    || matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") =>
-            {
-                format!("{group}/{resource}")
-            }
-            (_, resource) => resource.to_owned(),
-        };
+        let resource = self.resource.gvr().group_resource();
+        let directory = self.resource.strategy().storage_prefix(&resource);
         // A dry run does not know the prefix under which etcd has its keys.
         let root = if self.dry_run { "" } else { "/registry" };
         let namespace = if namespace.is_empty() {

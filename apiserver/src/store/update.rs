@@ -9,7 +9,6 @@ use super::refusals::{check_name, parse_rv};
 use super::{Part, Store, Written, ownership};
 use crate::cancellation;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
-use crate::registry::conduct;
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit};
@@ -125,9 +124,7 @@ impl Store<'_> {
         }
         let rv = meta(next, "resourceVersion");
         if parse_rv(rv)? == 0 {
-            let unconditional =
-                conduct::allows_unconditional_update(&self.resource.gvr().group_resource());
-            if unconditional && self.resource.custom.is_none() {
+            if self.strategy.allow_unconditional_update() {
                 return Ok(());
             }
             let mut errors = FieldErrors::new();
@@ -145,7 +142,6 @@ impl Store<'_> {
     /// Returns `current` with a status write applied: the status, and the metadata that a status
     /// write may change. Other sent fields are dropped.
     fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
-        let resource = self.resource.gvr().group_resource();
         let own = [
             "labels",
             "annotations",
@@ -157,11 +153,7 @@ impl Store<'_> {
             "selfLink",
             "managedFields",
         ];
-        let keeps = |field: &str| match self.resource.custom {
-            Some(_) => field != "managedFields",
-            None => conduct::keeps_on_status(&resource, field),
-        };
-        let own = own.map(|field| (field, !keeps(field)));
+        let own = own.map(|field| (field, !self.strategy.status_update_keeps(field)));
         let is_own = |field: &str| own.contains(&(field, true));
         let fields = |value: &mut Value| value.as_object_mut().map(mem::take).unwrap_or_default();
         let mut sent = fields(&mut sent);

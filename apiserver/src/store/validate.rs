@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Part, Store};
 use crate::admission::devices;
 use crate::meta::validation::{self, NameRule};
-use crate::registry::conduct::{self, MetadataCheck};
+use crate::registry::MetadataCheck;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 impl Store<'_> {
@@ -17,8 +17,7 @@ impl Store<'_> {
     }
 
     fn validate_finalizers(&self, meta: &Value) -> FieldErrors {
-        let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
-        match checks && self.resource.custom.is_none() {
+        match self.strategy.validates_finalizers() {
             true => validation::validate_standard_finalizers(meta, &FieldPath::new("metadata")),
             false => FieldErrors::new(),
         }
@@ -27,7 +26,7 @@ impl Store<'_> {
     pub(super) fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
         let meta = &object["metadata"];
         let mut errors = devices::faults(self.state, self.resource, object, None, false);
-        if conduct::checks_new_metadata(&self.resource.gvr().group_resource()) {
+        if self.strategy.validates_new_metadata() {
             errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
             errors.extend(self.validate_finalizers(meta));
         }
@@ -48,16 +47,16 @@ impl Store<'_> {
         let updated = validation::validate_object_meta_update(meta, &current["metadata"], &path);
         let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
         errors.extend(updated.clone());
-        let resource = self.resource.gvr().group_resource();
-        let checks = match (&self.resource.custom, part) {
-            (Some(_), _) => &[MetadataCheck::Update],
-            (None, Part::Status) => conduct::status_metadata_checks(&resource),
-            (None, Part::Main | Part::Whole | Part::Raw) => conduct::metadata_checks(&resource),
+        let checks = match part {
+            Part::Status => self.strategy.status_metadata_checks(),
+            Part::Main | Part::Whole | Part::Raw => self.strategy.metadata_checks(),
         };
         for check in checks {
             errors.extend(match check {
-                MetadataCheck::Whole => self.validate_metadata(meta, self.strategy.name_rule()),
-                MetadataCheck::Update => updated.clone(),
+                MetadataCheck::ObjectMeta => {
+                    self.validate_metadata(meta, self.strategy.name_rule())
+                }
+                MetadataCheck::ObjectMetaUpdate => updated.clone(),
             });
             errors.extend(self.validate_finalizers(meta));
         }

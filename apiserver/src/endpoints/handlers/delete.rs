@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 use super::{Answer, Request, decode};
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
-use crate::registry::conduct;
 use crate::request::options::DeleteOptions;
 use crate::store::Deleted;
 
 pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
-    warn_of_orphans(request, &options);
+    if let Some(warning) = request.resource.strategy().warning_on_delete(&options) {
+        request.warn(warning.to_owned());
+    }
     let store = request.store_for_deletion(options.dry_run, body.as_ref());
     let deleted = store.delete(request.namespace(), request.name(), &options);
     let deleted = deleted.await?;
@@ -23,9 +24,7 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
             let code = if accepted { 202 } else { 200 };
             request.value(code, &request.converted(&object).await?)
         }
-        Deleted::Gone(object)
-            if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>
-        {
+        Deleted::Gone(object) if request.resource.strategy().return_deleted_object() => {
             request.value(200, &object)
         }
         Deleted::Gone(object) => Ok(response::value(
@@ -34,20 +33,6 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
             request.accepted,
         )),
     }
-}
-
-/// Warns that the pods of a Job stay unless the request states a propagation policy. Only Jobs do
-/// so.
-fn warn_of_orphans(request: &Request<'_>, options: &DeleteOptions) {
-    let gvr = request.resource.gvr();
-    let stated = options.propagation.is_some() || options.orphan_dependents.is_some();
-    if stated || (gvr.group.as_str(), gvr.resource.as_str()) != ("batch", "jobs") {
-        return;
-    }
-    let text = "child pods are preserved by default when jobs are deleted; set \
-         propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
-         this warning";
-    request.warn(text.to_owned());
 }
 
 fn success(request: &Request<'_>, object: &Value) -> Value {

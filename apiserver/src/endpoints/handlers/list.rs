@@ -8,7 +8,6 @@ use super::continue_token::ContinueToken;
 use super::list_body::ListBody;
 use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
-use crate::cancellation;
 use crate::endpoints::compression::accepts_gzip;
 use crate::endpoints::negotiation::Transform;
 use crate::endpoints::watch::expired;
@@ -17,10 +16,10 @@ use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::metrics::Listed;
-use crate::nesting;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
+use crate::{cancellation, nesting};
 
 /// The selection of objects in a collection by a request.
 pub(crate) struct Selectors {
@@ -232,8 +231,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
             is_consistent,
             awaits_version,
         };
-        // What componentstatuses show is not stored.
-        if request.resource.gvr().resource != "componentstatuses" {
+        if request.resource.strategy().is_stored() {
             let _ = request.listed.set(listed);
         }
     };

@@ -8,7 +8,6 @@ use crate::clock::rfc3339;
 use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
 use crate::meta::object::{child_mut, meta, meta_mut};
-use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::PatchType;
 use crate::registry::apiextensions::custom_resource::ScalePaths;
@@ -211,7 +210,7 @@ impl Seen {
     fn of(request: &Request<'_>, object: &Value) -> Result<Self, String> {
         let Some(paths) = paths(request) else {
             return Ok(Self {
-                scale: scale_of(object),
+                scale: scale_of(request, object),
                 has_replicas: true,
             });
         };
@@ -229,16 +228,8 @@ impl Seen {
 }
 
 /// The Scale of a built-in object.
-fn scale_of(object: &Value) -> Value {
-    let selector = &object["spec"]["selector"];
-    // A ReplicationController's selector is a plain map of labels.
-    let selector = if object["kind"] == "ReplicationController" {
-        LabelSelector::from_labels(selector).as_selector_string()
-    } else {
-        LabelSelector::from_object(selector)
-            .map(|selector| selector.as_selector_string())
-            .unwrap_or_default()
-    };
+fn scale_of(request: &Request<'_>, object: &Value) -> Value {
+    let selector = request.resource.strategy().scale_selector(object);
     let replicas = |half: &str| object[half]["replicas"].as_i64().unwrap_or(0);
     view(object, replicas("spec"), replicas("status"), &selector)
 }

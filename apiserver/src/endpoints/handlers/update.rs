@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::{Answer, Request, decode, owner_references};
 use crate::meta::object::{meta, meta_mut, name};
-use crate::registry::conduct;
 use crate::request::options::Preconditions;
 use crate::status::ApiError;
 use crate::store::{Part, Store};
@@ -26,7 +25,7 @@ pub(super) async fn update_part(request: &Request<'_>, part: Part) -> Answer {
         .await;
     if updated.as_ref().is_err_and(ApiError::is_not_found)
         && part == Part::Main
-        && conduct::allows_create_on_update(&request.resource.gvr().group_resource())
+        && request.resource.strategy().allow_create_on_update()
     {
         return create(request, &store, object).await;
     }

@@ -7,7 +7,7 @@ pub(crate) use expressions::{validate_validation, validate_variables};
 
 use serde_json::{Map, Value};
 
-use crate::registry::Strategy;
+use crate::registry::{MetadataCheck, ResetFields, Strategy};
 
 use super::webhook_configuration::{default_matching, default_scopes};
 use crate::meta::object::{child_mut, default};
@@ -20,6 +20,33 @@ pub(crate) struct AdmissionPolicy {
 }
 
 impl Strategy for AdmissionPolicy {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }
@@ -50,6 +77,18 @@ pub(crate) struct AdmissionPolicyBinding {
 }
 
 impl Strategy for AdmissionPolicyBinding {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

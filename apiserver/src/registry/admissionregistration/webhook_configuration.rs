@@ -5,8 +5,8 @@ pub(crate) mod validation;
 use serde_json::{Map, Value};
 
 use crate::meta::object::default;
-use crate::registry::Strategy;
 use crate::registry::checks::{items_mut, object_in};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::FieldErrors;
 
 /// A ValidatingWebhookConfiguration, or a mutating one.
@@ -16,6 +16,18 @@ pub(crate) struct WebhookConfiguration {
 }
 
 impl Strategy for WebhookConfiguration {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::meta::GroupVersionKind;
-use crate::registry::Strategy;
+use crate::meta::{GroupResource, GroupVersionKind};
 use crate::registry::columns::PrinterColumn;
+use crate::registry::{ResetFields, Strategy};
 use crate::schema::Object;
 use crate::schema::structural::Structural;
 use crate::status::FieldErrors;
@@ -65,6 +65,29 @@ impl CustomResource {
 }
 
 impl Strategy for CustomResource {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
+    fn storage_prefix(&self, resource: &GroupResource) -> String {
+        format!("{}/{}", resource.group, resource.resource)
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

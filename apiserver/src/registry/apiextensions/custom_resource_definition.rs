@@ -8,6 +8,7 @@ mod validation;
 
 use serde_json::{Value, json};
 
+use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::registry::{Context, Strategy};
 use crate::status::FieldErrors;
@@ -22,6 +23,18 @@ pub(crate) const PLURAL: &str = "customresourcedefinitions";
 pub(crate) struct CustomResourceDefinition;
 
 impl Strategy for CustomResourceDefinition {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn storage_prefix(&self, resource: &GroupResource) -> String {
+        format!("{}/{}", resource.group, resource.resource)
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

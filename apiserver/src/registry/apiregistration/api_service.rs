@@ -6,16 +6,40 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
+use crate::meta::GroupResource;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
 use crate::registry::checks::{invalid_each, required, text};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct ApiService;
 
 impl Strategy for ApiService {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
+    fn storage_prefix(&self, resource: &GroupResource) -> String {
+        format!("{}/{}", resource.group, resource.resource)
+    }
+
     /// It is held to the version and group below.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment

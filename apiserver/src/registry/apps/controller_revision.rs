@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 
-use crate::registry::Strategy;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     fn validate(&self, revision: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         if revision["revision"]

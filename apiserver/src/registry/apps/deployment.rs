@@ -14,7 +14,7 @@ use crate::registry::core::pod::template::{
 };
 use crate::registry::core::pod::warnings;
 use crate::registry::go_struct::shown_field;
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// How many pods a rolling update may add or lack.
@@ -24,6 +24,17 @@ const SLACK: &str = "25%";
 pub(crate) struct Deployment;
 
 impl Strategy for Deployment {
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field == "labels"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata", "labels"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -13,7 +13,7 @@ use crate::registry::core::persistent_volume_claim::validate_claim_spec;
 use crate::registry::core::pod::defaults::default_pod_spec;
 use crate::registry::core::pod::template::validate_labels_match;
 use crate::registry::core::pod::{validation, warnings};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The fields of the spec that may change.
@@ -31,6 +31,10 @@ const MUTABLE: [&str; 7] = [
 pub(crate) struct StatefulSet;
 
 impl Strategy for StatefulSet {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::DnsLabel
     }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::job::{default_template_of_job, validate_spec as validate_job_spec, warn_of_indexes};
 use crate::meta::object::{child_mut, default, name};
-use crate::registry::Strategy;
 use crate::registry::checks::{default_text, not_negative, object_in, one_of, text};
 use crate::registry::core::pod::warnings;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// A job's name is the CronJob's and eleven characters more.
@@ -18,6 +18,10 @@ const MAX_NAME: usize = 52;
 pub(crate) struct CronJob;
 
 impl Strategy for CronJob {
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

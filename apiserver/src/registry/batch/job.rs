@@ -17,8 +17,8 @@ use crate::registry::core::pod::template::{default_template, validate_labels_mat
 use crate::registry::core::pod::validation::validate_pod_template;
 use crate::registry::core::pod::warnings;
 use crate::registry::go_struct::{shown, shown_field};
-use crate::registry::{Context, Strategy};
-use crate::request::options::Propagation;
+use crate::registry::{Context, MetadataCheck, Strategy};
+use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{FieldErrors, FieldPath};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -33,6 +33,20 @@ const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 pub(crate) struct Job;
 
 impl Strategy for Job {
+    /// The pods of a Job stay, unless the request states a propagation policy.
+    fn warning_on_delete(&self, options: &DeleteOptions) -> Option<&'static str> {
+        let is_stated = options.propagation.is_some() || options.orphan_dependents.is_some();
+        (!is_stated).then_some(
+            "child pods are preserved by default when jobs are deleted; set \
+             propagationPolicy=Background to remove them or set propagationPolicy=Orphan to \
+             suppress this warning",
+        )
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

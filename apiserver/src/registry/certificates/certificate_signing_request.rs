@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::clock::rfc3339;
-use crate::meta::object::copy_field;
+use crate::meta::object::{child_mut, copy_field};
 use crate::meta::validation::NameRule;
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const APPROVED: &str = "Approved";
@@ -24,6 +24,43 @@ pub(crate) struct CertificateSigningRequest {
 }
 
 impl Strategy for CertificateSigningRequest {
+    fn subresource(&self, name: &str) -> Option<&'static dyn Strategy> {
+        (name == "approval").then_some(&Self { approval: true })
+    }
+
+    /// The requestor is the user, whatever the body states.
+    fn set_requestor(&self, request: &mut Value, user: &dyn Fn() -> Value) {
+        let user = user();
+        let spec = child_mut(request, "spec");
+        for field in ["username", "uid", "groups", "extra"] {
+            match user.get(field) {
+                Some(value) => spec.insert(field.to_owned(), value.clone()),
+                None => spec.remove(field),
+            };
+        }
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "" => &[&["spec"], &["status"]],
+            "approval" => &[&["spec"], &["status", "certificate"]],
+            "status" => &[&["spec"]],
+            _ => &[&["status"]],
+        }
+    }
+
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource != "approval"
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

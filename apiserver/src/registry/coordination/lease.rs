@@ -23,6 +23,18 @@ fn drop_fields(lease: &mut Value, is_dropped: impl Fn(&str) -> bool) {
 }
 
 impl Strategy for Lease {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
     fn prepare_for_create(&self, lease: &mut Value, _context: Context<'_>) {
         drop_fields(lease, |_| true);
     }

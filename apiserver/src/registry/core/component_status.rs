@@ -6,7 +6,27 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use crate::meta::GroupResource;
+use crate::registry::Strategy;
 use crate::storage::{ObjectKey, StoredObject};
+
+/// The strategy of `componentstatuses`.
+#[derive(Debug)]
+pub(crate) struct ComponentStatus;
+
+impl Strategy for ComponentStatus {
+    /// Upstream uses the singular.
+    fn qualified_resource(&self, resource: GroupResource) -> GroupResource {
+        GroupResource {
+            resource: "componentstatus".to_owned(),
+            ..resource
+        }
+    }
+
+    fn is_stored(&self) -> bool {
+        false
+    }
+}
 
 /// The components that a cluster's server probes, with the ports it probes them at.
 const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::meta::validation::config_map_key;
-use crate::registry::Strategy;
 use crate::registry::checks::{entries, invalid_each, text};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// A ConfigMap or Secret holds at most 1 MiB.
@@ -14,6 +14,10 @@ const MAX_SIZE: usize = 1024 * 1024;
 pub(crate) struct ConfigMap;
 
 impl Strategy for ConfigMap {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     fn validate(&self, map: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let binary = &map["binaryData"];

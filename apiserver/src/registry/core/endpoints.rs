@@ -2,18 +2,31 @@
 
 use serde_json::Value;
 
+use crate::meta::GroupResource;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
-use crate::registry::Strategy;
 use crate::registry::checks::{
     default_text, invalid_each, is_empty, items, items_mut, one_of, text,
 };
 use crate::registry::net::{PORT_RANGE, validate_ip, validate_reachable, warn_of_ip};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct Endpoints;
 
 impl Strategy for Endpoints {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
+    fn storage_prefix(&self, _resource: &GroupResource) -> String {
+        "services/endpoints".to_owned()
+    }
+
     fn default(&self, endpoints: &mut Value) {
         let Some(fields) = endpoints.as_object_mut() else {
             return;

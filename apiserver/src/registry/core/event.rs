@@ -9,7 +9,7 @@ use crate::meta::object::{child_mut, meta};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, qualified_name};
 use crate::meta::{EVENTS_GROUP, GroupVersionResource};
 use crate::registry::checks::{invalid_as, text};
-use crate::registry::{Strategy, go_struct};
+use crate::registry::{MetadataCheck, Strategy, go_struct};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The group whose events are stored as those of the core group.
@@ -56,6 +56,21 @@ pub(crate) struct Event {
 }
 
 impl Strategy for Event {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn validates_new_metadata(&self) -> bool {
+        self.strict
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        match self.strict {
+            true => &[MetadataCheck::ObjectMetaUpdate],
+            false => &[],
+        }
+    }
+
     fn is_garbage_collected(&self) -> bool {
         false
     }

@@ -10,7 +10,7 @@ use super::resource_names::{is_overcommit_allowed, validate_name, validate_name_
 use crate::meta::object::{child_mut, default, meta_mut, name};
 use crate::meta::validation::qualified_name;
 use crate::registry::checks::{entries, invalid_each, is_empty, items, items_mut, object_in, text};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -18,6 +18,14 @@ use crate::status::{FieldErrors, FieldPath};
 pub(crate) struct LimitRange;
 
 impl Strategy for LimitRange {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
     /// A container's default limit is the most it may have, its default request that limit.
     fn default(&self, range: &mut Value) {
         for limit in items_mut(child_mut(range, "spec"), "limits") {

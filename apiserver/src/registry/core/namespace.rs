@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
 use crate::registry::checks::default_text;
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The finalizer in `spec` that the namespace controller takes away.
@@ -15,6 +15,22 @@ const KUBERNETES: &str = "kubernetes";
 pub(crate) struct Namespace;
 
 impl Strategy for Namespace {
+    fn deletes_in_two_steps(&self) -> bool {
+        true
+    }
+
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource != "finalize"
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::DnsLabel
     }

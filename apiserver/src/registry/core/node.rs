@@ -10,12 +10,13 @@ use serde_json::{Value, json};
 
 use super::pod::defaults::round_amounts;
 use super::resource_names::validate_amount;
+use crate::meta::GroupResource;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
 use crate::registry::checks::{entries, invalid_each, is_empty, items, text};
 use crate::registry::go_struct::shown;
 use crate::registry::net::{parse_ip, validate_cidr, warn_of_cidr};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -25,6 +26,14 @@ const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP famil
 pub(crate) struct Node;
 
 impl Strategy for Node {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn storage_prefix(&self, _resource: &GroupResource) -> String {
+        "minions".to_owned()
+    }
+
     /// A kubelet reports its status as it registers the node.
     fn brings_status(&self) -> bool {
         true

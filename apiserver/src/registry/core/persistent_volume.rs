@@ -15,7 +15,7 @@ use crate::registry::checks::{
     default_text, entries, invalid_as, invalid_each, is_empty, items, object_in, one_of, text,
 };
 use crate::registry::go_struct::{diff_sources, shown};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 /// Deprecated labels of nodes and their stable names.
@@ -72,6 +72,14 @@ pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 pub(crate) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMeta]
+    }
+
     fn default(&self, volume: &mut Value) {
         default_text(child_mut(volume, "status"), "phase", "Pending");
         let spec = child_mut(volume, "spec");

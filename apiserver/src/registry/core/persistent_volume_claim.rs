@@ -16,7 +16,7 @@ use crate::meta::validation::{
 use crate::registry::checks::{
     default_text, entries, invalid_each, is_empty, one_of, required, text,
 };
-use crate::registry::{Context, Strategy, go_struct};
+use crate::registry::{Context, MetadataCheck, Strategy, go_struct};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -36,6 +36,14 @@ const RESIZE_STATES: [&str; 5] = [
 pub(crate) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     fn default(&self, claim: &mut Value) {
         default_text(child_mut(claim, "status"), "phase", "Pending");
         default(child_mut(claim, "spec"), "volumeMode", "Filesystem");

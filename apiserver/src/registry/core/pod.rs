@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::registry::checks::items_mut;
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::request::options::DeleteOptions;
 use crate::schema::quantity::Quantity;
 use crate::status::{ApiError, FieldErrors};
@@ -35,6 +35,38 @@ pub(crate) use validation::{validate_ephemeral_containers, validate_resize};
 pub(crate) struct Pod;
 
 impl Strategy for Pod {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field == "ownerReferences"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ],
+            // The fields that these subresources drop are still owned by their callers.
+            "ephemeralcontainers" | "resize" => &[],
+            _ => &[&["status"]],
+        }
+    }
+
+    fn has_table(&self, subresource: &str) -> bool {
+        !matches!(
+            subresource,
+            "binding" | "ephemeralcontainers" | "eviction" | "resize"
+        )
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -12,6 +12,10 @@ use crate::status::{FieldErrors, FieldPath};
 pub(crate) struct PodTemplate;
 
 impl Strategy for PodTemplate {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

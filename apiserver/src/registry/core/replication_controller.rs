@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::pod::template::{MISMATCH, default_template, validate_endless_template};
 use super::pod::warnings;
+use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default, meta_mut};
+use crate::meta::selector::LabelSelector;
 use crate::registry::Strategy;
 use crate::registry::apps::replica_set::validate_replica_status;
 use crate::registry::checks::{is_empty, not_negative};
@@ -15,6 +17,15 @@ use crate::status::{FieldErrors, FieldPath};
 pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    /// The selector is a map of labels.
+    fn scale_selector(&self, controller: &Value) -> String {
+        LabelSelector::from_labels(&controller["spec"]["selector"]).as_selector_string()
+    }
+
+    fn storage_prefix(&self, _resource: &GroupResource) -> String {
+        "controllers".to_owned()
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

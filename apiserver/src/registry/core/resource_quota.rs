@@ -38,6 +38,10 @@ const ONLY_EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaSc
 pub(crate) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
     fn default(&self, quota: &mut Value) {
         for amounts in ["/spec/hard", "/status/hard", "/status/used"] {
             if let Some(amounts) = quota.pointer_mut(amounts) {

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::config_map::{byte_count, validate_key, validate_size, validate_stays};
 use crate::meta::validation::validate_immutable;
-use crate::registry::Strategy;
 use crate::registry::checks::{default_text, entries, object_in, text};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
@@ -16,6 +16,10 @@ const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 pub(crate) struct Secret;
 
 impl Strategy for Secret {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     /// The texts of `stringData`, which is only ever written, become data.
     fn default(&self, secret: &mut Value) {
         let Some(fields) = secret.as_object_mut() else {

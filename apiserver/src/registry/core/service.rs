@@ -6,6 +6,7 @@ mod warnings;
 
 use serde_json::{Value, json};
 
+use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
 use crate::registry::checks::{default_text, is_empty, items, items_mut, object_in, text};
@@ -19,6 +20,18 @@ const AFFINITY_SECONDS: i64 = 10_800;
 pub(crate) struct Service;
 
 impl Strategy for Service {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn storage_prefix(&self, _resource: &GroupResource) -> String {
+        "services/specs".to_owned()
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::DnsLabel
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
@@ -10,6 +10,18 @@ const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 pub(crate) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource != "token"
+    }
+
     fn prepare_for_create(&self, account: &mut Value, _context: Context<'_>) {
         keep_names(account);
     }

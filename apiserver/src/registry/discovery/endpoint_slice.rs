@@ -12,7 +12,7 @@ use crate::meta::validation::{
 };
 use crate::registry::checks::{entries, invalid_each, is_empty, items, items_mut, one_of, text};
 use crate::registry::net::{validate_ip, validate_reachable, validate_strict_ip, warn_of_ip};
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// How many endpoints a slice may have, addresses an endpoint, and ports a slice.
@@ -34,6 +34,10 @@ const CONTROLLERS: [&str; 2] = [
 pub(crate) struct EndpointSlice;
 
 impl Strategy for EndpointSlice {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -9,7 +9,7 @@ use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, not_supported_as, text};
 use crate::registry::go_struct::shown_field;
-use crate::registry::{Strategy, bootstrap};
+use crate::registry::{MetadataCheck, ResetFields, Strategy, bootstrap};
 use crate::status::{FieldErrors, FieldPath};
 
 pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -36,6 +36,25 @@ const SUBJECTS: [(&str, &str); 3] = [
 pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::flow_schema::{validate_conditions, validate_mandatory};
 use crate::meta::object::{child_mut, default, name};
-use crate::registry::Strategy;
 use crate::registry::checks::{object_in, text};
+use crate::registry::{MetadataCheck, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const NON_NEGATIVE: &str = "must be a non-negative integer";
@@ -19,6 +19,25 @@ const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-
 pub(crate) struct PriorityLevel;
 
 impl Strategy for PriorityLevel {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -4,7 +4,8 @@ pub(crate) mod validation;
 
 use serde_json::Value;
 
-use crate::registry::Strategy;
+use crate::meta::GroupResource;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::FieldErrors;
 
 const CLASS: &str = "kubernetes.io/ingress.class";
@@ -13,6 +14,14 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 pub(crate) struct Ingress;
 
 impl Strategy for Ingress {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
+    fn storage_prefix(&self, _resource: &GroupResource) -> String {
+        "ingress".to_owned()
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::ingress::validation::validate_reference;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_label, validate_domain_prefixed_path, validate_immutable};
-use crate::registry::Strategy;
 use crate::registry::checks::{invalid_each, one_of, text};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const CONTROLLER_BYTES_MAX: usize = 250;
@@ -15,6 +15,10 @@ const CONTROLLER_BYTES_MAX: usize = 250;
 pub(crate) struct IngressClass;
 
 impl Strategy for IngressClass {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -3,14 +3,18 @@
 use serde_json::Value;
 
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, dns1123_subdomain, path_segment_name};
-use crate::registry::Strategy;
 use crate::registry::checks::{invalid_as, invalid_each, text};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::IpAddress
     }

@@ -14,6 +14,10 @@ use crate::status::{FieldErrors, FieldPath};
 pub(crate) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
     fn prepare_for_create(&self, range: &mut Value, _context: Context<'_>) {
         range["status"] = json!({});
     }

@@ -3,18 +3,34 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
-use crate::registry::Strategy;
 use crate::registry::checks::{entries, invalid_each, items, text};
 use crate::registry::core::node::deprecated_labels;
 use crate::registry::core::pod::container::validate_resources;
 use crate::registry::core::pod::placement::validate_tolerations;
 use crate::registry::go_struct::shown;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct RuntimeClass;
 
 impl Strategy for RuntimeClass {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn validates_finalizers(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn validate(&self, class: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("handler");

@@ -3,17 +3,33 @@
 use serde_json::Value;
 
 use crate::meta::validation::{NameRule, validate_label_selector};
-use crate::registry::Strategy;
 use crate::registry::checks::{
     not_negative, one_of, validate_at_most_all, validate_int_or_percent,
 };
 use crate::registry::condition::validate_conditions;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn validates_new_metadata(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[]
+    }
+
     /// Upstream validates only the minimum of the metadata.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::meta::validation::{NameRule, validate_label_selector};
-use crate::registry::Strategy;
 use crate::registry::checks::{is_empty, items};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// A Role, or a ClusterRole if it is not namespaced.
@@ -14,6 +14,14 @@ pub(crate) struct Role {
 }
 
 impl Strategy for Role {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

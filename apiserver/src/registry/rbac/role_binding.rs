@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
-use crate::registry::Strategy;
 use crate::registry::checks::{
     default_text, invalid_as, invalid_each, items, items_mut, object_in, required, text,
 };
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -18,6 +18,14 @@ pub(crate) struct RoleBinding {
 }
 
 impl Strategy for RoleBinding {
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

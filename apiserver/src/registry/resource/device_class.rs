@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::devices::{LIST_MAX, validate_list};
 use crate::cel::{Returns, Scope};
-use crate::registry::Strategy;
 use crate::registry::checks::{items, text};
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::core::resource_names::is_extended;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const SELECTORS_MAX: usize = 32;
@@ -18,6 +18,14 @@ const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 pub(crate) struct DeviceClass;
 
 impl Strategy for DeviceClass {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ use crate::registry::checks::{entries, invalid_as, invalid_each, items, items_mu
 use crate::registry::core::pod::affinity::validate_node_selector;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
-use crate::registry::{Context, Strategy};
+use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -34,6 +34,25 @@ const KNOWN_REQUEST: &str = "must be the name of a request in the claim or the n
 pub(crate) struct ResourceClaim;
 
 impl Strategy for ResourceClaim {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
+    fn has_table(&self, subresource: &str) -> bool {
+        subresource != "status"
+    }
+
     fn default(&self, claim: &mut Value) {
         default_spec(child_mut(claim, "spec"));
     }
@@ -71,6 +90,14 @@ impl Strategy for ResourceClaim {
 pub(crate) struct ResourceClaimTemplate;
 
 impl Strategy for ResourceClaimTemplate {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn default(&self, template: &mut Value) {
         let spec = child_mut(template, "spec");
         if let Some(spec) = spec.get_mut("spec").and_then(Value::as_object_mut) {

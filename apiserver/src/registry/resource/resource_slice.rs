@@ -44,6 +44,10 @@ const VALUE_BYTES_MAX: usize = 64;
 pub(crate) struct ResourceSlice;
 
 impl Strategy for ResourceSlice {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

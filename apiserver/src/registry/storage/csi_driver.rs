@@ -18,6 +18,14 @@ const MIN_UPDATE_SECONDS: i64 = 10;
 pub(crate) struct CsiDriver;
 
 impl Strategy for CsiDriver {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
         // The field is dropped while its feature gate is disabled.

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1123_subdomain, qualified_name};
-use crate::registry::Strategy;
 use crate::registry::checks::{NOT_NEGATIVE, invalid_as, invalid_each, items, text};
 use crate::registry::go_struct::shown_as;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -20,6 +20,18 @@ const DRIVER_BYTES_MAX: usize = 63;
 pub(crate) struct CsiNode;
 
 impl Strategy for CsiNode {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
     fn validate(&self, node: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec.drivers");

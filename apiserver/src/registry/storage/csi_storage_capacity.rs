@@ -3,15 +3,23 @@
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
-use crate::registry::Strategy;
 use crate::registry::checks::{NOT_NEGATIVE, invalid_each, text};
 use crate::registry::core::node::deprecated_labels;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct CsiStorageCapacity;
 
 impl Strategy for CsiStorageCapacity {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn validate(&self, capacity: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let topology = &capacity["nodeTopology"];

@@ -7,15 +7,23 @@ use serde_json::Value;
 use super::volume_attributes_class::validate_parameters;
 use crate::meta::object::default;
 use crate::meta::validation::{qualified_name, validate_immutable};
-use crate::registry::Strategy;
 use crate::registry::checks::{invalid_each, is_empty, items, one_of, text};
 use crate::registry::core::node::deprecated_labels;
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(crate) struct StorageClass;
 
 impl Strategy for StorageClass {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
     fn default(&self, class: &mut Value) {
         if let Some(fields) = class.as_object_mut() {
             default(fields, "reclaimPolicy", "Delete");

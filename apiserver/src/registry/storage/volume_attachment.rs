@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
-use crate::registry::Strategy;
 use crate::registry::checks::{entries, invalid_as, invalid_each, text};
 use crate::registry::core::persistent_volume::validate_inline;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
+use crate::registry::{MetadataCheck, ResetFields, Strategy};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -20,6 +20,33 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 pub(crate) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
+    fn status_metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMeta]
+    }
+
+    fn status_update_keeps(&self, field: &str) -> bool {
+        field != "managedFields"
+    }
+
+    fn reset_fields(&self, subresource: &str) -> ResetFields {
+        match subresource {
+            "status" => &[&["spec"], &["metadata"]],
+            _ => &[&["status"]],
+        }
+    }
+
     fn validate(&self, attachment: &Value) -> FieldErrors {
         validate_attachment(attachment)
     }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::meta::validation::qualified_name;
-use crate::registry::Strategy;
 use crate::registry::checks::{entries, invalid_each, is_empty, text};
+use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 const PARAMETERS_MAX: usize = 512;
@@ -14,6 +14,14 @@ const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 pub(crate) struct VolumeAttributesClass;
 
 impl Strategy for VolumeAttributesClass {
+    fn return_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn metadata_checks(&self) -> &'static [MetadataCheck] {
+        &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
     fn validate(&self, class: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (driver, path) = (&class["driverName"], FieldPath::new("driverName"));
