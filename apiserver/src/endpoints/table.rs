@@ -129,7 +129,7 @@ fn row(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value 
         "cells": columns::cells(info, object, options.now),
         "object": included,
     });
-    let conditions = columns::row_conditions(info, object);
+    let conditions = info.strategy().row_conditions(object);
     if !conditions.is_empty() {
         row["conditions"] = Value::Array(conditions);
     }

@@ -1,6 +1,7 @@
 //! HorizontalPodAutoscalers.
 
 pub(crate) mod horizontal_pod_autoscaler;
+pub(crate) mod scale;
 
 use super::ApiGroup;
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::apiextensions::custom_resource::{Conversion, CustomResource};
 use super::autoscaling::horizontal_pod_autoscaler::conversion;
+use super::autoscaling::scale::Scale;
 use super::core::event;
 use super::{Generic, Strategy, api_group};
 use crate::meta::version::compare as compare_versions;
@@ -88,7 +89,7 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
     ];
     ResourceInfo {
         columns,
-        ..scale.into_info(&version, &BUILTIN.texts, &Generic)
+        ..scale.into_info(&version, &BUILTIN.texts, &Scale)
     }
 });
 

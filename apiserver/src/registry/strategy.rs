@@ -1,10 +1,12 @@
 //! The hooks by which the generic store handles a kind.
 
+use std::cmp::Ordering;
 use std::fmt::Debug;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::columns::Printable;
 use crate::clock::Entropy;
 use crate::meta::GroupResource;
 use crate::meta::selector::LabelSelector;
@@ -218,6 +220,22 @@ pub(crate) trait Strategy: Debug + Sync {
         let selector = LabelSelector::from_object(&object["spec"]["selector"]);
         let selector = selector.map(|selector| selector.as_selector_string());
         selector.unwrap_or_default()
+    }
+
+    /// The cells of an object's row in a table; `None` if name and age are all that is shown.
+    /// Upstream: the print handlers of `pkg/printers/internalversion`.
+    fn cells(&self, _object: Printable<'_>) -> Option<Vec<Value>> {
+        None
+    }
+
+    /// The order of rows in a table, if it is not that of the list.
+    fn row_order(&self) -> Option<fn(&Value, &Value) -> Ordering> {
+        None
+    }
+
+    /// The conditions of an object's row.
+    fn row_conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
     }
 
     /// Converts a valid new object to its stored form; its name has been generated.

@@ -5,8 +5,9 @@ mod validation;
 
 pub(crate) use expressions::{validate_validation, validate_variables};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::registry::columns::{Printable, or_unset};
 use crate::registry::{MetadataCheck, ResetFields, Strategy};
 
 use super::webhook_configuration::{default_matching, default_scopes};
@@ -68,6 +69,21 @@ impl Strategy for AdmissionPolicy {
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validation::validate_status(new)
     }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let rules = match self.mutating {
+            true => "/spec/mutations",
+            false => "/spec/validations",
+        };
+        let kind = view.at("/spec/paramKind");
+        let kind = kind.map(|kind| format!("{}/{}", kind.str("/apiVersion"), kind.str("/kind")));
+        Some(vec![
+            view.name(),
+            json!(view.len(rules)),
+            json!(or_unset(kind.unwrap_or_default())),
+            view.age(),
+        ])
+    }
 }
 
 /// The binding of an admission policy.
@@ -100,6 +116,15 @@ impl Strategy for AdmissionPolicyBinding {
     fn validate(&self, binding: &Value) -> FieldErrors {
         validation::validate_binding(binding, self.mutating)
     }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/policyName")),
+            json!(param_ref(view)),
+            view.age(),
+        ])
+    }
 }
 
 fn default_constraints(spec: &mut Map<String, Value>, field: &str) {
@@ -109,4 +134,47 @@ fn default_constraints(spec: &mut Map<String, Value>, field: &str) {
             default_scopes(constraints, rules);
         }
     }
+}
+
+/// Returns the cell for the parameters of a binding: namespace and name (`*` for any namespace), or
+/// the selector, which upstream prints as a Go value.
+fn param_ref(view: Printable<'_>) -> String {
+    let Some(reference) = view.at("/spec/paramRef") else {
+        return "<unset>".to_owned();
+    };
+    match (reference.str("/name"), reference.at("/selector")) {
+        ("", None) => "<unset>".to_owned(),
+        ("", Some(selector)) => go_selector(selector),
+        (name, _) => format!("{}/{name}", reference.str_or("/namespace", "*")),
+    }
+}
+
+fn go_selector(selector: Printable<'_>) -> String {
+    let labels = selector.get("/matchLabels").and_then(Value::as_object);
+    let mut labels: Vec<(&str, &str)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+        .collect();
+    labels.sort_unstable();
+    let labels: String = labels
+        .iter()
+        .map(|(key, value)| format!("{key}: {value},"))
+        .collect();
+    let expression = |expression: Printable<'_>| {
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+            expression.str("/key"),
+            expression.str("/operator"),
+            expression.strs("/values").join(" ")
+        )
+    };
+    let expressions: String = selector
+        .items("/matchExpressions")
+        .map(expression)
+        .collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }

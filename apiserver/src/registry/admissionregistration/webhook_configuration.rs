@@ -2,10 +2,11 @@
 
 pub(crate) mod validation;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::meta::object::default;
 use crate::registry::checks::{items_mut, object_in};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::FieldErrors;
 
@@ -60,6 +61,10 @@ impl Strategy for WebhookConfiguration {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         validation::validate(new, Some(old), self.mutating)
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![view.name(), json!(view.len("/webhooks")), view.age()])
     }
 }
 

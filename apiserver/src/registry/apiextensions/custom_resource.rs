@@ -1,5 +1,6 @@
 //! Custom resources: one version of a definition, and the strategy of its objects.
 
+mod columns;
 mod conversion;
 pub(crate) mod scale;
 mod typed;
@@ -9,16 +10,16 @@ mod versions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::meta::{GroupResource, GroupVersionKind};
-use crate::registry::columns::PrinterColumn;
+use crate::registry::columns::Printable;
 use crate::registry::{ResetFields, Strategy};
 use crate::schema::Object;
 use crate::schema::structural::Structural;
 use crate::status::FieldErrors;
 
+pub(crate) use columns::{PrinterColumn, printer_columns};
 pub(crate) use conversion::Conversion;
 pub(crate) use scale::ScalePaths;
 pub(crate) use versions::Versions;
@@ -54,13 +55,6 @@ impl CustomResource {
     /// A stored object as requests for this version see it.
     pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
         self.versions.shown(&self.gvk.version, stored)
-    }
-
-    /// The cells of an object's row in a table, as of `now`.
-    pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let name = object["metadata"]["name"].clone();
-        let cells = self.columns.iter().map(|column| column.cell(object, now));
-        std::iter::once(name).chain(cells).collect()
     }
 }
 
@@ -106,5 +100,15 @@ impl Strategy for CustomResource {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         validation::status_update(self, new, old)
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let columns = self.columns.iter();
+        let cells = columns.map(|column| column.cell(view.object, view.now));
+        Some(
+            std::iter::once(view.object["metadata"]["name"].clone())
+                .chain(cells)
+                .collect(),
+        )
     }
 }

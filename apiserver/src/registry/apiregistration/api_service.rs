@@ -10,6 +10,7 @@ use crate::meta::GroupResource;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
 use crate::registry::checks::{invalid_each, required, text};
+use crate::registry::columns::Printable;
 use crate::registry::{Context, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -97,6 +98,33 @@ impl Strategy for ApiService {
         }
         validate_backend(spec, &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let service = match view.get("/spec/service") {
+            Some(_) => {
+                format!(
+                    "{}/{}",
+                    view.str("/spec/service/namespace"),
+                    view.str("/spec/service/name")
+                )
+            }
+            None => "Local".to_owned(),
+        };
+        let available = match view.condition("Available") {
+            Some(condition) => match (condition.str("/status"), condition.str("/reason")) {
+                ("True", _) => "True".to_owned(),
+                (status, "") => status.to_owned(),
+                (status, reason) => format!("{status} ({reason})"),
+            },
+            None => "Unknown".to_owned(),
+        };
+        Some(vec![
+            view.name(),
+            json!(service),
+            json!(available),
+            view.age(),
+        ])
     }
 }
 

@@ -1,7 +1,8 @@
 //! ControllerRevisions.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -37,5 +38,24 @@ impl Strategy for ControllerRevision {
             errors.invalid(&FieldPath::new("data"), &new["data"], "field is immutable");
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut owners = view.items("/metadata/ownerReferences");
+        let controller = owners.find(|owner| owner.bool("/controller")).map(|owner| {
+            let group = owner
+                .str("/apiVersion")
+                .split_once('/')
+                .map_or("", |(group, _)| group);
+            let dot = if group.is_empty() { "" } else { "." };
+            let kind = owner.str("/kind").to_lowercase();
+            format!("{kind}{dot}{group}/{}", owner.str("/name"))
+        });
+        Some(vec![
+            view.name(),
+            json!(controller.unwrap_or_else(|| "<none>".to_owned())),
+            json!(view.int("/revision")),
+            view.age(),
+        ])
     }
 }

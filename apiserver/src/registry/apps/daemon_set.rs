@@ -1,6 +1,6 @@
 //! DaemonSets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
@@ -10,6 +10,8 @@ use crate::registry::checks::{
     default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
     validate_at_most_all, validate_int_or_percent,
 };
+use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers};
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::template::{
     default_template, validate_collisions, validate_endless_template, validate_labels_match,
     validate_not_empty, validate_selector_stays,
@@ -111,6 +113,22 @@ impl Strategy for DaemonSet {
         not_negative(&new["status"], &numbers, &path, &mut errors);
         validate_collisions(new, old, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut cells = vec![
+            view.name(),
+            json!(view.int("/status/desiredNumberScheduled")),
+            json!(view.int("/status/currentNumberScheduled")),
+            json!(view.int("/status/numberReady")),
+            json!(view.int("/status/updatedNumberScheduled")),
+            json!(view.int("/status/numberAvailable")),
+            json!(view.labels("/spec/template/spec/nodeSelector")),
+            view.age(),
+        ];
+        cells.extend(containers(view, TEMPLATE_CONTAINERS));
+        cells.push(json!(or_none(view.selector("/spec/selector"))));
+        Some(cells)
     }
 }
 

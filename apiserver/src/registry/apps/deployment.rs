@@ -8,6 +8,8 @@ use crate::registry::checks::{
     default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
     validate_at_most_all, validate_int_or_percent,
 };
+use crate::registry::columns::Printable;
+use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
 use crate::registry::core::pod::template::{
     default_template, validate_collisions, validate_counters, validate_selector,
     validate_selector_stays, validate_template,
@@ -125,6 +127,19 @@ impl Strategy for Deployment {
         validate_counters(&new["status"], &counters, &path, &mut errors);
         validate_collisions(new, old, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut cells = vec![
+            view.name(),
+            json!(ready_of_desired(view)),
+            json!(view.int("/status/updatedReplicas")),
+            json!(view.int("/status/availableReplicas")),
+            view.age(),
+        ];
+        cells.extend(containers(view, TEMPLATE_CONTAINERS));
+        cells.push(json!(view.selector("/spec/selector")));
+        Some(cells)
     }
 }
 

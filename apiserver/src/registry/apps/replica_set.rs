@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::meta::object::{child_mut, default};
 use crate::registry::Strategy;
 use crate::registry::checks::not_negative;
+use crate::registry::columns::workload::replicated;
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::template::{
     default_template, validate_counters, validate_selector, validate_selector_stays,
     validate_template,
@@ -49,6 +51,11 @@ impl Strategy for ReplicaSet {
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validate_replica_status(&new["status"])
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let selector = or_none(view.selector("/spec/selector"));
+        Some(replicated(view, selector))
     }
 }
 

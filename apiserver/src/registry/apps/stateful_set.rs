@@ -9,6 +9,8 @@ use crate::meta::order::Ordered;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector};
 use crate::registry::checks::{invalid_as, invalid_each, items, text};
+use crate::registry::columns::Printable;
+use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
 use crate::registry::core::persistent_volume_claim::validate_claim_spec;
 use crate::registry::core::pod::defaults::default_pod_spec;
 use crate::registry::core::pod::template::validate_labels_match;
@@ -143,6 +145,12 @@ impl Strategy for StatefulSet {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         validate_status(new, old)
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut cells = vec![view.name(), json!(ready_of_desired(view)), view.age()];
+        cells.extend(containers(view, TEMPLATE_CONTAINERS));
+        Some(cells)
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::registry::Strategy;
 use crate::registry::checks::{is_empty, not_negative};
+use crate::registry::columns::{Printable, or_none};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -44,6 +45,27 @@ impl Strategy for HorizontalPodAutoscaler {
         not_negative(&new["status"], &numbers, &path, &mut errors);
         errors
     }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let second = conversion::second_version(view.object);
+        let view = Printable {
+            object: &second,
+            ..view
+        };
+        let target = |field: &str| view.str(&format!("/spec/scaleTargetRef/{field}"));
+        Some(vec![
+            view.name(),
+            json!(format!("{}/{}", target("kind"), target("name"))),
+            json!(or_none(first_two(metrics(view)))),
+            json!(
+                view.scalar("/spec/minReplicas")
+                    .unwrap_or_else(|| "<unset>".to_owned())
+            ),
+            json!(view.int("/spec/maxReplicas")),
+            json!(view.int("/status/currentReplicas")),
+            view.age(),
+        ])
+    }
 }
 
 fn default_spec(spec: &mut Map<String, Value>) {
@@ -69,4 +91,70 @@ fn default_spec(spec: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// Current and target value of each metric, in the spelling of v2 or of v1.
+fn metrics(view: Printable<'_>) -> Vec<String> {
+    let unknown = || "<unknown>".to_owned();
+    let statuses: Vec<Printable<'_>> = view.items("/status/currentMetrics").collect();
+    let metric = |(index, spec): (usize, Printable<'_>)| {
+        let source = match spec.str("/type") {
+            "Resource" => "resource",
+            "ContainerResource" => "containerResource",
+            "Pods" => "pods",
+            "Object" => "object",
+            "External" => "external",
+            _ => return "<unknown type>".to_owned(),
+        };
+        let current = |field: &str| {
+            let status = statuses.get(index)?;
+            status.scalar(&format!("/{source}/current/{field}"))
+        };
+        let target = |field: &str| spec.scalar(&format!("/{source}/target/{field}"));
+        let prefix = match source {
+            "resource" | "containerResource" => {
+                format!("{}: ", spec.str(&format!("/{source}/name")))
+            }
+            _ => String::new(),
+        };
+        // For pods and resources an average is the only kind of value, so it isn't marked.
+        let mark = if matches!(source, "object" | "external") {
+            " (avg)"
+        } else {
+            ""
+        };
+        match target("averageValue") {
+            Some(average) => {
+                let current = current("averageValue").unwrap_or_else(unknown);
+                format!("{prefix}{current}/{average}{mark}")
+            }
+            None if matches!(source, "resource" | "containerResource") => {
+                let percent = |number: String| format!("{number}%");
+                let current = current("averageUtilization").map_or_else(unknown, percent);
+                let target = target("averageUtilization");
+                let target = target.map_or_else(|| "<auto>".to_owned(), percent);
+                format!("{prefix}{current}/{target}")
+            }
+            None => {
+                let current = current("value").unwrap_or_else(unknown);
+                format!("{current}/{}", target("value").unwrap_or_default())
+            }
+        }
+    };
+    view.items("/spec/metrics")
+        .enumerate()
+        .map(metric)
+        .collect()
+}
+
+fn first_two(metrics: Vec<String>) -> String {
+    const SHOWN: usize = 2;
+    if metrics.len() <= SHOWN {
+        return metrics.join(", ");
+    }
+    format!(
+        "{} + {} more...",
+        metrics[..SHOWN].join(", "),
+        metrics.len() - SHOWN
+    )
 }

@@ -2,11 +2,13 @@
 
 mod schedule;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::job::{default_template_of_job, validate_spec as validate_job_spec, warn_of_indexes};
 use crate::meta::object::{child_mut, default, name};
 use crate::registry::checks::{default_text, not_negative, object_in, one_of, text};
+use crate::registry::columns::workload::containers;
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::warnings;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
@@ -69,6 +71,35 @@ impl Strategy for CronJob {
         let mut errors = FieldErrors::new();
         validate_spec(&new["spec"], Some(&old["spec"]), &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let last = match view.get("/status/lastScheduleTime") {
+            Some(_) => view.since("/status/lastScheduleTime"),
+            None => "<none>".to_owned(),
+        };
+        let suspend = match view.get("/spec/suspend").and_then(Value::as_bool) {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "<unset>",
+        };
+        let mut cells = vec![
+            view.name(),
+            json!(view.str("/spec/schedule")),
+            json!(view.str_or("/spec/timeZone", "<none>")),
+            json!(suspend),
+            json!(view.len("/status/active")),
+            json!(last),
+            view.age(),
+        ];
+        cells.extend(containers(
+            view,
+            "/spec/jobTemplate/spec/template/spec/containers",
+        ));
+        cells.push(json!(or_none(
+            view.selector("/spec/jobTemplate/spec/selector")
+        )));
+        Some(cells)
     }
 }
 

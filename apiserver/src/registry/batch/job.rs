@@ -3,7 +3,7 @@
 mod policies;
 mod status;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
@@ -13,6 +13,8 @@ use crate::meta::validation::{
 use crate::registry::checks::{
     default_text, invalid_as, is_empty, items, items_mut, not_negative, object_in, one_of, text,
 };
+use crate::registry::columns::workload::containers;
+use crate::registry::columns::{Printable, elapsed, or_none};
 use crate::registry::core::pod::template::{default_template, validate_labels_match};
 use crate::registry::core::pod::validation::validate_pod_template;
 use crate::registry::core::pod::warnings;
@@ -144,6 +146,31 @@ impl Strategy for Job {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         status::validate_status_update(new, old)
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let succeeded = view.int("/status/succeeded");
+        let completions = match (view.get("/spec/completions"), view.int("/spec/parallelism")) {
+            (Some(_), _) => format!("{succeeded}/{}", view.int("/spec/completions")),
+            (None, parallelism @ 2..) => format!("{succeeded}/1 of {parallelism}"),
+            (None, _) => format!("{succeeded}/1"),
+        };
+        let duration = view.time("/status/startTime").map(|start| {
+            elapsed(
+                start,
+                view.time("/status/completionTime").unwrap_or(view.now),
+            )
+        });
+        let mut cells = vec![
+            view.name(),
+            json!(job_status(view)),
+            json!(completions),
+            json!(duration.unwrap_or_default()),
+            view.age(),
+        ];
+        cells.extend(containers(view, "/spec/template/spec/containers"));
+        cells.push(json!(or_none(view.selector("/spec/selector"))));
+        Some(cells)
     }
 }
 
@@ -463,4 +490,24 @@ fn validate_managed_by(value: &Value, path: &FieldPath, errors: &mut FieldErrors
     if own.len() > MAX {
         errors.too_long(path, MAX);
     }
+}
+
+fn job_status<'a>(view: Printable<'a>) -> &'a str {
+    let holds = |kind: &str| {
+        view.condition(kind)
+            .is_some_and(|condition| condition.str("/status") == "True")
+    };
+    for finished in ["Complete", "Failed"] {
+        if holds(finished) {
+            return finished;
+        }
+    }
+    if view.is_terminating() {
+        return "Terminating";
+    }
+    let pending = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
+    pending
+        .into_iter()
+        .find(|kind| holds(kind))
+        .unwrap_or("Running")
 }

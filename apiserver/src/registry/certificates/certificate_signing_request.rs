@@ -5,11 +5,12 @@ pub(crate) mod request;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field};
 use crate::meta::validation::NameRule;
+use crate::registry::columns::{Printable, human_duration};
 use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -114,6 +115,31 @@ impl Strategy for CertificateSigningRequest {
             errors.forbidden(&FieldPath::new("status.certificate"), detail);
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let duration = view.get("/spec/expirationSeconds").and_then(Value::as_i64);
+        let requested = duration.map_or_else(|| "<none>".to_owned(), human_duration);
+        let mut condition = match (view.condition("Denied"), view.condition("Approved")) {
+            (Some(_), _) => "Denied",
+            (None, Some(_)) => "Approved",
+            (None, None) => "Pending",
+        }
+        .to_owned();
+        if view.condition("Failed").is_some() {
+            condition.push_str(",Failed");
+        }
+        if !view.str("/status/certificate").is_empty() {
+            condition.push_str(",Issued");
+        }
+        Some(vec![
+            view.name(),
+            view.age(),
+            json!(view.str_or("/spec/signerName", "<none>")),
+            json!(view.str("/spec/username")),
+            json!(requested),
+            json!(condition),
+        ])
     }
 }
 

@@ -226,7 +226,10 @@ fn wide_pod_columns_show_address_node_and_readiness_gates() {
 #[test]
 fn a_pod_that_ended_is_marked_completed() {
     let info = Catalog::builtin().resource("", "v1", "pods").unwrap();
-    let conditions = |phase: &str| row_conditions(info, &json!({"status": {"phase": phase}}));
+    let conditions = |phase: &str| {
+        info.strategy()
+            .row_conditions(&json!({"status": {"phase": phase}}))
+    };
     assert_eq!(conditions("Succeeded")[0]["reason"], "Succeeded");
     assert_eq!(conditions("Failed")[0]["message"], "The pod failed.");
     assert!(conditions("Running").is_empty());

@@ -1,8 +1,9 @@
 //! Leases.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::registry::checks::not_negative;
+use crate::registry::columns::Printable;
 use crate::registry::strategy::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -54,6 +55,14 @@ impl Strategy for Lease {
         }
         not_negative(spec, &["leaseTransitions"], &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/holderIdentity")),
+            view.age(),
+        ])
     }
 }
 

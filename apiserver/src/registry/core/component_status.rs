@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
 use crate::registry::Strategy;
+use crate::registry::columns::Printable;
 use crate::storage::{ObjectKey, StoredObject};
 
 /// The strategy of `componentstatuses`.
@@ -25,6 +26,23 @@ impl Strategy for ComponentStatus {
 
     fn is_stored(&self) -> bool {
         false
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut conditions = view.items("/conditions");
+        let healthy = conditions.find(|condition| condition.str("/type") == "Healthy");
+        let status = match healthy.map(|condition| condition.str("/status")) {
+            Some("True") => "Healthy",
+            Some(_) => "Unhealthy",
+            None => "Unknown",
+        };
+        let text = |field: &str| json!(healthy.map_or("", |condition| condition.str(field)));
+        Some(vec![
+            view.name(),
+            json!(status),
+            text("/message"),
+            text("/error"),
+        ])
     }
 }
 

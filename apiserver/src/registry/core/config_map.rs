@@ -1,9 +1,10 @@
 //! ConfigMaps.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::validation::config_map_key;
 use crate::registry::checks::{entries, invalid_each, text};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -45,6 +46,14 @@ impl Strategy for ConfigMap {
         validate_stays(new, old, &["data", "binaryData"], &mut errors);
         errors.extend(self.validate(new));
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.len("/data") + view.len("/binaryData")),
+            view.age(),
+        ])
     }
 }
 

@@ -1,12 +1,13 @@
 //! Endpoints.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use crate::registry::checks::{
     default_text, invalid_each, is_empty, items, items_mut, one_of, text,
 };
+use crate::registry::columns::{Printable, first_three};
 use crate::registry::net::{PORT_RANGE, validate_ip, validate_reachable, warn_of_ip};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
@@ -75,6 +76,28 @@ impl Strategy for Endpoints {
         }
         warnings
     }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut all = Vec::new();
+        for subset in view.items("/subsets") {
+            let ips: Vec<&str> = subset
+                .items("/addresses")
+                .map(|address| address.str("/ip"))
+                .collect();
+            if subset.len("/ports") == 0 {
+                all.extend(ips.iter().map(|ip| (*ip).to_owned()));
+            }
+            for port in subset.items("/ports") {
+                all.extend(ips.iter().map(|ip| host_port(ip, port.int("/port"))));
+            }
+        }
+        let text = if view.len("/subsets") == 0 {
+            "<none>".to_owned()
+        } else {
+            first_three(&all)
+        };
+        Some(vec![view.name(), json!(text), view.age()])
+    }
 }
 
 fn validate_address(address: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -116,6 +139,14 @@ fn validate_port(port: &Value, named: bool, path: &FieldPath, errors: &mut Field
     if let Some(protocol) = port["appProtocol"].as_str() {
         let path = path.child("appProtocol");
         invalid_each(qualified_name(protocol), &protocol.into(), &path, errors);
+    }
+}
+
+fn host_port(ip: &str, port: i64) -> String {
+    if ip.contains(':') {
+        format!("[{ip}]:{port}")
+    } else {
+        format!("{ip}:{port}")
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
 use crate::registry::checks::default_text;
+use crate::registry::columns::Printable;
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -99,6 +100,14 @@ impl Strategy for Namespace {
     fn prepare_for_termination(&self, namespace: &mut Value) {
         child_mut(namespace, "status").insert("phase".to_owned(), "Terminating".into());
         meta_mut(namespace).remove("deletionGracePeriodSeconds");
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/status/phase")),
+            view.age(),
+        ])
     }
 }
 

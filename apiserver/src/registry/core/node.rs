@@ -14,11 +14,14 @@ use crate::meta::GroupResource;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
 use crate::registry::checks::{entries, invalid_each, is_empty, items, text};
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::go_struct::shown;
 use crate::registry::net::{parse_ip, validate_cidr, warn_of_cidr};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
+const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
+const ROLE_LABEL: &str = "kubernetes.io/role";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP family";
 
@@ -120,6 +123,39 @@ impl Strategy for Node {
             warn_of_cidr(range, &path.index(index), &mut warnings);
         }
         warnings
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut status = match view.condition("Ready") {
+            Some(ready) if ready.str("/status") == "True" => "Ready",
+            Some(_) => "NotReady",
+            None => "Unknown",
+        }
+        .to_owned();
+        if view.bool("/spec/unschedulable") {
+            status.push_str(",SchedulingDisabled");
+        }
+        let info = |field: &str| {
+            view.str_or(&format!("/status/nodeInfo/{field}"), "<unknown>")
+                .to_owned()
+        };
+        let mut kernel = info("kernelVersion");
+        let architecture = view.str("/status/nodeInfo/architecture");
+        if kernel != "<unknown>" && !architecture.is_empty() {
+            kernel = format!("{kernel} ({architecture})");
+        }
+        Some(vec![
+            view.name(),
+            json!(status),
+            json!(roles(view)),
+            view.age(),
+            json!(view.str("/status/nodeInfo/kubeletVersion")),
+            json!(address(view, "InternalIP")),
+            json!(address(view, "ExternalIP")),
+            json!(info("osImage")),
+            json!(kernel),
+            json!(info("containerRuntimeVersion")),
+        ])
     }
 }
 
@@ -245,6 +281,31 @@ fn validate_ranges(ranges: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if count > 2 || !both.iter().all(|family| families.contains(family)) {
         errors.invalid(path, ranges, ONE_OF_FAMILY);
     }
+}
+
+fn roles(view: Printable<'_>) -> String {
+    let labels = view
+        .get("/metadata/labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let role = |(label, value): (&'_ String, &'_ Value)| match label.strip_prefix(ROLE_PREFIX) {
+        Some(role) => Some(role.to_owned()),
+        None if label == ROLE_LABEL => value.as_str().map(str::to_owned),
+        None => None,
+    };
+    let roles: BTreeSet<String> = labels
+        .filter_map(role)
+        .filter(|role| !role.is_empty())
+        .collect();
+    or_none(roles.into_iter().collect::<Vec<_>>().join(","))
+}
+
+fn address<'a>(view: Printable<'a>, kind: &str) -> &'a str {
+    let mut addresses = view.items("/status/addresses");
+    addresses
+        .find(|address| address.str("/type") == kind)
+        .map_or("<none>", |address| address.str("/address"))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::registry::checks::{
     default_text, entries, invalid_as, invalid_each, is_empty, items, object_in, one_of, text,
 };
+use crate::registry::columns::Printable;
+use crate::registry::columns::volume::{access_modes, class, phase, scalar_or_unset};
 use crate::registry::go_struct::{diff_sources, shown};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -219,6 +221,36 @@ impl Strategy for PersistentVolume {
             errors.forbidden(&path, "update from non-nil value to nil is forbidden");
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let or_unset = |pointer| scalar_or_unset(view, pointer);
+        let claim = match view.get("/spec/claimRef") {
+            Some(_) => {
+                format!(
+                    "{}/{}",
+                    view.str("/spec/claimRef/namespace"),
+                    view.str("/spec/claimRef/name")
+                )
+            }
+            None => String::new(),
+        };
+        Some(vec![
+            view.name(),
+            json!(
+                view.scalar("/spec/capacity/storage")
+                    .unwrap_or_else(|| "0".to_owned())
+            ),
+            json!(access_modes(view, "/spec/accessModes")),
+            json!(view.str("/spec/persistentVolumeReclaimPolicy")),
+            json!(phase(view)),
+            json!(claim),
+            json!(class(view)),
+            or_unset("/spec/volumeAttributesClassName"),
+            json!(view.str("/status/reason")),
+            view.age(),
+            or_unset("/spec/volumeMode"),
+        ])
     }
 }
 

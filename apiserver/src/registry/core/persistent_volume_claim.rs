@@ -16,6 +16,8 @@ use crate::meta::validation::{
 use crate::registry::checks::{
     default_text, entries, invalid_each, is_empty, one_of, required, text,
 };
+use crate::registry::columns::Printable;
+use crate::registry::columns::volume::{access_modes, class, phase, scalar_or_unset};
 use crate::registry::{Context, MetadataCheck, Strategy, go_struct};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -149,6 +151,31 @@ impl Strategy for PersistentVolumeClaim {
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
         validate_attributes_stay(new, old, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let or_unset = |pointer| scalar_or_unset(view, pointer);
+        // The granted capacity and modes are shown once the claim is bound; the requested ones never
+        // are.
+        let (capacity, modes) = match view.str("/spec/volumeName") {
+            "" => (String::new(), String::new()),
+            _ => (
+                view.scalar("/status/capacity/storage")
+                    .unwrap_or_else(|| "0".to_owned()),
+                access_modes(view, "/status/accessModes"),
+            ),
+        };
+        Some(vec![
+            view.name(),
+            json!(phase(view)),
+            json!(view.str("/spec/volumeName")),
+            json!(capacity),
+            json!(modes),
+            json!(class(view)),
+            or_unset("/spec/volumeAttributesClassName"),
+            view.age(),
+            or_unset("/spec/volumeMode"),
+        ])
     }
 }
 

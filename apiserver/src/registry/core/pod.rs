@@ -7,6 +7,7 @@ pub(crate) mod defaults;
 mod image;
 pub(crate) mod label_keys;
 pub(crate) mod placement;
+mod printer;
 pub(crate) mod resources;
 pub(crate) mod seccomp;
 pub(crate) mod security_context;
@@ -22,6 +23,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::registry::checks::items_mut;
+use crate::registry::columns::Printable;
 use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::request::options::DeleteOptions;
 use crate::schema::quantity::Quantity;
@@ -182,6 +184,15 @@ impl Strategy for Pod {
         };
         let grace = options.grace_period_seconds.unwrap_or_else(own);
         Some(if grace < 0 { 1 } else { grace })
+    }
+
+    fn cells(&self, pod: Printable<'_>) -> Option<Vec<Value>> {
+        Some(printer::cells(pod))
+    }
+
+    /// A pod that ended is marked as completed, so that clients may gray it out.
+    fn row_conditions(&self, pod: &Value) -> Vec<Value> {
+        printer::row_conditions(pod)
     }
 }
 

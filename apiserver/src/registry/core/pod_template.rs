@@ -1,11 +1,13 @@
 //! PodTemplates, the resource.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pod::template::default_template;
 use super::pod::validation::validate_pod_template;
 use super::pod::warnings;
 use crate::registry::Strategy;
+use crate::registry::columns::Printable;
+use crate::registry::columns::workload::containers;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -35,5 +37,12 @@ impl Strategy for PodTemplate {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         warnings::of_template(new, old, "template")
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut cells = vec![view.name()];
+        cells.extend(containers(view, "/template/spec/containers"));
+        cells.push(json!(view.labels("/template/metadata/labels")));
+        Some(cells)
     }
 }

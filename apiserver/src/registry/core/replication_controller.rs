@@ -10,6 +10,8 @@ use crate::meta::selector::LabelSelector;
 use crate::registry::Strategy;
 use crate::registry::apps::replica_set::validate_replica_status;
 use crate::registry::checks::{is_empty, not_negative};
+use crate::registry::columns::Printable;
+use crate::registry::columns::workload::replicated;
 use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -82,5 +84,12 @@ impl Strategy for ReplicationController {
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validate_replica_status(&new["status"])
+    }
+
+    /// Cells of a ReplicationController, whose selector is a map of labels rather than a label
+    /// selector.
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let selector = view.labels("/spec/selector");
+        Some(replicated(view, selector))
     }
 }

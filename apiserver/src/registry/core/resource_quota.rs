@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pod::defaults::round_amounts;
 use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
 use crate::registry::Strategy;
 use crate::registry::checks::{entries, invalid_as, is_empty, items, text};
+use crate::registry::columns::{Printable, scalar};
 use crate::registry::go_struct::shown;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -100,6 +101,32 @@ impl Strategy for ResourceQuota {
             validate_amounts(&new["status"][field], &path, &mut errors);
         }
         errors
+    }
+
+    /// Used and hard amount of each resource; limits have a column of their own.
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let (mut requests, mut limits) = (Vec::new(), Vec::new());
+        let hard = view
+            .get("/status/hard")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        for (resource, amount) in hard {
+            let used = view.get("/status/used").and_then(|used| used.get(resource));
+            let used = used.map_or_else(|| "0".to_owned(), scalar);
+            let column = if resource.starts_with("limits.") {
+                &mut limits
+            } else {
+                &mut requests
+            };
+            column.push(format!("{resource}: {used}/{}", scalar(amount)));
+        }
+        Some(vec![
+            view.name(),
+            json!(requests.join(", ")),
+            json!(limits.join(", ")),
+            view.age(),
+        ])
     }
 }
 

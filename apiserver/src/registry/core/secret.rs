@@ -2,11 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::config_map::{byte_count, validate_key, validate_size, validate_stays};
 use crate::meta::validation::validate_immutable;
 use crate::registry::checks::{default_text, entries, object_in, text};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
@@ -74,6 +75,15 @@ impl Strategy for Secret {
         validate_stays(new, old, &["data"], &mut errors);
         errors.extend(self.validate(new));
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/type")),
+            json!(view.len("/data")),
+            view.age(),
+        ])
     }
 }
 

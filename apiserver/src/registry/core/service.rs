@@ -4,12 +4,15 @@ mod allocation;
 mod validation;
 mod warnings;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
 use crate::registry::checks::{default_text, is_empty, items, items_mut, object_in, text};
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::{Context, Strategy};
 use crate::status::{ApiError, FieldErrors};
 
@@ -130,6 +133,18 @@ impl Strategy for Service {
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validation::validate_balancer(new)
     }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/type")),
+            json!(view.str_or("/spec/clusterIPs/0", "<none>")),
+            json!(external_ip(view)),
+            json!(ports(view)),
+            view.age(),
+            json!(view.labels("/spec/selector")),
+        ])
+    }
 }
 
 /// Nothing is routed to where a name leads.
@@ -199,4 +214,49 @@ fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
             port.remove("nodePort");
         }
     }
+}
+
+fn external_ip(view: Printable<'_>) -> String {
+    let external_ips = view.strs("/spec/externalIPs").join(",");
+    match view.str("/spec/type") {
+        "ClusterIP" | "NodePort" => or_none(external_ips),
+        "LoadBalancer" => {
+            let addresses = load_balancer(view);
+            let both = [addresses, external_ips];
+            let both: Vec<String> = both.into_iter().filter(|text| !text.is_empty()).collect();
+            if both.is_empty() {
+                "<pending>".to_owned()
+            } else {
+                both.join(",")
+            }
+        }
+        "ExternalName" => view.str("/spec/externalName").to_owned(),
+        _ => "<unknown>".to_owned(),
+    }
+}
+
+/// The addresses that a load balancer got: its IP, else its host name, sorted.
+pub(crate) fn load_balancer(view: Printable<'_>) -> String {
+    let ingress = view.items("/status/loadBalancer/ingress");
+    let addresses: BTreeSet<&str> = ingress
+        .map(|point| point.str_or("/ip", point.str("/hostname")))
+        .filter(|address| !address.is_empty())
+        .collect();
+    addresses.into_iter().collect::<Vec<_>>().join(",")
+}
+
+fn ports(view: Printable<'_>) -> String {
+    let port = |port: Printable<'_>| {
+        let (number, protocol) = (port.int("/port"), port.str("/protocol"));
+        match port.int("/nodePort") {
+            0 => format!("{number}/{protocol}"),
+            node_port => format!("{number}:{node_port}/{protocol}"),
+        }
+    };
+    or_none(
+        view.items("/spec/ports")
+            .map(port)
+            .collect::<Vec<_>>()
+            .join(","),
+    )
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
@@ -11,6 +11,7 @@ use crate::meta::validation::{
     validate_labels,
 };
 use crate::registry::checks::{entries, invalid_each, is_empty, items, items_mut, one_of, text};
+use crate::registry::columns::{Printable, first_three, or_unset};
 use crate::registry::net::{validate_ip, validate_reachable, validate_strict_ip, warn_of_ip};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
@@ -126,6 +127,29 @@ impl Strategy for EndpointSlice {
         let kind = |slice: &Value| slice["addressType"].clone();
         validate_immutable(&kind(new), &kind(old), &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let port = |port: Printable<'_>| {
+            port.scalar("/port")
+                .unwrap_or_else(|| match port.get("/name") {
+                    Some(_) => port.str("/name").to_owned(),
+                    None => "*".to_owned(),
+                })
+        };
+        let ports: Vec<String> = view.items("/ports").map(port).collect();
+        let addresses: Vec<String> = view
+            .items("/endpoints")
+            .flat_map(|endpoint| endpoint.strs("/addresses"))
+            .map(str::to_owned)
+            .collect();
+        Some(vec![
+            view.name(),
+            json!(view.str("/addressType")),
+            json!(or_unset(first_three(&ports))),
+            json!(or_unset(first_three(&addresses))),
+            view.age(),
+        ])
     }
 }
 

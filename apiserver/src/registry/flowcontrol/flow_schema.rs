@@ -1,13 +1,15 @@
 //! FlowSchemas of API priority and fairness.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, not_supported_as, text};
+use crate::registry::columns::Printable;
 use crate::registry::go_struct::shown_field;
 use crate::registry::{MetadataCheck, ResetFields, Strategy, bootstrap};
 use crate::status::{FieldErrors, FieldPath};
@@ -94,6 +96,28 @@ impl Strategy for FlowSchema {
         let mut errors = FieldErrors::new();
         validate_conditions(new, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let dangling = view
+            .condition("Dangling")
+            .map_or("?", |condition| condition.str("/status"));
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/priorityLevelConfiguration/name")),
+            json!(view.int("/spec/matchingPrecedence")),
+            json!(
+                view.scalar("/spec/distinguisherMethod/type")
+                    .unwrap_or_else(|| "<none>".to_owned())
+            ),
+            view.age(),
+            json!(dangling),
+        ])
+    }
+
+    /// The order in which requests are matched.
+    fn row_order(&self) -> Option<fn(&Value, &Value) -> Ordering> {
+        Some(matching_order)
     }
 }
 
@@ -315,6 +339,17 @@ pub(crate) fn validate_conditions(schema: &Value, errors: &mut FieldErrors) {
             errors.required(&path, "");
         }
     }
+}
+
+/// By precedence, then by name.
+fn matching_order(a: &Value, b: &Value) -> Ordering {
+    let key = |object: &Value| {
+        let precedence = object.pointer("/spec/matchingPrecedence");
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        let precedence = precedence.and_then(Value::as_i64).unwrap_or_default();
+        (precedence, name.unwrap_or_default().to_owned())
+    };
+    key(a).cmp(&key(b))
 }
 
 #[cfg(test)]

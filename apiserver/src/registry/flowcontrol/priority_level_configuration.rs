@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::flow_schema::{validate_conditions, validate_mandatory};
 use crate::meta::object::{child_mut, default, name};
 use crate::registry::checks::{object_in, text};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -110,6 +111,24 @@ impl Strategy for PriorityLevel {
         let mut errors = FieldErrors::new();
         validate_conditions(new, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let number = |pointer: &str| {
+            view.get(pointer)
+                .cloned()
+                .unwrap_or_else(|| json!("<none>"))
+        };
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/type")),
+            // An exempt level's shares aren't shown.
+            number("/spec/limited/nominalConcurrencyShares"),
+            number("/spec/limited/limitResponse/queuing/queues"),
+            number("/spec/limited/limitResponse/queuing/handSize"),
+            number("/spec/limited/limitResponse/queuing/queueLengthLimit"),
+            view.age(),
+        ])
     }
 }
 

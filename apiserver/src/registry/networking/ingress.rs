@@ -2,9 +2,11 @@
 
 pub(crate) mod validation;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
+use crate::registry::columns::Printable;
+use crate::registry::core::service::load_balancer;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::FieldErrors;
 
@@ -48,6 +50,43 @@ impl Strategy for Ingress {
             "annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"
         );
         vec![warning]
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(
+                view.scalar("/spec/ingressClassName")
+                    .unwrap_or_else(|| "<none>".to_owned())
+            ),
+            json!(hosts(view)),
+            json!(load_balancer(view)),
+            json!(if view.len("/spec/tls") > 0 {
+                "80, 443"
+            } else {
+                "80"
+            }),
+            view.age(),
+        ])
+    }
+}
+
+/// The first three hosts, and how many rules there are beyond three, with a host or without.
+fn hosts(view: Printable<'_>) -> String {
+    const SHOWN: usize = 3;
+    let mut hosts: Vec<&str> = Vec::new();
+    let mut is_cut = false;
+    for rule in view.items("/spec/rules") {
+        is_cut |= hosts.len() == SHOWN;
+        let host = rule.str("/host");
+        if !is_cut && !host.is_empty() {
+            hosts.push(host);
+        }
+    }
+    match hosts.join(",") {
+        shown if shown.is_empty() => "*".to_owned(),
+        shown if is_cut => format!("{shown} + {} more...", view.len("/spec/rules") - SHOWN),
+        shown => shown,
     }
 }
 

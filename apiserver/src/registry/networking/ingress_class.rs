@@ -1,14 +1,17 @@
 //! IngressClasses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ingress::validation::validate_reference;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_label, validate_domain_prefixed_path, validate_immutable};
 use crate::registry::checks::{invalid_each, one_of, text};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
+const DEFAULT_ANNOTATION: &str =
+    "/metadata/annotations/ingressclass.kubernetes.io~1is-default-class";
 const CONTROLLER_BYTES_MAX: usize = 250;
 
 #[derive(Debug)]
@@ -73,5 +76,27 @@ impl Strategy for IngressClass {
         validate_immutable(&controller(new), &controller(old), &path, &mut errors);
         errors.extend(self.validate(new));
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let of = |parameters: Printable<'_>| {
+            let group = parameters.scalar("/apiGroup");
+            let group = group.map_or_else(String::new, |group| format!(".{group}"));
+            format!(
+                "{}{group}/{}",
+                parameters.str("/kind"),
+                parameters.str("/name")
+            )
+        };
+        let parameters = view.at("/spec/parameters");
+        let parameters = parameters.map_or_else(|| "<none>".to_owned(), of);
+        let is_default = view.str(DEFAULT_ANNOTATION) == "true";
+        let mark = if is_default { " (default)" } else { "" };
+        Some(vec![
+            json!(format!("{}{mark}", view.str("/metadata/name"))),
+            json!(view.str("/spec/controller")),
+            json!(parameters),
+            view.age(),
+        ])
     }
 }

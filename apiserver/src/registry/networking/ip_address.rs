@@ -1,9 +1,10 @@
 //! IPAddresses: which address is whose.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, dns1123_subdomain, path_segment_name};
 use crate::registry::checks::{invalid_as, invalid_each, text};
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -64,5 +65,27 @@ impl Strategy for IpAddress {
             invalid_as(&path, &shown, FIELD_IMMUTABLE, &mut errors);
         }
         errors
+    }
+
+    /// A cell more than there are columns: upstream's age, which has no column, and which kubectl drops.
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let of = |parent: Printable<'_>| {
+            let resource = match parent.str("/group") {
+                "" => parent.str("/resource").to_owned(),
+                group => format!("{}.{group}", parent.str("/resource")),
+            };
+            let namespace = match parent.str("/namespace") {
+                "" => String::new(),
+                namespace => format!("/{namespace}"),
+            };
+            format!(
+                "{}{namespace}/{}",
+                resource.to_lowercase(),
+                parent.str("/name")
+            )
+        };
+        let parent = view.at("/spec/parentRef");
+        let parent = parent.map_or_else(|| "<none>".to_owned(), of);
+        Some(vec![view.name(), json!(parent), view.age()])
     }
 }

@@ -6,6 +6,7 @@ use crate::meta::object::{child_mut, default};
 use crate::meta::validation::validate_label_selector;
 use crate::registry::Strategy;
 use crate::registry::checks::{is_empty, items, items_mut, one_of, text};
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr, warn_of_cidr};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -82,6 +83,14 @@ impl Strategy for NetworkPolicy {
             }
         }
         warnings
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(or_none(view.selector("/spec/podSelector"))),
+            view.age(),
+        ])
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::meta::validation::FIELD_IMMUTABLE;
 use crate::registry::checks::{invalid_as, is_empty, items, text};
+use crate::registry::columns::Printable;
 use crate::registry::net::{validate_cidr, validate_strict_cidr};
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
@@ -77,6 +78,14 @@ impl Strategy for ServiceCidr {
             _ => errors.invalid(&path, &new["spec"]["cidrs"], FIELD_IMMUTABLE),
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.strs("/spec/cidrs").join(",")),
+            view.age(),
+        ])
     }
 }
 

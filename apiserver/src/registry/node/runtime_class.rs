@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
 use crate::registry::checks::{entries, invalid_each, items, text};
+use crate::registry::columns::Printable;
 use crate::registry::core::node::deprecated_labels;
 use crate::registry::core::pod::container::validate_resources;
 use crate::registry::core::pod::placement::validate_tolerations;
@@ -76,5 +77,9 @@ impl Strategy for RuntimeClass {
         let path = FieldPath::new("handler");
         validate_immutable(&new["handler"], &old["handler"], &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![view.name(), json!(view.str("/handler")), view.age()])
     }
 }

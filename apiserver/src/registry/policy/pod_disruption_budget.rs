@@ -1,11 +1,12 @@
 //! PodDisruptionBudgets.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::validation::{NameRule, validate_label_selector};
 use crate::registry::checks::{
     not_negative, one_of, validate_at_most_all, validate_int_or_percent,
 };
+use crate::registry::columns::Printable;
 use crate::registry::condition::validate_conditions;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
@@ -88,5 +89,16 @@ impl Strategy for PodDisruptionBudget {
         ];
         not_negative(status, &numbers, &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let limit = |pointer: &str| json!(view.scalar(pointer).unwrap_or_else(|| "N/A".to_owned()));
+        Some(vec![
+            view.name(),
+            limit("/spec/minAvailable"),
+            limit("/spec/maxUnavailable"),
+            json!(view.int("/status/disruptionsAllowed")),
+            view.age(),
+        ])
     }
 }

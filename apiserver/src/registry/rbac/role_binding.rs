@@ -1,11 +1,12 @@
 //! RoleBindings and ClusterRoleBindings.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
 use crate::registry::checks::{
     default_text, invalid_as, invalid_each, items, items_mut, object_in, required, text,
 };
+use crate::registry::columns::Printable;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -86,6 +87,33 @@ impl Strategy for RoleBinding {
             invalid_as(&path, &shown, "cannot change roleRef", &mut errors);
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let subjects = |kind: &str| {
+            let of_kind = view
+                .items("/subjects")
+                .filter(|subject| subject.str("/kind") == kind);
+            let name = |subject: Printable<'_>| match kind {
+                "ServiceAccount" => {
+                    format!("{}/{}", subject.str("/namespace"), subject.str("/name"))
+                }
+                _ => subject.str("/name").to_owned(),
+            };
+            json!(of_kind.map(name).collect::<Vec<_>>().join(", "))
+        };
+        Some(vec![
+            view.name(),
+            json!(format!(
+                "{}/{}",
+                view.str("/roleRef/kind"),
+                view.str("/roleRef/name")
+            )),
+            view.age(),
+            subjects("User"),
+            subjects("Group"),
+            subjects("ServiceAccount"),
+        ])
     }
 }
 

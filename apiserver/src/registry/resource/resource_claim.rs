@@ -17,6 +17,7 @@ use crate::meta::validation::{
     FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
 };
 use crate::registry::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
+use crate::registry::columns::Printable;
 use crate::registry::core::pod::affinity::validate_node_selector;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
@@ -83,6 +84,24 @@ impl Strategy for ResourceClaim {
         let mut errors = FieldErrors::new();
         validate_status(new, old, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let mut states = Vec::new();
+        if view.is_terminating() {
+            states.push("deleted");
+        }
+        if view.get("/status/allocation").is_none() {
+            if states.is_empty() {
+                states.push("pending");
+            }
+        } else {
+            states.push("allocated");
+            if view.len("/status/reservedFor") > 0 {
+                states.push("reserved");
+            }
+        }
+        Some(vec![view.name(), json!(states.join(",")), view.age()])
     }
 }
 

@@ -6,7 +6,7 @@ mod counters;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::devices::{
     validate_binding, validate_label, validate_list, validate_pool_name, validate_qualified_name,
@@ -18,6 +18,7 @@ use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::registry::checks::{
     entries, invalid_as, invalid_each, is_empty, items, items_mut, text,
 };
+use crate::registry::columns::Printable;
 use crate::registry::core::pod::affinity::validate_node_selector;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::{Context, Strategy};
@@ -68,6 +69,16 @@ impl Strategy for ResourceSlice {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         validate_spec(&new["spec"], Some(&old["spec"]))
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/nodeName")),
+            json!(view.str("/spec/driver")),
+            json!(view.str("/spec/pool/name")),
+            view.age(),
+        ])
     }
 }
 

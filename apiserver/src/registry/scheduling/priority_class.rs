@@ -1,10 +1,11 @@
 //! PriorityClasses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::registry::checks::one_of;
+use crate::registry::columns::Printable;
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -60,6 +61,16 @@ impl Strategy for PriorityClass {
         let policy = |class: &Value| class["preemptionPolicy"].clone();
         validate_immutable(&policy(new), &policy(old), &path, &mut errors);
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.int("/value")),
+            json!(view.bool("/globalDefault")),
+            view.age(),
+            json!(view.str("/preemptionPolicy")),
+        ])
     }
 }
 

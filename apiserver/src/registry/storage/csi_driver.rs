@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
 use crate::registry::checks::{is_empty, items, one_of, text};
+use crate::registry::columns::{Printable, or_none};
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -86,6 +87,25 @@ impl Strategy for CsiDriver {
             validate_immutable(&value(new), &value(old), &path.child(shown), &mut errors);
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        let attach_required = view
+            .get("/spec/attachRequired")
+            .is_none_or(|value| *value == true);
+        let token_requests = view.get("/spec/tokenRequests");
+        let token_requests =
+            token_requests.map(|_| view.joined("/spec/tokenRequests", "/audience"));
+        Some(vec![
+            view.name(),
+            json!(attach_required),
+            json!(view.bool("/spec/podInfoOnMount")),
+            json!(view.bool("/spec/storageCapacity")),
+            json!(token_requests.unwrap_or_else(|| "<unset>".to_owned())),
+            json!(view.bool("/spec/requiresRepublish")),
+            json!(or_none(view.strs("/spec/volumeLifecycleModes").join(","))),
+            view.age(),
+        ])
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::GroupVersionKind;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1123_subdomain, qualified_name};
 use crate::registry::checks::{NOT_NEGATIVE, invalid_as, invalid_each, items, text};
+use crate::registry::columns::Printable;
 use crate::registry::go_struct::shown_as;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::schema::{Schema, builtin};
@@ -67,6 +68,14 @@ impl Strategy for CsiNode {
             }
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.len("/spec/drivers")),
+            view.age(),
+        ])
     }
 }
 

@@ -2,15 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::volume_attributes_class::validate_parameters;
 use crate::meta::object::default;
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::registry::checks::{invalid_each, is_empty, items, one_of, text};
+use crate::registry::columns::Printable;
+use crate::registry::columns::volume::named_default;
 use crate::registry::core::node::deprecated_labels;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
+
+const DEFAULT_ANNOTATIONS: [&str; 2] = [
+    "/metadata/annotations/storageclass.kubernetes.io~1is-default-class",
+    "/metadata/annotations/storageclass.beta.kubernetes.io~1is-default-class",
+];
 
 #[derive(Debug)]
 pub(crate) struct StorageClass;
@@ -84,6 +91,17 @@ impl Strategy for StorageClass {
             validate_immutable(&new[field], &old[field], &path, &mut errors);
         }
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            named_default(view, &DEFAULT_ANNOTATIONS),
+            json!(view.str("/provisioner")),
+            json!(view.str_or("/reclaimPolicy", "Delete")),
+            json!(view.str_or("/volumeBindingMode", "Immediate")),
+            json!(view.bool("/allowVolumeExpansion")),
+            view.age(),
+        ])
     }
 }
 

@@ -1,10 +1,11 @@
 //! VolumeAttachments.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
 use crate::registry::checks::{entries, invalid_as, invalid_each, text};
+use crate::registry::columns::Printable;
 use crate::registry::core::persistent_volume::validate_inline;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
@@ -71,6 +72,17 @@ impl Strategy for VolumeAttachment {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         self.validate_update(new, old)
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            view.name(),
+            json!(view.str("/spec/attacher")),
+            json!(view.str("/spec/source/persistentVolumeName")),
+            json!(view.str("/spec/nodeName")),
+            json!(view.bool("/status/attached")),
+            view.age(),
+        ])
     }
 }
 

@@ -1,12 +1,16 @@
 //! VolumeAttributesClasses.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::meta::validation::qualified_name;
 use crate::registry::checks::{entries, invalid_each, is_empty, text};
+use crate::registry::columns::Printable;
+use crate::registry::columns::volume::named_default;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
+const DEFAULT_ANNOTATION: &str =
+    "/metadata/annotations/volumeattributesclass.alpha.kubernetes.io~1is-default-class";
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
@@ -54,6 +58,14 @@ impl Strategy for VolumeAttributesClass {
         }
         errors.extend(self.validate(new));
         errors
+    }
+
+    fn cells(&self, view: Printable<'_>) -> Option<Vec<Value>> {
+        Some(vec![
+            named_default(view, &[DEFAULT_ANNOTATION]),
+            json!(view.str("/driverName")),
+            view.age(),
+        ])
     }
 }
 

@@ -10,10 +10,11 @@ use super::{CustomKind, group_of, hash};
 use crate::meta::object::is_terminating;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
-use crate::registry::apiextensions::custom_resource::{CustomResource, ScalePaths, Versions};
+use crate::registry::apiextensions::custom_resource::{
+    CustomResource, ScalePaths, Versions, printer_columns,
+};
 use crate::registry::apiextensions::custom_resource_definition::conditions;
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
-use crate::registry::columns::printer_columns;
 use crate::storage::{ObjectKey, StoredObject};
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its

@@ -5,79 +5,79 @@ use serde_json::{Value, json};
 
 /// An object at the time it is shown.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(crate) struct Printable<'a> {
     /// The object, or the part of it that is being read.
-    pub(super) object: &'a Value,
+    pub(crate) object: &'a Value,
     /// The time that ages are relative to.
-    pub(super) now: Timestamp,
+    pub(crate) now: Timestamp,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn name(self) -> Value {
+impl<'a> Printable<'a> {
+    pub(crate) fn name(self) -> Value {
         json!(self.str("/metadata/name"))
     }
 
     /// Time since creation.
-    pub(super) fn age(self) -> Value {
+    pub(crate) fn age(self) -> Value {
         self.since("/metadata/creationTimestamp").into()
     }
 
     /// The creation time itself, for columns of type `date`.
-    pub(super) fn created(self) -> Value {
+    pub(crate) fn created(self) -> Value {
         self.get("/metadata/creationTimestamp")
             .cloned()
             .unwrap_or_default()
     }
 
     /// The value at a JSON pointer, unless it is absent or null.
-    pub(super) fn get(self, pointer: &str) -> Option<&'a Value> {
+    pub(crate) fn get(self, pointer: &str) -> Option<&'a Value> {
         self.object
             .pointer(pointer)
             .filter(|value| !value.is_null())
     }
 
     /// The part at `pointer`, as a view of its own.
-    pub(super) fn at(self, pointer: &str) -> Option<View<'a>> {
+    pub(crate) fn at(self, pointer: &str) -> Option<Printable<'a>> {
         let object = self.get(pointer)?;
-        Some(View { object, ..self })
+        Some(Printable { object, ..self })
     }
 
     /// The text at `pointer`, or `""`.
-    pub(super) fn str(self, pointer: &str) -> &'a str {
+    pub(crate) fn str(self, pointer: &str) -> &'a str {
         self.get(pointer)
             .and_then(Value::as_str)
             .unwrap_or_default()
     }
 
     /// The text at `pointer`, or `default` where it is empty.
-    pub(super) fn str_or(self, pointer: &str, default: &'a str) -> &'a str {
+    pub(crate) fn str_or(self, pointer: &str, default: &'a str) -> &'a str {
         Some(self.str(pointer))
             .filter(|text| !text.is_empty())
             .unwrap_or(default)
     }
 
     /// The number at `pointer`, or 0.
-    pub(super) fn int(self, pointer: &str) -> i64 {
+    pub(crate) fn int(self, pointer: &str) -> i64 {
         self.get(pointer)
             .and_then(Value::as_i64)
             .unwrap_or_default()
     }
 
-    pub(super) fn bool(self, pointer: &str) -> bool {
+    pub(crate) fn bool(self, pointer: &str) -> bool {
         self.get(pointer)
             .and_then(Value::as_bool)
             .unwrap_or_default()
     }
 
     /// The items of the array at `pointer`, or none.
-    pub(super) fn list(self, pointer: &str) -> &'a [Value] {
+    pub(crate) fn list(self, pointer: &str) -> &'a [Value] {
         self.get(pointer)
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice)
     }
 
     /// The number of entries of the object or array at `pointer`.
-    pub(super) fn len(self, pointer: &str) -> usize {
+    pub(crate) fn len(self, pointer: &str) -> usize {
         match self.get(pointer) {
             Some(Value::Object(map)) => map.len(),
             Some(Value::Array(items)) => items.len(),
@@ -86,48 +86,48 @@ impl<'a> View<'a> {
     }
 
     /// A scalar at `pointer` as text: an int-or-string, a quantity.
-    pub(super) fn scalar(self, pointer: &str) -> Option<String> {
+    pub(crate) fn scalar(self, pointer: &str) -> Option<String> {
         self.get(pointer).map(scalar)
     }
 
     /// Whether the object is being deleted.
-    pub(super) fn is_terminating(self) -> bool {
+    pub(crate) fn is_terminating(self) -> bool {
         self.get("/metadata/deletionTimestamp").is_some()
     }
 
     /// The condition of type `kind` among `status.conditions`.
-    pub(super) fn condition(self, kind: &str) -> Option<View<'a>> {
+    pub(crate) fn condition(self, kind: &str) -> Option<Printable<'a>> {
         let mut conditions = self.items("/status/conditions");
         conditions.find(|condition| condition.str("/type") == kind)
     }
 
     /// The items of the array at `pointer`, each as a view.
-    pub(super) fn items(self, pointer: &str) -> impl DoubleEndedIterator<Item = View<'a>> {
+    pub(crate) fn items(self, pointer: &str) -> impl DoubleEndedIterator<Item = Printable<'a>> {
         let now = self.now;
         self.list(pointer)
             .iter()
-            .map(move |object| View { object, now })
+            .map(move |object| Printable { object, now })
     }
 
     /// The time at `pointer`, if there is one.
-    pub(super) fn time(self, pointer: &str) -> Option<Timestamp> {
+    pub(crate) fn time(self, pointer: &str) -> Option<Timestamp> {
         self.str(pointer).parse().ok()
     }
 
     /// Time since the timestamp at `pointer`, or `<unknown>`.
-    pub(super) fn since(self, pointer: &str) -> String {
+    pub(crate) fn since(self, pointer: &str) -> String {
         self.time(pointer)
             .map_or_else(|| "<unknown>".to_owned(), |time| elapsed(time, self.now))
     }
 
     /// Field `field` of every item of the array at `pointer`, joined by commas.
-    pub(super) fn joined(self, pointer: &str, field: &str) -> String {
+    pub(crate) fn joined(self, pointer: &str, field: &str) -> String {
         let texts: Vec<&str> = self.items(pointer).map(|item| item.str(field)).collect();
         texts.join(",")
     }
 
     /// The texts of the array at `pointer`.
-    pub(super) fn strs(self, pointer: &str) -> Vec<&'a str> {
+    pub(crate) fn strs(self, pointer: &str) -> Vec<&'a str> {
         self.list(pointer)
             .iter()
             .filter_map(Value::as_str)
@@ -135,12 +135,12 @@ impl<'a> View<'a> {
     }
 
     /// The labels at `pointer` as `k=v,k=v`, or `<none>`.
-    pub(super) fn labels(self, pointer: &str) -> String {
+    pub(crate) fn labels(self, pointer: &str) -> String {
         or_none(self.requirements(pointer).join(","))
     }
 
     /// The label selector at `pointer` as text; empty where it selects everything or nothing.
-    pub(super) fn selector(self, pointer: &str) -> String {
+    pub(crate) fn selector(self, pointer: &str) -> String {
         let Some(selector) = self.at(pointer) else {
             return String::new();
         };
@@ -185,14 +185,14 @@ impl<'a> View<'a> {
 }
 
 /// A scalar as it would be typed.
-pub(super) fn scalar(value: &Value) -> String {
+pub(crate) fn scalar(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// `text`, or `<none>` where it is empty.
-pub(super) fn or_none(text: String) -> String {
+pub(crate) fn or_none(text: String) -> String {
     if text.is_empty() {
         "<none>".to_owned()
     } else {
@@ -201,7 +201,7 @@ pub(super) fn or_none(text: String) -> String {
 }
 
 /// `text`, or `<unset>` where it is empty.
-pub(super) fn or_unset(text: String) -> String {
+pub(crate) fn or_unset(text: String) -> String {
     if text.is_empty() {
         "<unset>".to_owned()
     } else {
@@ -210,7 +210,7 @@ pub(super) fn or_unset(text: String) -> String {
 }
 
 /// The first three of `items`, and how many more there are.
-pub(super) fn first_three(items: &[String]) -> String {
+pub(crate) fn first_three(items: &[String]) -> String {
     const SHOWN: usize = 3;
     if items.len() <= SHOWN {
         return items.join(",");
@@ -223,7 +223,7 @@ pub(super) fn first_three(items: &[String]) -> String {
 }
 
 /// Time from `then` to `now` for a reader.
-pub(super) fn elapsed(then: Timestamp, now: Timestamp) -> String {
+pub(crate) fn elapsed(then: Timestamp, now: Timestamp) -> String {
     human_duration(now.duration_since(then).as_secs())
 }
 

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::view::View;
 use crate::registry::catalog::Column;
+use crate::registry::columns::Printable;
 use crate::registry::json_path::JsonPath;
 use crate::schema::number::printed_float;
 
@@ -72,7 +72,7 @@ impl PrinterColumn {
             "date" => match value.as_str() {
                 Some("") => "<unknown>".into(),
                 Some(text) if text.parse::<Timestamp>().is_err() => "<invalid>".into(),
-                Some(_) => View { object: value, now }.since("").into(),
+                Some(_) => Printable { object: value, now }.since("").into(),
                 None => Value::Null,
             },
             _ => Value::Null,

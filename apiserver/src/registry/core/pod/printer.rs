@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::view::{View, elapsed};
+use crate::registry::columns::{Printable, elapsed};
 
-pub(super) fn pod(view: View<'_>) -> Vec<Value> {
+pub(super) fn cells(view: Printable<'_>) -> Vec<Value> {
     let summary = Summary::of(view);
     let Restarts { count, last } = summary.restarts;
     let restarts = match last.filter(|_| count != 0) {
@@ -54,7 +54,7 @@ struct Restarts {
 }
 
 impl Restarts {
-    fn add(&mut self, status: View<'_>) {
+    fn add(&mut self, status: Printable<'_>) {
         self.count += status.int("/restartCount");
         self.last = self
             .last
@@ -63,7 +63,7 @@ impl Restarts {
 }
 
 impl Summary {
-    fn of(view: View<'_>) -> Self {
+    fn of(view: Printable<'_>) -> Self {
         let init_containers = view.items("/spec/initContainers");
         let sidecars: BTreeSet<&str> = init_containers
             .filter(|container| container.str("/restartPolicy") == "Always")
@@ -77,7 +77,7 @@ impl Summary {
                 .to_owned(),
             restarts: Restarts::default(),
         };
-        let is_gated = |condition: View<'_>| condition.str("/reason") == "SchedulingGated";
+        let is_gated = |condition: Printable<'_>| condition.str("/reason") == "SchedulingGated";
         if view.condition("PodScheduled").is_some_and(is_gated) {
             summary.status = "SchedulingGated".to_owned();
         }
@@ -102,7 +102,7 @@ impl Summary {
     /// Later init containers are ignored, sidecars included.
     fn init_containers(
         &mut self,
-        view: View<'_>,
+        view: Printable<'_>,
         sidecars: &BTreeSet<&str>,
         of_sidecars: &mut Restarts,
     ) -> bool {
@@ -133,7 +133,7 @@ impl Summary {
     }
 
     /// Shows the containers.
-    fn containers(&mut self, view: View<'_>) {
+    fn containers(&mut self, view: Printable<'_>) {
         let mut has_running = false;
         // From the last to the first: the first container with something to say has the last word.
         for status in view.items("/status/containerStatuses").rev() {
@@ -156,7 +156,7 @@ impl Summary {
 }
 
 /// How a container ended: the reason given, else the signal, else the exit code.
-fn termination(status: View<'_>) -> String {
+fn termination(status: Printable<'_>) -> String {
     let signal = status.int("/state/terminated/signal");
     match status.str("/state/terminated/reason") {
         "" if signal != 0 => format!("Signal:{signal}"),
@@ -165,12 +165,12 @@ fn termination(status: View<'_>) -> String {
     }
 }
 
-fn has_condition(view: View<'_>, kind: &str) -> bool {
+fn has_condition(view: Printable<'_>, kind: &str) -> bool {
     view.condition(kind)
         .is_some_and(|condition| condition.str("/status") == "True")
 }
 
-fn readiness_gates(view: View<'_>) -> String {
+fn readiness_gates(view: Printable<'_>) -> String {
     let total = view.len("/spec/readinessGates");
     if total == 0 {
         return "<none>".to_owned();
