@@ -28,7 +28,7 @@ pub(crate) fn after_fork(state: &State) {
     }
     // What webhooks have converted is remembered by revision, of which each server gives out its own.
     let before = match held.converts_by_webhook() {
-        true => Served::builtin(),
+        true => Served::builtin(&state.catalog),
         false => Served::clone(&held),
     };
     let served = Served::of(&definitions, &before, state.storage.revision());
@@ -76,7 +76,7 @@ fn run(state: &State) {
             api_service::sync(state, &next.versions());
         }
         for resource in next.resources_gone_since(&before) {
-            if !serves(state.catalog, &resource.group, &resource.resource) {
+            if !serves(&state.catalog, &resource.group, &resource.resource) {
                 state.storage.forget(&resource);
             }
         }

@@ -16,7 +16,7 @@ pub(crate) struct Cluster {
     pub(crate) entropy: Entropy,
     pub(crate) storage: Arc<Storage>,
     /// The built-in resources.
-    pub(crate) catalog: &'static Catalog,
+    pub(crate) catalog: Arc<Catalog>,
     /// Custom resources, and with them all of discovery.
     pub(crate) definitions: Definitions,
     pub(crate) metrics: Arc<Metrics>,
@@ -53,7 +53,7 @@ impl Cluster {
             clock,
             entropy: self.entropy.forked(),
             storage: Arc::new(storage),
-            catalog: self.catalog,
+            catalog: Arc::clone(&self.catalog),
             definitions: self.definitions.forked(),
             metrics: Arc::new(Metrics::default()),
             services,

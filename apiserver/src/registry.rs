@@ -35,6 +35,8 @@ pub(crate) mod resource;
 pub(crate) mod scheduling;
 pub(crate) mod storage;
 mod strategy;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use passes::Passes;
 pub(crate) use strategy::{Context, Generic, MetadataCheck, ResetFields, Strategy, Virtual};
@@ -46,6 +48,16 @@ pub(crate) struct ApiGroup {
     name: &'static str,
     /// The strategy of each resource, by plural.
     strategies: &'static [(&'static str, &'static dyn Strategy)],
+}
+
+/// The data of a group that `cargo xtask import` does not write.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct GroupSource {
+    /// The entry of `groups` in `resources.json`.
+    pub(crate) resources: &'static str,
+    /// The Go types in the format of `builtin.txt`.
+    pub(crate) types: &'static str,
 }
 
 /// The groups in the order of discovery.

@@ -36,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 use names::NameIndex;
 use serde_json::{Map, Value};
 
-pub use builtin::{builtin, core_type, object_meta};
+pub use builtin::{builtin, core_type, install, object_meta};
 pub use convert::convert;
 pub use decode::FieldValidation;
 pub use decode::{

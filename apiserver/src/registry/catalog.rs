@@ -16,7 +16,7 @@ use super::apiextensions::custom_resource::{Conversion, CustomResource};
 use super::autoscaling::horizontal_pod_autoscaler::conversion;
 use super::autoscaling::scale::Scale;
 use super::core::event;
-use super::{Generic, Strategy, api_group};
+use super::{ApiGroup, Generic, Strategy, api_group};
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
@@ -29,7 +29,12 @@ static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
         .expect("resources.json is part of the program");
     let groups = data.groups.into_iter();
     let catalog = Catalog {
-        groups: groups.map(|group| group.read(&data.texts)).collect(),
+        groups: groups
+            .map(|group| {
+                let strategies = api_group(&group.group);
+                group.read(&data.texts, strategies)
+            })
+            .collect(),
         documents: Documents::default(),
     };
     Builtin {
@@ -232,6 +237,16 @@ impl Catalog {
     ) -> Option<&Arc<ResourceInfo>> {
         let resources = &self.version(group, version)?.resources;
         resources.iter().find(|info| info.gvr.resource == plural)
+    }
+
+    /// Returns the catalog extended by `group`, which has the resources of `data`, an entry of
+    /// `groups` in `resources.json`.
+    #[cfg(test)]
+    pub(crate) fn with_group(&self, group: &ApiGroup, data: &str) -> Self {
+        let data: GroupData = serde_json::from_str(data).expect("it is in the format of the file");
+        let mut catalog = self.clone();
+        catalog.groups.push(data.read(&BUILTIN.texts, group));
+        catalog
     }
 
     /// Returns the catalog extended by custom resources, whose groups follow by name.
@@ -482,8 +497,7 @@ struct SubresourceData {
 }
 
 impl GroupData {
-    fn read(self, texts: &ColumnTexts) -> Group {
-        let group = api_group(&self.group);
+    fn read(self, texts: &ColumnTexts, group: &ApiGroup) -> Group {
         let version = |version: VersionData| {
             let group_version = GroupVersion {
                 group: self.group.clone(),

@@ -26,7 +26,11 @@ use crate::metrics::Metrics;
 use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
 use crate::registry::core::component_status;
+#[cfg(test)]
+use crate::registry::{ApiGroup, GroupSource};
 use crate::registry::{Passes, bootstrap};
+#[cfg(test)]
+use crate::schema;
 use crate::storage::{Initial, Storage, WindowLimits};
 use crate::webhook::Services;
 use crate::x509::Authorities;
@@ -66,6 +70,8 @@ pub struct ApiServerBuilder {
     issuers: Vec<String>,
     livelock_limits: Option<LivelockLimits>,
     state: Option<ServerState>,
+    /// The resources that are not custom, if they are not those of Kubernetes.
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl Default for ApiServerBuilder {
@@ -92,6 +98,7 @@ impl Default for ApiServerBuilder {
             token_keys: None,
             issuers: vec![ISSUER.to_owned()],
             livelock_limits: None,
+            catalog: None,
             state: None,
         }
     }
@@ -276,6 +283,17 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Serves a group that Kubernetes does not have, once in a process. Upstream: `InstallAPIGroup`.
+    #[cfg(test)]
+    pub(crate) fn install_api_group(self, group: &ApiGroup, source: &GroupSource) -> Self {
+        schema::install(source.types);
+        let catalog = Catalog::builtin().with_group(group, source.resources);
+        Self {
+            catalog: Some(Arc::new(catalog)),
+            ..self
+        }
+    }
+
     /// Builds the server with the objects of a fresh cluster: namespaces, the `kubernetes` service,
     /// the roles of system components, flow control, API services.
     #[must_use]
@@ -309,14 +327,17 @@ impl ApiServerBuilder {
                 _ => bootstrap::objects(resource, initial_seed, started),
             }),
         };
+        let catalog = self
+            .catalog
+            .unwrap_or_else(|| Arc::clone(Catalog::builtin()));
         let server = ApiServer::cyclic(|weak| {
             let services = self.services;
             let cluster = Cluster {
                 clock: self.clock.clone(),
                 entropy: Entropy::seeded(drawn),
                 storage: Arc::new(Storage::new(initial, self.window, self.journal)),
-                catalog: Catalog::builtin(),
-                definitions: Definitions::new(),
+                definitions: Definitions::new(&catalog),
+                catalog,
                 metrics: Arc::new(Metrics::default()),
                 services: services.with_local(self.local_webhooks.called_by(weak)),
             };

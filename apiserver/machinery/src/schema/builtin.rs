@@ -14,6 +14,15 @@ const SOURCE: &str = include_str!("builtin.txt");
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
 
+/// The types that [`install`] has added.
+static INSTALLED: OnceLock<Table> = OnceLock::new();
+
+/// Adds the types of `source`, in the format of `builtin.txt`, for the whole process. Only the
+/// first call has an effect. Upstream: `AddToScheme`.
+pub fn install(source: &'static str) {
+    INSTALLED.get_or_init(|| Table::index(source));
+}
+
 /// The schema of a built-in kind; the kinds of `meta/v1`, such as `DeleteOptions`, are of every
 /// group and version.
 #[must_use]
@@ -22,11 +31,13 @@ pub fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
 }
 
 fn kind_of((group, version): (&str, &str), kind: &str) -> Option<&'static Arc<Object>> {
-    let find = |group: &str, version: &str| {
-        let mut kinds = TABLE.names.candidates(kind).map(|at| &TABLE.kinds[at]);
+    let find = |table: &'static Table, group: &str, version: &str| {
+        let mut kinds = table.names.candidates(kind).map(|at| &table.kinds[at]);
         kinds.find(|own| (own.version, own.group) == (version, group) && own.object.name == kind)
     };
-    let found = find(group, version).or_else(|| find("meta.k8s.io", "v1"))?;
+    let found = find(&TABLE, group, version)
+        .or_else(|| find(INSTALLED.get()?, group, version))
+        .or_else(|| find(&TABLE, "meta.k8s.io", "v1"))?;
     Some(&found.object)
 }
 
@@ -271,10 +282,9 @@ fn schema(package: &str, text: &'static str) -> Schema {
         "any" => Schema::Any,
         _ => {
             let (package, name) = text.rsplit_once('.').unwrap_or((package, text));
-            let object = TABLE.types.get(&(package, name));
-            Schema::Object(Arc::clone(
-                object.expect("a type is declared where it is used"),
-            ))
+            let find = |table: &Table| table.types.get(&(package, name)).cloned();
+            let object = find(&TABLE).or_else(|| find(INSTALLED.get()?));
+            Schema::Object(object.expect("a type is declared where it is used"))
         }
     }
 }

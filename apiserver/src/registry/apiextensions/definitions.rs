@@ -48,10 +48,10 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// Creates the state of a server without definitions.
-    pub(crate) fn new() -> Self {
+    /// Creates the state of a server without definitions, with these built-in resources.
+    pub(crate) fn new(builtin: &Arc<Catalog>) -> Self {
         Self {
-            served: RwLock::new(Arc::new(Served::builtin())),
+            served: RwLock::new(Arc::new(Served::builtin(builtin))),
             passes: Passes::default(),
             user_agent: Arc::from(""),
         }

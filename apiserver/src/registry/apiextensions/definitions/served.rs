@@ -36,6 +36,8 @@ const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list
 pub(crate) struct Served {
     /// The resources in discovery.
     pub(crate) catalog: Arc<Catalog>,
+    /// The resources that no definition declares.
+    builtin: Arc<Catalog>,
     /// The definitions by name.
     definitions: BTreeMap<String, Definition>,
 }
@@ -59,9 +61,10 @@ struct Definition {
 
 impl Served {
     /// Returns the resources of a server without definitions.
-    pub(crate) fn builtin() -> Self {
+    pub(crate) fn builtin(builtin: &Arc<Catalog>) -> Self {
         Self {
-            catalog: Arc::clone(Catalog::builtin()),
+            catalog: Arc::clone(builtin),
+            builtin: Arc::clone(builtin),
             definitions: BTreeMap::new(),
         }
     }
@@ -100,7 +103,8 @@ impl Served {
             .cloned()
             .collect();
         Self {
-            catalog: Arc::new(Catalog::builtin().with(&listed)),
+            catalog: Arc::new(before.builtin.with(&listed)),
+            builtin: Arc::clone(&before.builtin),
             definitions,
         }
     }
