@@ -1,5 +1,6 @@
 //! The server: the state that requests share, and the way from a request to its handler.
 
+mod bootstrap;
 mod builder;
 mod control;
 mod credentials;

@@ -11,7 +11,7 @@ use super::livelock::{LivelockLimits, Livelocks};
 use super::local_webhooks::{LocalWebhooks, Webhook};
 use super::offload::Offload;
 use super::panics::Panics;
-use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState};
+use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState, bootstrap};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{self, Authorization, ISSUER, LastModes, TokenKeys, Tokens};
@@ -23,18 +23,17 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
 use crate::metrics::Metrics;
+use crate::registry::Passes;
 use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
-use crate::registry::core::component_status;
 #[cfg(test)]
 use crate::registry::{ApiGroup, GroupSource};
-use crate::registry::{Passes, bootstrap};
 #[cfg(test)]
 use crate::schema;
 use crate::storage::{Initial, Storage, WindowLimits};
 use crate::webhook::Services;
 use crate::x509::Authorities;
-use crate::{admission, endpoints, store};
+use crate::{admission, endpoints, registry, store};
 
 /// The default number of past events remembered per resource.
 const WINDOW_EVENTS: usize = 4096;
@@ -319,10 +318,10 @@ impl ApiServerBuilder {
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::revision);
         let initial = Initial {
-            revision: begun.unwrap_or_else(bootstrap::revision),
+            revision: begun.unwrap_or_else(registry::bootstrap::revision),
             is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
-                "componentstatuses" => component_status::objects(&running.lock()),
+                "componentstatuses" => bootstrap::component_statuses(&running.lock()),
                 _ if !is_fresh => Vec::new(),
                 _ => bootstrap::objects(resource, initial_seed, started),
             }),

@@ -1,0 +1,103 @@
+//! The objects of a fresh server, as they are stored: with uids, times and managed fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::clock::{Seed, rfc3339};
+use crate::field_manager::{FieldManager, Writer};
+use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
+use crate::registry::bootstrap;
+use crate::registry::core::component_status;
+use crate::schema;
+use crate::storage::{ObjectKey, StoredObject};
+
+/// The field manager that upstream names as the writer of these objects.
+const MANAGER: &str = "kube-apiserver";
+
+/// The initial objects of the last server. The next server shares them if its seed and start are
+/// equal, as they are for servers of simulated clusters.
+static MADE: Mutex<Made> = Mutex::new(Made {
+    of: (Seed::fixed(), Timestamp::UNIX_EPOCH),
+    objects: BTreeMap::new(),
+});
+
+struct Made {
+    /// Seed and start.
+    of: (Seed, Timestamp),
+    objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
+}
+
+/// The initial objects of `resource` on a server with `seed` that started at `now`.
+pub(super) fn objects(
+    resource: &GroupResource,
+    seed: Seed,
+    now: Timestamp,
+) -> Vec<Arc<StoredObject>> {
+    let mut made = MADE.lock();
+    if made.of != (seed, now) {
+        made.of = (seed, now);
+        made.objects.clear();
+    }
+    if let Some(objects) = made.objects.get(resource) {
+        return objects.clone();
+    }
+    let objects = make(resource, seed, now);
+    made.objects.insert(resource.clone(), objects.clone());
+    objects
+}
+
+/// The statuses of the control plane's components, those in `running` healthy.
+pub(super) fn component_statuses(running: &BTreeSet<&'static str>) -> Vec<Arc<StoredObject>> {
+    let statuses = component_status::objects(running).into_iter();
+    statuses
+        .map(|(name, value)| {
+            let key = ObjectKey::new(None, name);
+            Arc::new(StoredObject::new(key, 0, value))
+        })
+        .collect()
+}
+
+fn make(resource: &GroupResource, seed: Seed, now: Timestamp) -> Vec<Arc<StoredObject>> {
+    let lines = bootstrap::lines(resource);
+    lines
+        .map(|(line, rv)| Arc::new(object(line, rv, seed, now)))
+        .collect()
+}
+
+fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {
+    let uid = seed.uid_at(rv);
+    let time = rfc3339(now);
+    let line = line
+        .replace("<time>", &time)
+        .replace("<date>", &time[..10])
+        .replace("<uid>", &uid);
+    let mut value: Value = serde_json::from_str(&line).expect("bootstrap.txt holds objects");
+    if value["kind"] == "Lease" {
+        value["spec"]["renewTime"] = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let gv = GroupVersion::parse(&text(&value["apiVersion"])).expect("it has one slash at most");
+    let gvk = GroupVersionKind {
+        group: gv.group,
+        version: gv.version,
+        kind: text(&value["kind"]),
+    };
+    let writer = Writer {
+        field_manager: MANAGER,
+        user_agent: "",
+        subresource: "",
+    };
+    let schema = schema::builtin(&gvk).cloned();
+    FieldManager::new(&gvk, schema, &writer, &[]).create(&mut value, &time);
+    let metadata = &mut value["metadata"];
+    metadata["uid"] = uid.into();
+    metadata["creationTimestamp"] = time.into();
+    metadata["resourceVersion"] = rv.to_string().into();
+    let namespace = metadata["namespace"].as_str().map(str::to_owned);
+    let key = ObjectKey::new(namespace.as_deref(), &text(&metadata["name"]));
+    StoredObject::new(key, rv, value)
+}
