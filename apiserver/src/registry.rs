@@ -12,10 +12,8 @@ mod authorization;
 pub(crate) mod autoscaling;
 pub(crate) mod batch;
 pub(crate) mod bootstrap;
-pub(crate) mod carried;
 pub(crate) mod catalog;
 pub(crate) mod certificates;
-pub(crate) mod checks;
 pub(crate) mod columns;
 mod condition;
 pub(crate) mod coordination;
@@ -37,6 +35,8 @@ pub(crate) mod storage;
 mod strategy;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unstructured;
+pub(crate) mod validation;
 
 pub(crate) use passes::Passes;
 pub(crate) use strategy::{Context, Generic, MetadataCheck, ResetFields, Strategy, Virtual};

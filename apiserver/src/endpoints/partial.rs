@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use serde_json::{Value, json};
 
 use crate::meta::fields;
-use crate::registry::carried;
+use crate::registry::apps::conversion;
 
 /// The metadata of `object`, in `version` of `meta.k8s.io` (`v1` or `v1beta1`).
 #[must_use]
@@ -13,7 +13,7 @@ pub(crate) fn partial_object_metadata(object: &Value, version: &str) -> Value {
     let metadata = object.get("metadata").cloned();
     let mut metadata = metadata.unwrap_or_else(|| json!({}));
     fields::unfold(&mut metadata);
-    carried::hide(&mut metadata, object);
+    conversion::hide_internal(&mut metadata, object);
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),

@@ -1,6 +1,7 @@
 //! Workloads that run pods until they are deleted.
 
 pub(crate) mod controller_revision;
+pub(crate) mod conversion;
 pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 pub(crate) mod replica_set;

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::checks::{invalid_each, items, required, text};
+use super::unstructured::{items, text};
+use super::validation::{invalid_each, required};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 

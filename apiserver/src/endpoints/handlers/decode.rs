@@ -17,7 +17,7 @@ use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting::{self, TOO_DEEP};
-use crate::registry::carried;
+use crate::registry::apps::conversion;
 use crate::request::options::field_validation;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
@@ -139,7 +139,7 @@ fn inspected(
         }),
     };
     let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, error))?;
-    if let Some(why) = carried::fault(&value) {
+    if let Some(why) = conversion::error(&value) {
         return Err(cannot_handle(gvk, why));
     }
     if is_refused {
@@ -170,7 +170,7 @@ fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation)
     let value = schema::decode_orderly(schema, &document.json, validation)?;
     let is_plain = value["kind"] == *gvk.kind
         && value["apiVersion"] == *gvk.api_version()
-        && carried::fault(&value).is_none();
+        && conversion::error(&value).is_none();
     is_plain.then_some(value)
 }
 

@@ -5,8 +5,8 @@ pub(crate) mod validation;
 use serde_json::{Map, Value, json};
 
 use crate::meta::object::default;
-use crate::registry::checks::{items_mut, object_in};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::{items_mut, object_in};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::FieldErrors;
 

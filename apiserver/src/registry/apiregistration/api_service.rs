@@ -9,8 +9,9 @@ use crate::clock::rfc3339;
 use crate::meta::GroupResource;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
-use crate::registry::checks::{invalid_each, required, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::text;
+use crate::registry::validation::{invalid_each, required};
 use crate::registry::{Context, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

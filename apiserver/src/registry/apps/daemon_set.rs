@@ -2,14 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::conversion::{self, TEMPLATE_GENERATION};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::validate_label_selector;
-use crate::registry::carried::{self, TEMPLATE_GENERATION};
-use crate::registry::checks::{
-    default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
-    validate_at_most_all, validate_int_or_percent,
-};
 use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers};
 use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::template::{
@@ -17,6 +13,10 @@ use crate::registry::core::pod::template::{
     validate_not_empty, validate_selector_stays,
 };
 use crate::registry::core::pod::warnings;
+use crate::registry::unstructured::{default_text, object_in, text};
+use crate::registry::validation::{
+    int_or_percent, not_negative, not_supported_as, validate_at_most_all, validate_int_or_percent,
+};
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -133,7 +133,7 @@ impl Strategy for DaemonSet {
 }
 
 fn template_generation(set: &Value) -> i64 {
-    carried::number(set, TEMPLATE_GENERATION).unwrap_or(0)
+    conversion::number(set, TEMPLATE_GENERATION).unwrap_or(0)
 }
 
 fn set_template_generation(set: &mut Value, generation: i64) {

@@ -2,12 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::conversion::{self, ROLLBACK_TO};
 use crate::meta::object::{child_mut, default, meta_mut};
-use crate::registry::carried::{self, ROLLBACK_TO};
-use crate::registry::checks::{
-    default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
-    validate_at_most_all, validate_int_or_percent,
-};
 use crate::registry::columns::Printable;
 use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
 use crate::registry::core::pod::template::{
@@ -16,6 +12,10 @@ use crate::registry::core::pod::template::{
 };
 use crate::registry::core::pod::warnings;
 use crate::registry::go_struct::shown_field;
+use crate::registry::unstructured::{default_text, object_in, text};
+use crate::registry::validation::{
+    int_or_percent, not_negative, not_supported_as, validate_at_most_all, validate_int_or_percent,
+};
 use crate::registry::{Context, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -46,7 +46,7 @@ impl Strategy for Deployment {
     }
 
     fn default(&self, deployment: &mut Value) {
-        carried::normalize(deployment, ROLLBACK_TO);
+        conversion::normalize(deployment, ROLLBACK_TO);
         let spec = child_mut(deployment, "spec");
         default(spec, "replicas", 1);
         default(spec, "revisionHistoryLimit", 10);
@@ -80,7 +80,7 @@ impl Strategy for Deployment {
         validate_strategy(&spec["strategy"], &path.child("strategy"), &mut errors);
         let numbers = ["minReadySeconds", "revisionHistoryLimit"];
         not_negative(spec, &numbers, &path, &mut errors);
-        if let Some(revision) = carried::number(deployment, ROLLBACK_TO) {
+        if let Some(revision) = conversion::number(deployment, ROLLBACK_TO) {
             let rollback = json!({ "version": revision });
             not_negative(
                 &rollback,

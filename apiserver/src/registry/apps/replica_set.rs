@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::meta::object::{child_mut, default};
 use crate::registry::Strategy;
-use crate::registry::checks::not_negative;
 use crate::registry::columns::workload::replicated;
 use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::template::{
@@ -12,6 +11,7 @@ use crate::registry::core::pod::template::{
     validate_template,
 };
 use crate::registry::core::pod::warnings;
+use crate::registry::validation::not_negative;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

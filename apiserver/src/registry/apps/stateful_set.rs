@@ -8,13 +8,14 @@ use crate::meta::object::{child_mut, default};
 use crate::meta::order::Ordered;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector};
-use crate::registry::checks::{invalid_as, invalid_each, items, text};
 use crate::registry::columns::Printable;
 use crate::registry::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
 use crate::registry::core::persistent_volume_claim::validate_claim_spec;
 use crate::registry::core::pod::defaults::default_pod_spec;
 use crate::registry::core::pod::template::validate_labels_match;
 use crate::registry::core::pod::{validation, warnings};
+use crate::registry::unstructured::{items, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 
 use crate::meta::object::{child_mut, default};
 use crate::registry::Strategy;
-use crate::registry::checks::{is_empty, not_negative};
 use crate::registry::columns::{Printable, or_none};
+use crate::registry::unstructured::is_empty;
+use crate::registry::validation::not_negative;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

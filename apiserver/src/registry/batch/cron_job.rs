@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::job::{default_template_of_job, validate_spec as validate_job_spec, warn_of_indexes};
 use crate::meta::object::{child_mut, default, name};
-use crate::registry::checks::{default_text, not_negative, object_in, one_of, text};
 use crate::registry::columns::workload::containers;
 use crate::registry::columns::{Printable, or_none};
 use crate::registry::core::pod::warnings;
+use crate::registry::unstructured::{default_text, object_in, text};
+use crate::registry::validation::{not_negative, one_of};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -10,15 +10,14 @@ use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
     FIELD_IMMUTABLE, validate_domain_prefixed_path, validate_immutable, validate_label_selector,
 };
-use crate::registry::checks::{
-    default_text, invalid_as, is_empty, items, items_mut, not_negative, object_in, one_of, text,
-};
 use crate::registry::columns::workload::containers;
 use crate::registry::columns::{Printable, elapsed, or_none};
 use crate::registry::core::pod::template::{default_template, validate_labels_match};
 use crate::registry::core::pod::validation::validate_pod_template;
 use crate::registry::core::pod::warnings;
 use crate::registry::go_struct::{shown, shown_field};
+use crate::registry::unstructured::{default_text, is_empty, items, items_mut, object_in, text};
+use crate::registry::validation::{invalid_as, not_negative, one_of};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{FieldErrors, FieldPath};

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::registry::checks::not_negative;
 use crate::registry::columns::Printable;
 use crate::registry::strategy::{Context, Strategy};
+use crate::registry::validation::not_negative;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

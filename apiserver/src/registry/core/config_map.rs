@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::config_map_key;
-use crate::registry::checks::{entries, invalid_each, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::{entries, text};
+use crate::registry::validation::invalid_each;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use crate::meta::GroupResource;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
-use crate::registry::checks::{
-    default_text, invalid_each, is_empty, items, items_mut, one_of, text,
-};
 use crate::registry::columns::{Printable, first_three};
 use crate::registry::net::{PORT_RANGE, validate_ip, validate_reachable, warn_of_ip};
+use crate::registry::unstructured::{default_text, is_empty, items, items_mut, text};
+use crate::registry::validation::{invalid_each, one_of};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

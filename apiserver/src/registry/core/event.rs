@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::meta::object::{child_mut, meta};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, qualified_name};
 use crate::meta::{EVENTS_GROUP, GroupVersionResource};
-use crate::registry::checks::{invalid_as, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::text;
+use crate::registry::validation::invalid_as;
 use crate::registry::{MetadataCheck, Strategy, go_struct};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
-use crate::registry::checks::default_text;
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::default_text;
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

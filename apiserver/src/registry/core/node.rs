@@ -13,10 +13,11 @@ use super::resource_names::validate_amount;
 use crate::meta::GroupResource;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
-use crate::registry::checks::{entries, invalid_each, is_empty, items, text};
 use crate::registry::columns::{Printable, or_none};
 use crate::registry::go_struct::shown;
 use crate::registry::net::{parse_ip, validate_cidr, warn_of_cidr};
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 

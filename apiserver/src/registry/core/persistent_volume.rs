@@ -11,12 +11,11 @@ use super::pod::warnings::GONE_SOURCES;
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
-use crate::registry::checks::{
-    default_text, entries, invalid_as, invalid_each, is_empty, items, object_in, one_of, text,
-};
 use crate::registry::columns::Printable;
 use crate::registry::columns::volume::{access_modes, class, phase, scalar_or_unset};
 use crate::registry::go_struct::{diff_sources, shown};
+use crate::registry::unstructured::{default_text, entries, is_empty, items, object_in, text};
+use crate::registry::validation::{invalid_as, invalid_each, one_of};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 

@@ -13,11 +13,10 @@ use crate::meta::validation::{
     FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
     validate_label_selector,
 };
-use crate::registry::checks::{
-    default_text, entries, invalid_each, is_empty, one_of, required, text,
-};
 use crate::registry::columns::Printable;
 use crate::registry::columns::volume::{access_modes, class, phase, scalar_or_unset};
+use crate::registry::unstructured::{default_text, entries, is_empty, text};
+use crate::registry::validation::{invalid_each, one_of, required};
 use crate::registry::{Context, MetadataCheck, Strategy, go_struct};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};

@@ -22,8 +22,8 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::registry::checks::items_mut;
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::items_mut;
 use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::request::options::DeleteOptions;
 use crate::schema::quantity::Quantity;

@@ -9,9 +9,10 @@ use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::registry::Strategy;
 use crate::registry::apps::replica_set::validate_replica_status;
-use crate::registry::checks::{is_empty, not_negative};
 use crate::registry::columns::Printable;
 use crate::registry::columns::workload::replicated;
+use crate::registry::unstructured::is_empty;
+use crate::registry::validation::not_negative;
 use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 

@@ -1,7 +1,8 @@
 //! Names of countable and limited resources: CPU, memory, objects, devices.
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{NOT_NEGATIVE, invalid_each, text};
+use crate::registry::unstructured::text;
+use crate::registry::validation::{NOT_NEGATIVE, invalid_each};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 

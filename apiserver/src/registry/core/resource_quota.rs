@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::pod::defaults::round_amounts;
 use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
 use crate::registry::Strategy;
-use crate::registry::checks::{entries, invalid_as, is_empty, items, text};
 use crate::registry::columns::{Printable, scalar};
 use crate::registry::go_struct::shown;
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::invalid_as;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::config_map::{byte_count, validate_key, validate_size, validate_stays};
 use crate::meta::validation::validate_immutable;
-use crate::registry::checks::{default_text, entries, object_in, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::{default_text, entries, object_in, text};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
-use crate::registry::checks::{default_text, is_empty, items, items_mut, object_in, text};
 use crate::registry::columns::{Printable, or_none};
+use crate::registry::unstructured::{default_text, is_empty, items, items_mut, object_in, text};
 use crate::registry::{Context, Strategy};
 use crate::status::{ApiError, FieldErrors};
 

@@ -10,9 +10,10 @@ use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_immutable,
     validate_labels,
 };
-use crate::registry::checks::{entries, invalid_each, is_empty, items, items_mut, one_of, text};
 use crate::registry::columns::{Printable, first_three, or_unset};
 use crate::registry::net::{validate_ip, validate_reachable, validate_strict_ip, warn_of_ip};
+use crate::registry::unstructured::{entries, is_empty, items, items_mut, text};
+use crate::registry::validation::{invalid_each, one_of};
 use crate::registry::{Context, MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

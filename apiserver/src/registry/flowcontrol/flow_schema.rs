@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
-use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, not_supported_as, text};
 use crate::registry::columns::Printable;
 use crate::registry::go_struct::shown_field;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_as, invalid_each, not_supported_as};
 use crate::registry::{MetadataCheck, ResetFields, Strategy, bootstrap};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::flow_schema::{validate_conditions, validate_mandatory};
 use crate::meta::object::{child_mut, default, name};
-use crate::registry::checks::{object_in, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::{object_in, text};
 use crate::registry::{MetadataCheck, ResetFields, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::ingress::validation::validate_reference;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_label, validate_domain_prefixed_path, validate_immutable};
-use crate::registry::checks::{invalid_each, one_of, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::text;
+use crate::registry::validation::{invalid_each, one_of};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

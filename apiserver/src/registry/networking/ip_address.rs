@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, dns1123_subdomain, path_segment_name};
-use crate::registry::checks::{invalid_as, invalid_each, text};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::text;
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::validate_label_selector;
 use crate::registry::Strategy;
-use crate::registry::checks::{is_empty, items, items_mut, one_of, text};
 use crate::registry::columns::{Printable, or_none};
 use crate::registry::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr, warn_of_cidr};
+use crate::registry::unstructured::{is_empty, items, items_mut, text};
+use crate::registry::validation::one_of;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::meta::validation::FIELD_IMMUTABLE;
-use crate::registry::checks::{invalid_as, is_empty, items, text};
 use crate::registry::columns::Printable;
 use crate::registry::net::{validate_cidr, validate_strict_cidr};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::invalid_as;
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -3,12 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
-use crate::registry::checks::{entries, invalid_each, items, text};
 use crate::registry::columns::Printable;
 use crate::registry::core::node::deprecated_labels;
 use crate::registry::core::pod::container::validate_resources;
 use crate::registry::core::pod::placement::validate_tolerations;
 use crate::registry::go_struct::shown;
+use crate::registry::unstructured::{entries, items, text};
+use crate::registry::validation::invalid_each;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::{NameRule, validate_label_selector};
-use crate::registry::checks::{
-    not_negative, one_of, validate_at_most_all, validate_int_or_percent,
-};
 use crate::registry::columns::Printable;
 use crate::registry::condition::validate_conditions;
+use crate::registry::validation::{
+    not_negative, one_of, validate_at_most_all, validate_int_or_percent,
+};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -54,7 +54,7 @@ impl Strategy for PodDisruptionBudget {
                 spec["unhealthyPodEvictionPolicy"]
             );
             let detail = "minAvailable and maxUnavailable cannot be both set";
-            crate::registry::checks::invalid_as(&path, &shown, detail, &mut errors);
+            crate::registry::validation::invalid_as(&path, &shown, detail, &mut errors);
         }
         for field in ["minAvailable", "maxUnavailable"] {
             if !spec[field].is_null() {

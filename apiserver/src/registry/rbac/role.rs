@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::meta::validation::{NameRule, validate_label_selector};
-use crate::registry::checks::{is_empty, items};
+use crate::registry::unstructured::{is_empty, items};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

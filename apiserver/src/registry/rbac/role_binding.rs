@@ -3,10 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
-use crate::registry::checks::{
-    default_text, invalid_as, invalid_each, items, items_mut, object_in, required, text,
-};
 use crate::registry::columns::Printable;
+use crate::registry::unstructured::{default_text, items, items_mut, object_in, text};
+use crate::registry::validation::{invalid_as, invalid_each, required};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::devices::{LIST_MAX, validate_list};
 use crate::cel::{Returns, Scope};
-use crate::registry::checks::{items, text};
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::core::resource_names::is_extended;
+use crate::registry::unstructured::{items, text};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
-use crate::registry::checks::{invalid_each, items, text};
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
+use crate::registry::unstructured::{items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 /// How many requests, constraints or configurations there may be, and results of an allocation.

@@ -16,11 +16,12 @@ use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
     FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
 };
-use crate::registry::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
 use crate::registry::columns::Printable;
 use crate::registry::core::pod::affinity::validate_node_selector;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
+use crate::registry::unstructured::{entries, items, items_mut, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::registry::{Context, MetadataCheck, ResetFields, Strategy};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};

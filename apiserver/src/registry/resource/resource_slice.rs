@@ -15,12 +15,11 @@ use super::devices::{
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
-use crate::registry::checks::{
-    entries, invalid_as, invalid_each, is_empty, items, items_mut, text,
-};
 use crate::registry::columns::Printable;
 use crate::registry::core::pod::affinity::validate_node_selector;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
+use crate::registry::unstructured::{entries, is_empty, items, items_mut, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

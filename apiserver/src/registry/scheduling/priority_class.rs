@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
-use crate::registry::checks::one_of;
 use crate::registry::columns::Printable;
+use crate::registry::validation::one_of;
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

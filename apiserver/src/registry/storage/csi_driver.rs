@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
-use crate::registry::checks::{is_empty, items, one_of, text};
 use crate::registry::columns::{Printable, or_none};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::one_of;
 use crate::registry::{Context, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

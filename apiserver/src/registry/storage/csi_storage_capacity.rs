@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
-use crate::registry::checks::{NOT_NEGATIVE, invalid_each, text};
 use crate::registry::core::node::deprecated_labels;
+use crate::registry::unstructured::text;
+use crate::registry::validation::{NOT_NEGATIVE, invalid_each};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::volume_attributes_class::validate_parameters;
 use crate::meta::object::default;
 use crate::meta::validation::{qualified_name, validate_immutable};
-use crate::registry::checks::{invalid_each, is_empty, items, one_of, text};
 use crate::registry::columns::Printable;
 use crate::registry::columns::volume::named_default;
 use crate::registry::core::node::deprecated_labels;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_each, one_of};
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

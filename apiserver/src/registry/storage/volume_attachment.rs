@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
-use crate::registry::checks::{entries, invalid_as, invalid_each, text};
 use crate::registry::columns::Printable;
 use crate::registry::core::persistent_volume::validate_inline;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::go_struct::shown_as;
+use crate::registry::unstructured::{entries, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::registry::{MetadataCheck, ResetFields, Strategy};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};

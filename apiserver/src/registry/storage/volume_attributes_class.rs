@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{entries, invalid_each, is_empty, text};
 use crate::registry::columns::Printable;
 use crate::registry::columns::volume::named_default;
+use crate::registry::unstructured::{entries, is_empty, text};
+use crate::registry::validation::invalid_each;
 use crate::registry::{MetadataCheck, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 

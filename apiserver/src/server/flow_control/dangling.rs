@@ -11,8 +11,8 @@ use crate::clock::rfc3339;
 use crate::field_manager::{Force, Writer};
 use crate::meta::object::name;
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::checks::items;
 use crate::registry::flowcontrol::flow_schema::GROUP;
+use crate::registry::unstructured::items;
 use crate::store::{Part, State, Store, at_once};
 
 const VERSION: &str = "v1";

@@ -10,7 +10,7 @@ use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::nesting;
 use crate::patch::{self, Outcome, Patched};
 use crate::registry::apiextensions::custom_resource::CustomResource;
-use crate::registry::carried;
+use crate::registry::apps::conversion;
 use crate::request::options::field_validation;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -101,7 +101,7 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
     }
     let decoded = schema::decode_json(schema, text.as_bytes(), FieldValidation::Warn);
     let decoded = decoded.map_err(|error| error.to_string())?;
-    match carried::fault(&decoded.value) {
+    match conversion::error(&decoded.value) {
         Some(why) => Err(why),
         None => Ok(Document { disowns, decoded }),
     }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::cel::{Returns, Scope};
 use crate::meta::validation::qualified_name;
 use crate::registry::admissionregistration::webhook_configuration::validation::refused;
-use crate::registry::checks::{invalid_each, is_empty, items, text};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const ANNOTATIONS_MAX: usize = 20;

@@ -12,9 +12,10 @@ use crate::meta::validation::{
 use crate::registry::admissionregistration::webhook_configuration::validation::{
     validate_conditions as validate_match_conditions, validate_rule,
 };
-use crate::registry::checks::{invalid_each, is_empty, items, required, text};
 use crate::registry::condition::validate_conditions;
 use crate::registry::json_path::JsonPath;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_each, required};
 use crate::status::{FieldErrors, FieldPath};
 
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];

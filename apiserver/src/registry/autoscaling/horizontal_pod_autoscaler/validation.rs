@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use crate::meta::validation::dns1123_label;
-use crate::registry::checks::{
-    NOT_NEGATIVE, invalid_each, is_empty, items, one_of, required, text,
-};
 use crate::registry::core::resource_names::validate_name_in_container;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{NOT_NEGATIVE, invalid_each, one_of, required};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 

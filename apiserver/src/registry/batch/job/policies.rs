@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{NOT_NEGATIVE, invalid_as, invalid_each, is_empty, items, text};
 use crate::registry::go_struct::shown_field;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{NOT_NEGATIVE, invalid_as, invalid_each};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const INDEXES_BYTES_MAX: usize = 64 * 1024;

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::policies::{count_of_indexes, interval};
-use crate::registry::checks::{is_empty, items, not_negative, text};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::not_negative;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 pub(super) fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {

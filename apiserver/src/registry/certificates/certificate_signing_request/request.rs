@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::der;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
-use crate::registry::checks::{is_empty, items, text};
+use crate::registry::unstructured::{is_empty, items, text};
 use crate::status::{FieldErrors, FieldPath};
 
 const SECONDS_MIN: i64 = 600;

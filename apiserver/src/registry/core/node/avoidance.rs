@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::registry::checks::items;
+use crate::registry::unstructured::items;
 use crate::status::{FieldErrors, FieldPath};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";

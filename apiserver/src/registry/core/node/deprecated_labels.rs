@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::meta::validation::label_value;
-use crate::registry::checks::{entries, items, text};
+use crate::registry::unstructured::{entries, items, text};
 use crate::status::FieldPath;
 
 /// Returns the warning about a deprecated label of nodes.

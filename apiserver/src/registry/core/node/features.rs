@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::registry::checks::{items, text};
+use crate::registry::unstructured::{items, text};
 use crate::status::{FieldErrors, FieldPath};
 
 const NAME_BYTES_MAX: usize = 253;

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
-use crate::registry::checks::{invalid_each, required, text};
 use crate::registry::core::pod::volume_sources::{
     validate_csi_driver_name, validate_iscsi, validate_one,
 };
 use crate::registry::core::pod::volumes::validate_no_backsteps;
+use crate::registry::unstructured::text;
+use crate::registry::validation::{invalid_each, required};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The sources in upstream's order of validation.

@@ -6,7 +6,8 @@ use super::label_keys;
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
 };
-use crate::registry::checks::{invalid_each, is_empty, items, text};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const OPERATOR: &str = "not a valid selector operator";

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::security_context::validate_app_armor;
 use crate::meta::object::child_mut;
-use crate::registry::checks::{items, text};
+use crate::registry::unstructured::{items, text};
 use crate::status::{FieldErrors, FieldPath};
 
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";

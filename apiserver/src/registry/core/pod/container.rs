@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::volumes::validate_no_backsteps;
 use crate::meta::validation::{config_map_key, dns1123_label, dns1123_subdomain, qualified_name};
-use crate::registry::checks::{entries, invalid_each, is_empty, items, not_negative, text};
 use crate::registry::core::resource_names::{
     is_overcommit_allowed, validate_amount, validate_name_in_container,
 };
 use crate::registry::net::{PORT_RANGE, port_name_faults};
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::{invalid_each, not_negative};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -429,7 +430,12 @@ fn validate_handler(
                 validate_port(&action["port"], &path.child("port"), errors);
                 let schemes = ["HTTP", "HTTPS"];
                 let scheme = &action["scheme"];
-                crate::registry::checks::one_of(scheme, &path.child("scheme"), &schemes, errors);
+                crate::registry::validation::one_of(
+                    scheme,
+                    &path.child("scheme"),
+                    &schemes,
+                    errors,
+                );
                 for header in items(&action["httpHeaders"]) {
                     validate_header(&header["name"], &path.child("httpHeaders"), errors);
                 }

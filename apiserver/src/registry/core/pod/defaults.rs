@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::image::pulls_always;
 use crate::meta::object::default;
-use crate::registry::checks::default_text;
+use crate::registry::unstructured::default_text;
 use crate::schema::quantity::Quantity;
 
 /// File mode 0644, in decimal as JSON has it.

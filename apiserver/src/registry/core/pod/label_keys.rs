@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{entries, invalid_each, is_empty, items, text};
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -14,8 +14,9 @@ use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
     validate_labels,
 };
-use crate::registry::checks::{invalid_each, is_empty, items, one_of, text};
 use crate::registry::net::validate_ip;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_each, one_of};
 use crate::status::{FieldErrors, FieldPath};
 
 /// A domain to search, in which a name may have underscores.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::container::validate_amounts;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{entries, is_empty, items, text};
 use crate::registry::core::resource_names::is_overcommit_allowed;
+use crate::registry::unstructured::{entries, is_empty, items, text};
 use crate::status::{FieldErrors, FieldPath};
 use amounts::{Amounts, amounts, of_containers};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::registry::checks::{items, text};
+use crate::registry::unstructured::{items, text};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The annotation for a whole pod.

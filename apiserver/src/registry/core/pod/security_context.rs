@@ -8,8 +8,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::meta::validation::dns1123_subdomain;
-use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, text};
 use crate::registry::go_struct::shown;
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::status::{FieldErrors, FieldPath};
 
 const USER_RANGE: &str = "must be between 0 and 2147483647, inclusive";

@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_immutable};
-use crate::registry::checks::{invalid_as, invalid_each, items, text};
 use crate::registry::net::validate_ip;
+use crate::registry::unstructured::{items, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const LISTS: [&str; 3] = [

@@ -6,7 +6,7 @@ use super::defaults::default_pod_spec;
 use super::validation::validate_pod_template;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{validate_immutable, validate_label_selector};
-use crate::registry::checks::{is_empty, object_in};
+use crate::registry::unstructured::{is_empty, object_in};
 use crate::status::{FieldErrors, FieldPath};
 
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";

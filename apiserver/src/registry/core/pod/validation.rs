@@ -18,9 +18,10 @@ use super::volume_sources::validate_source;
 use super::volumes::{Volumes, validate_mounts};
 use super::{app_armor, seccomp};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
-use crate::registry::checks::{entries, invalid_as, invalid_each, is_empty, items, text};
 use crate::registry::go_struct::shown;
 use crate::registry::net::{PORT_RANGE, port_name_faults};
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::status::{FieldErrors, FieldPath};
 use container_policies::{
     validate_resize_policies, validate_resource_claims, validate_restart_policy,

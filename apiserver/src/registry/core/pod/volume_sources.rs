@@ -12,8 +12,9 @@ use super::volumes::{
     validate_non_reserved,
 };
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
-use crate::registry::checks::{entries, invalid_each, is_empty, items, one_of, required, text};
 use crate::registry::core::persistent_volume_claim::validate_claim_spec;
+use crate::registry::unstructured::{entries, is_empty, items, text};
+use crate::registry::validation::{invalid_each, one_of, required};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The sources in upstream's order of validation.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::registry::checks::{items, one_of, required, text};
+use crate::registry::unstructured::{items, text};
+use crate::registry::validation::{one_of, required};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The greatest file mode, 0777.

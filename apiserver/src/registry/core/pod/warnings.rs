@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::{app_armor, seccomp};
 use crate::meta::object;
 use crate::meta::validation::dns1123_label;
-use crate::registry::checks::{entries, items, text};
 use crate::registry::core::node::deprecated_labels;
 use crate::registry::net::warn_of_ip;
+use crate::registry::unstructured::{entries, items, text};
 use crate::schema::quantity::Quantity;
 use crate::status::FieldPath;
 

@@ -9,7 +9,7 @@ use super::validation::validate_addresses;
 use super::{has_node_ports, needs_health_check};
 use crate::meta::object::{child_mut, default};
 use crate::registry::Context;
-use crate::registry::checks::{is_empty, items, items_mut, text};
+use crate::registry::unstructured::{is_empty, items, items_mut, text};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Cluster addresses are given out of 10.0.0.0/24.

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::{is_exposed, needs_health_check};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
-use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, one_of, text};
 use crate::registry::net::{
     PORT_RANGE, parse_ip, port_name_faults, validate_cidr, validate_ip, validate_reachable,
 };
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::{invalid_as, invalid_each, one_of};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::registry::checks::{is_empty, items, text};
 use crate::registry::net::{warn_of_cidr, warn_of_ip};
+use crate::registry::unstructured::{is_empty, items, text};
 use crate::status::FieldPath;
 
 pub(super) fn of_service(service: &Value) -> Vec<String> {

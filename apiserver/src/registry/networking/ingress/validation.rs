@@ -6,8 +6,9 @@ use super::CLASS;
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, path_segment_name, wildcard_subdomain,
 };
-use crate::registry::checks::{invalid_each, is_empty, items, text};
 use crate::registry::net::{PORT_RANGE, parse_ip, port_name_faults, validate_ip};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const NO_ADDRESS: &str = "must be a DNS name, not an IP address";

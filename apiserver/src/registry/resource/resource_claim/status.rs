@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
 
-use crate::registry::checks::{invalid_as, invalid_each, items, text};
 use crate::registry::condition::validate_conditions;
 use crate::registry::core::pod::volume_sources::validate_csi_driver_name;
 use crate::registry::resource::devices::{validate_label, validate_list, validate_pool_name};
+use crate::registry::unstructured::{items, text};
+use crate::registry::validation::{invalid_as, invalid_each};
 use crate::status::{FieldErrors, FieldPath};
 
 const CONSUMERS_MAX: usize = 256;

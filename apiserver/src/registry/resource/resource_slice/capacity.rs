@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use crate::registry::checks::{is_empty, items, text};
+use crate::registry::unstructured::{is_empty, items, text};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 

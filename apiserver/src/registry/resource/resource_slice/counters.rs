@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use crate::meta::validation::dns1123_label;
-use crate::registry::checks::{entries, invalid_each, items, text};
 use crate::registry::resource::devices::{validate_counter_name, validate_set};
+use crate::registry::unstructured::{entries, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const SETS_MAX: usize = 8;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
-use crate::registry::checks::{invalid_each, is_empty, items, text};
+use crate::registry::unstructured::{is_empty, items, text};
+use crate::registry::validation::invalid_each;
 use crate::status::{FieldErrors, FieldPath};
 
 const MESSAGE_BYTES_MAX: usize = 1024;

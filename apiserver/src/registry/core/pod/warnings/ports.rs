@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::containers;
-use crate::registry::checks::{items, text};
+use crate::registry::unstructured::{items, text};
 use crate::status::FieldPath;
 
 pub(super) fn warn_of_ports(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {

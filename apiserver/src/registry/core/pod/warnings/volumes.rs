@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::warn_of_amounts;
-use crate::registry::checks::{entries, items, text};
+use crate::registry::unstructured::{entries, items, text};
 use crate::status::FieldPath;
 
 /// Volume sources that no kubelet mounts any more: the field, upstream's name of it, and the

@@ -1,13 +1,14 @@
-//! Numbers that upstream's internal types have as fields, and version 1 carries in annotations.
+//! Conversion to upstream's internal version: some numbers are annotations in version 1 and fields
+//! of the internal types.
 
 use serde_json::Value;
 
 use crate::meta::object::meta_mut;
 
 /// The template generation of a DaemonSet.
-pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 /// The revision that a Deployment is to return to.
-pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// Returns the annotation that carries a number of `object`; `None` for other kinds.
 fn annotation(object: &Value) -> Option<&'static str> {
@@ -22,7 +23,7 @@ fn annotation(object: &Value) -> Option<&'static str> {
 }
 
 /// The number that `annotation` of `object` carries.
-pub(super) fn number(object: &Value, annotation: &str) -> Option<i64> {
+pub(crate) fn number(object: &Value, annotation: &str) -> Option<i64> {
     object["metadata"]["annotations"][annotation]
         .as_str()?
         .parse()
@@ -30,7 +31,7 @@ pub(super) fn number(object: &Value, annotation: &str) -> Option<i64> {
 }
 
 /// Why upstream cannot convert `object`.
-pub(crate) fn fault(object: &Value) -> Option<String> {
+pub(crate) fn error(object: &Value) -> Option<String> {
     let annotation = annotation(object)?;
     let text = object["metadata"]["annotations"][annotation].as_str()?;
     let unset = text.is_empty() && annotation == ROLLBACK_TO;
@@ -50,8 +51,8 @@ pub(crate) fn fault(object: &Value) -> Option<String> {
     })
 }
 
-/// Takes what carries a number from `metadata` of `object`, as upstream's internal type has it.
-pub(crate) fn hide(metadata: &mut Value, object: &Value) {
+/// Removes from `metadata` of `object` the annotation that is a field of the internal type.
+pub(crate) fn hide_internal(metadata: &mut Value, object: &Value) {
     let Some(annotation) = annotation(object) else {
         return;
     };
@@ -63,7 +64,7 @@ pub(crate) fn hide(metadata: &mut Value, object: &Value) {
 }
 
 /// Writes the annotation as upstream does: the number itself, or nothing.
-pub(super) fn normalize(object: &mut Value, annotation: &str) {
+pub(crate) fn normalize(object: &mut Value, annotation: &str) {
     let number = number(object, annotation);
     let metadata = meta_mut(object);
     let annotations = metadata
@@ -102,19 +103,19 @@ mod tests {
 
     #[test]
     fn only_numbers_are_converted() {
-        let rollback = |text: &str| fault(&object("Deployment", &json!({ROLLBACK_TO: text})));
+        let rollback = |text: &str| error(&object("Deployment", &json!({ROLLBACK_TO: text})));
         assert_eq!(rollback("-5"), None);
         assert_eq!(rollback(""), None);
         let want = "failed to parse annotation[deprecated.deployment.rollback.to]=1x as int64: strconv.ParseInt: parsing \"1x\": invalid syntax";
         assert_eq!(rollback("1x").as_deref(), Some(want));
         let template =
-            |text: &str| fault(&object("DaemonSet", &json!({TEMPLATE_GENERATION: text})));
+            |text: &str| error(&object("DaemonSet", &json!({TEMPLATE_GENERATION: text})));
         let want = "strconv.ParseInt: parsing \"\": invalid syntax";
         assert_eq!(template("").as_deref(), Some(want));
         let want = "strconv.ParseInt: parsing \"9223372036854775808\": value out of range";
         assert_eq!(template("9223372036854775808").as_deref(), Some(want));
         assert_eq!(
-            fault(&object("ReplicaSet", &json!({ROLLBACK_TO: "x"}))),
+            error(&object("ReplicaSet", &json!({ROLLBACK_TO: "x"}))),
             None
         );
     }
@@ -124,7 +125,7 @@ mod tests {
         let hidden = |kind: &str, annotations: Value| {
             let object = object(kind, &annotations);
             let mut metadata = object["metadata"].clone();
-            hide(&mut metadata, &object);
+            hide_internal(&mut metadata, &object);
             metadata
         };
         let annotations = json!({TEMPLATE_GENERATION: "1", ROLLBACK_TO: "2"});
