@@ -1,0 +1,154 @@
+//! `kubeproof explore` branches its runs off one run: each comes to what a run of its own comes to.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+
+use kubeproof::explore::{self, Options, Reference};
+use kubeproof::runner::RunOptions;
+use kubeproof::scenario::ScenarioFile;
+use kubeproof::suite;
+use serde_json::{Value, json};
+
+use crate::support::process::{file, output, stdout};
+
+/// Two writes after another that differ when they fail, and a pair of whose faults both strike.
+const KINDS: [&str; 3] = ["crash-after", "stale-restart", "refuse"];
+const PAIRS: usize = 12;
+const FROM: &str = "statefulset-controller";
+
+/// A scenario that differs with some faults and does not say why.
+fn unexplained(directory: &str) -> PathBuf {
+    let original = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
+    let text = std::fs::read_to_string(original).unwrap();
+    let (scenario, _) = text.split_once("\ndiffers:").unwrap();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/");
+    let scenario = scenario.replace("../../../fixtures/", fixtures);
+    file(&format!("{directory}/unexplained.yaml"), &scenario)
+}
+
+#[test]
+fn an_exploration_ends_with_the_first_difference_if_asked_to() {
+    let path = unexplained("fail-fast");
+    let path = path.to_str().unwrap();
+    let kinds = KINDS.join(",");
+    let explore = ["explore", path, "--from", FROM, "--faults", &kinds];
+    let all = stdout(&output(&explore));
+    let first = all.lines().next().unwrap();
+    let ran = output(&[&explore[..], &["--fail-fast"]].concat());
+    assert_eq!(ran.status.code(), Some(1));
+    let told = stdout(&ran);
+    assert_eq!(told.lines().next(), Some(first));
+    assert_eq!(told.matches("DIFF ").count(), 1, "{told}");
+    let runs = |told: &str| -> u32 {
+        let last = told.lines().last().unwrap();
+        last.split(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(told.ends_with(" runs, 1 diverged\n"), "{told}");
+    assert!(runs(&told) < runs(&all), "{told}");
+}
+
+#[test]
+fn an_exploration_is_written_for_junit() {
+    let path = unexplained("explored-junit");
+    let xml = path.with_extension("xml");
+    let (path, xml) = (path.to_str().unwrap(), xml.to_str().unwrap());
+    let faults = ["--faults", "conflict,refuse,stale-restart"];
+    let explore = ["explore", path, "--from", FROM, "--junit", xml];
+    let ran = output(&[&explore[..], &faults].concat());
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let xml = std::fs::read_to_string(xml).unwrap();
+    let cases: Vec<(&str, bool)> = xml
+        .lines()
+        .filter_map(|line| {
+            let case = r#"<testcase classname="explored-junit/unexplained" name=""#;
+            let (name, _) = line.strip_prefix(case)?.split_once('"')?;
+            Some((name, line.contains("<failure message=\"")))
+        })
+        .collect();
+    // The difference was found with another kind first.
+    let wanted = [
+        ("conflict", false),
+        ("refuse", true),
+        ("stale-restart", true),
+    ];
+    assert_eq!(cases, wanted, "{xml}");
+    assert!(xml.contains("as with faults of another kind"), "{xml}");
+    assert!(xml.contains("replay: kubeproof explore "), "{xml}");
+    assert!(xml.starts_with("<?xml"), "{xml}");
+}
+
+#[test]
+fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
+    let path = unexplained("branches");
+    let options = Options {
+        kinds: KINDS.iter().map(|kind| kind.parse().unwrap()).collect(),
+        from: [FROM.to_owned()].into(),
+        pairs_max: PAIRS,
+    };
+    let alone = each_alone(&ScenarioFile::read(&path).unwrap(), &options);
+    assert!(
+        alone
+            .iter()
+            .any(|told| told["plan"].as_str().unwrap().contains("; "))
+    );
+    let (kinds, pairs) = (KINDS.join(","), PAIRS.to_string());
+    let path = path.to_str().unwrap();
+    let mut ran = vec!["explore", path, "--json", "--seeds", "1", "--from", FROM];
+    ran.extend(["--faults", &kinds, "--pairs", &pairs]);
+    let ran = output(&ran);
+    let told = stdout(&ran);
+    let (told, numbers) = told.trim_end().rsplit_once('\n').unwrap();
+    let told: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(told, alone);
+    let numbers: Value = serde_json::from_str(numbers).unwrap();
+    assert_eq!(numbers["summary"]["diverged"], alone.len());
+}
+
+/// The divergences of all plans in the orders of the seeds 0 and 1, with a run from the beginning for each.
+fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
+    let reference = Reference::of(&file.scenario).unwrap();
+    let singles = reference.plans(options);
+    let pairs = explore::pairs(&singles, options.pairs_max);
+    let mut told = Vec::new();
+    for plans in [singles, pairs] {
+        for schedule_seed in 0..=1 {
+            for plan in &plans {
+                let options = RunOptions {
+                    plan: plan.clone(),
+                    schedule_seed,
+                    ..RunOptions::default()
+                };
+                let divergence = explore::explore_with(&file.scenario, &reference, &options);
+                told.extend(divergence.map(|divergence| {
+                    json!({
+                        "scenario": file.name,
+                        "plan": plan.to_string(),
+                        "seed": schedule_seed,
+                        "outcome": divergence.outcome,
+                        "timelines": divergence.timelines,
+                    })
+                }));
+            }
+        }
+    }
+    assert!(told.len() > 1);
+    told
+}
+
+#[test]
+fn an_order_that_comes_to_the_same_later_is_no_difference() {
+    let path = suite::scenarios_dir().join("statefulset/sts-create-error-stops-batches.yaml");
+    let ran = output(&[
+        "explore",
+        path.to_str().unwrap(),
+        "--from",
+        "nobody",
+        "--seeds",
+        "3",
+    ]);
+    assert_eq!(stdout(&ran), "3 runs, 0 diverged\n");
+}

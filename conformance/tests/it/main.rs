@@ -1,0 +1,41 @@
+//! The harness, the program `kubeproof`, and the rules that files of the repository keep.
+//!
+//! All modules run in one process, so no test may change its state, and each uses directories of its own.
+
+#[cfg(all(unix, feature = "cli"))]
+mod branches;
+#[cfg(feature = "cli")]
+mod cli;
+mod collection;
+mod comparisons;
+mod kruise_types;
+#[cfg(feature = "cli")]
+mod kruise_webhooks;
+#[cfg(feature = "cli")]
+mod kubectl;
+mod layers;
+#[cfg(feature = "cli")]
+mod logs;
+#[cfg(feature = "cli")]
+mod manual;
+mod orders;
+#[cfg(feature = "cli")]
+mod outside;
+mod planted;
+mod planted_requests;
+#[cfg(feature = "cli")]
+mod remote;
+#[cfg(feature = "cli")]
+mod report;
+mod rust_types;
+#[cfg(feature = "cli")]
+mod schema;
+#[cfg(feature = "cli")]
+mod serving;
+mod strict;
+#[cfg(feature = "cli")]
+mod support;
+#[cfg(feature = "cli")]
+mod terminal;
+mod testbed;
+mod tidy;

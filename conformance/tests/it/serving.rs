@@ -1,0 +1,393 @@
+//! `serve` as people use it: what it says, what it writes down, and servers that begin with that.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::process::{
+    file, get, kubeproof, output, post, serve, start, stdout, terminate,
+};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A file of this test run that does not exist.
+fn fresh(name: &str) -> PathBuf {
+    let path = file(name, "");
+    std::fs::remove_file(&path).unwrap();
+    path
+}
+
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap()
+}
+
+/// Names, uids and versions of all pods.
+fn pods(url: &str) -> Vec<(Value, Value, Value)> {
+    let list = body(&get(url, PODS, ""));
+    let items = list["items"].as_array().unwrap().iter();
+    items
+        .map(|pod| &pod["metadata"])
+        .map(|own| {
+            (
+                own["name"].clone(),
+                own["uid"].clone(),
+                own["resourceVersion"].clone(),
+            )
+        })
+        .collect()
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+    }
+}
+
+fn ready_replicas(url: &str) -> Value {
+    let deployment = body(&get(url, &format!("{DEPLOYMENTS}/web"), ""));
+    deployment["status"]["readyReplicas"].clone()
+}
+
+/// A server whose standard error is kept; the line that it prints.
+fn heard(arguments: &[&str]) -> (Child, String) {
+    start(kubeproof(&["serve"]).args(arguments).stderr(Stdio::piped()))
+}
+
+/// Ends a server; what it has written to standard error.
+fn told(mut child: Child) -> String {
+    let mut stderr = child.stderr.take().unwrap();
+    terminate(child);
+    let mut text = String::new();
+    stderr.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn what_is_set_up_once_is_where_many_servers_begin() {
+    let log = fresh("seed/server.jsonl");
+    let log = log.to_str().unwrap();
+    let simulated = ["--nodes", "1", "--controllers", "deployment,replicaset"];
+    let (child, url) = serve(&[&simulated[..], &["--record", log]].concat());
+    let deployment = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+            },
+        },
+    });
+    let created = post(&url, DEPLOYMENTS, &deployment.to_string());
+    assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+    wait_until("two pods are ready", || ready_replicas(&url) == 2);
+    terminate(child);
+    let mode = std::fs::metadata(log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let seeded = std::fs::read_to_string(log).unwrap();
+
+    // Several at a time, each its own, alone unless asked otherwise.
+    let (one, other) = (serve(&["--from-log", log]), serve(&["--from-log", log]));
+    let there = pods(&one.1);
+    assert_eq!(there.len(), 2);
+    assert_eq!(there, pods(&other.1));
+    let made = post(&one.1, CONFIGMAPS, r#"{"metadata":{"name":"own"}}"#);
+    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
+    assert!(get(&other.1, &format!("{CONFIGMAPS}/own"), "").starts_with("HTTP/1.1 404"));
+    terminate(one.0);
+    terminate(other.0);
+    assert_eq!(std::fs::read_to_string(log).unwrap(), seeded);
+
+    // With nodes and controllers the log continues, in the same file.
+    let (child, url) = serve(&[&simulated[..], &["--from-log", log, "--record", log]].concat());
+    let scaled = deployment
+        .to_string()
+        .replace("\"replicas\":2", "\"replicas\":3");
+    let path = format!("{DEPLOYMENTS}/web");
+    let answer = put(&url, &path, &scaled);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    wait_until("three pods are ready", || ready_replicas(&url) == 3);
+    let uids = |pods: &[(Value, Value, Value)]| -> Vec<Value> {
+        pods.iter().map(|(_, uid, _)| uid.clone()).collect()
+    };
+    let scaled = pods(&url);
+    let kept = uids(&there);
+    assert!(
+        kept.iter().all(|uid| uids(&scaled).contains(uid)),
+        "{scaled:?}"
+    );
+    terminate(child);
+
+    let (child, url) = serve(&["--from-log", log]);
+    assert_eq!(uids(&pods(&url)), uids(&scaled));
+    terminate(child);
+    let (_, _, before) = &there[1];
+    let (child, url) = serve(&["--from-log", log, "--at", &first_revision(log)]);
+    assert_eq!(pods(&url).len(), 2, "before the third, {before}");
+    terminate(child);
+    let refused = output(&["replay", log]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("the log of a server"), "{said}");
+}
+
+/// The version that the log of a server begins with.
+fn first_revision(log: &str) -> String {
+    let text = std::fs::read_to_string(log).unwrap();
+    let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    first["state"]["revision"].to_string()
+}
+
+fn put(url: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+    let head = format!(
+        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_server_that_is_killed_has_written_what_was_seen() {
+    let log = fresh("killed/server.jsonl");
+    let log = log.to_str().unwrap();
+    let alone = ["--controllers", "none", "--record", log];
+    let (mut child, url) = serve(&alone);
+    post(&url, CONFIGMAPS, r#"{"metadata":{"name":"seen"}}"#);
+    let is_written = || std::fs::read_to_string(log).unwrap().contains("\"seen\"");
+    wait_until("it is written", is_written);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // A partly written line does not count.
+    let mut text = std::fs::read_to_string(log).unwrap();
+    text.push_str("{\"commit\":{\"rv\":");
+    std::fs::write(log, text).unwrap();
+    let (child, url) = serve(&["--from-log", log]);
+    assert!(get(&url, &format!("{CONFIGMAPS}/seen"), "").starts_with("HTTP/1.1 200"));
+    terminate(child);
+}
+
+#[test]
+fn the_state_of_a_server_is_exported_over_tls() {
+    let kubeconfig = fresh("exported/kubeconfig");
+    let path = kubeconfig.to_str().unwrap();
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}";
+    let map = file("exported/settings.yaml", map);
+    let map = map.to_str().unwrap();
+    let tls = ["--tls", "--token", "secret", "--kubeconfig-out", path];
+    let (child, _) = serve(&[&tls[..], &["--load", map, "--nodes", "1"]].concat());
+    let exported = output(&["export", "--kubeconfig", path]);
+    assert!(exported.status.success(), "{exported:?}");
+    terminate(child);
+    let state = file("exported/state.jsonl", &stdout(&exported));
+    let (child, url) = serve(&["--from-log", state.to_str().unwrap()]);
+    let settings = body(&get(&url, &format!("{CONFIGMAPS}/settings"), ""));
+    assert_eq!(settings["data"], json!({"a": "b"}));
+    let path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    let of_another = get(&url, path, "");
+    assert!(of_another.starts_with("HTTP/1.1 404"), "{of_another}");
+    terminate(child);
+    let unreachable = output(&["export", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    assert_eq!(unreachable.status.code(), Some(2));
+}
+
+#[test]
+fn files_that_are_no_log_are_refused_with_the_line() {
+    for (text, wanted) in [
+        ("", "a log begins with"),
+        ("{\"state\":{}}\n", "line 1: missing field"),
+        (
+            "{\"state\":{\"form\":\"kubeproof/v1\",\"program\":\"0\",\"revision\":1,\
+             \"time\":\"2026-01-01T00:00:00Z\"}}\n{\"commit\":1}\n",
+            "line 2: ",
+        ),
+    ] {
+        let path = file("no-log/a.jsonl", text);
+        let refused = output(&["serve", "--from-log", path.to_str().unwrap()]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("a.jsonl: "), "{said}");
+        assert!(said.contains(wanted), "{said}");
+    }
+    let nowhere = output(&["serve", "--record", "/nope/a.jsonl"]);
+    let said = String::from_utf8(nowhere.stderr).unwrap();
+    assert!(
+        said.starts_with("error: cannot write /nope/a.jsonl: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_log_is_opened_some_time_after_a_step() {
+    let scenario = file(
+        "step/scenarios/own/one.yaml",
+        "title: Two maps\nsource: none\ngiven: {nodes: 0}\nsteps:\n\
+         - create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n\
+         - advance: 1h\n\
+         - create: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n",
+    );
+    let log = fresh("step/one.jsonl");
+    let log = log.to_str().unwrap();
+    output(&["run", scenario.to_str().unwrap(), "--record", log]);
+    for (at, are_there) in [
+        ("1+0s", [true, false]),
+        ("1+5s", [true, false]),
+        ("3+0s", [true, true]),
+        ("1+2h", [true, true]),
+    ] {
+        // Scripts call the flag so.
+        let (child, url) = serve(&["--log", log, "--at", at]);
+        let is_there = |name: &str| {
+            let answer = get(&url, &format!("{CONFIGMAPS}/{name}"), "");
+            answer.starts_with("HTTP/1.1 200")
+        };
+        assert_eq!([is_there("a"), is_there("b")], are_there, "{at}");
+        terminate(child);
+    }
+    for (at, wanted) in [
+        (
+            "9+5s",
+            "the log has no step 9; it has\n1. create configmap a",
+        ),
+        ("+", "is not a duration"),
+        ("1+", "is not a duration"),
+        ("soon", "or since a step (1+5s)"),
+    ] {
+        let refused = output(&["serve", "--from-log", log, "--at", at]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(wanted), "{at}: {said}");
+    }
+}
+
+#[test]
+fn a_server_says_what_runs_and_how_to_end_it_beside_the_line_for_scripts() {
+    let kubeconfig = fresh("greeting/kubeconfig");
+    let path = kubeconfig.to_str().unwrap();
+    let (child, line) = heard(&["--nodes", "1", "--kubeconfig-out", path]);
+    assert!(line.starts_with("listening on http://127.0.0.1:"), "{line}");
+    // A script that has read that line may have closed the pipe.
+    let mut child = child;
+    drop(child.stdout.take());
+    let wanted = format!(
+        "1 node, all controllers\nkubeconfig written to {path}\nCtrl-C or SIGTERM ends the server\n"
+    );
+    assert_eq!(told(child), wanted);
+    let log = fresh("greeting/log.jsonl");
+    let log = log.to_str().unwrap();
+    let (child, _) = heard(&["--controllers", "deployment", "--record", log]);
+    let wanted = format!(
+        "no nodes, controllers deployment\nrecording into {log}\nCtrl-C or SIGTERM ends the server\n"
+    );
+    assert_eq!(told(child), wanted);
+}
+
+#[test]
+fn requests_are_logged_on_demand() {
+    let request = |url: &str| {
+        let agent = "User-Agent: kubectl/v1.36.2\r\n";
+        get(url, "/api/v1/namespaces?limit=1", agent);
+        get(url, "/api/v1/namespaces/nope", agent);
+        get(url, "/readyz", "");
+        let brief = "/api/v1/namespaces?watch=1&timeoutSeconds=1";
+        get(url, brief, agent);
+    };
+    let url = |line: &str| line.trim().trim_start_matches("listening on ").to_owned();
+    let (child, line) = heard(&["--nodes", "1", "-v"]);
+    request(&url(&line));
+    let log = told(child);
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains(" HTTP ")).collect();
+    assert_eq!(lines.len(), 4, "controllers use no network: {log}");
+    for (line, wanted) in lines.iter().zip([
+        [
+            "verb=LIST",
+            "uri=\"/api/v1/namespaces?limit=1\"",
+            "resp=200",
+        ],
+        ["verb=GET", "uri=\"/api/v1/namespaces/nope\"", "resp=404"],
+        ["verb=GET", "uri=\"/readyz\"", "resp=200"],
+        ["verb=WATCH", "timeoutSeconds=1\"", "resp=200"],
+    ]) {
+        for part in wanted {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(line.contains(" latency="), "{line}");
+    }
+    assert!(lines[0].contains("user_agent=\"kubectl/v1.36.2\""), "{log}");
+    assert!(lines[3].contains(" latency=1."), "to its end: {log}");
+
+    let (child, line) = heard(&["--nodes", "1"]);
+    request(&url(&line));
+    assert!(!told(child).contains("HTTP"), "not unless asked to");
+}
+
+#[test]
+fn plain_http_on_the_port_of_tls_is_answered_in_words() {
+    let (child, url) = serve(&["--tls"]);
+    let plain = url.replace("https://", "http://");
+    let answer = get(&plain, "/version", "");
+    let wanted =
+        "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+    assert_eq!(answer, wanted);
+    terminate(child);
+}
+
+#[test]
+fn every_error_of_a_file_that_is_loaded_names_the_file() {
+    let directory = "misloaded/manifests";
+    file(
+        &format!("{directory}/a.yaml"),
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+    );
+    for (text, wanted) in [
+        (
+            "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}",
+            "z.yaml: cannot create Widget.v1.example.com w: nothing serves this kind",
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+            "z.yaml: cannot create ConfigMap.v1 a: configmaps \"a\" already exists",
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: nope}}",
+            "z.yaml: cannot create ConfigMap.v1 b: namespaces \"nope\" not found",
+        ),
+        (
+            "[1, 2]",
+            "z.yaml: document 1 is not an object: it is a list",
+        ),
+        ("a: [", "z.yaml: "),
+        (
+            "{apiVersion: v1, kind: ''}",
+            "z.yaml: document 1 is not an object: kind not set",
+        ),
+    ] {
+        let path = file(&format!("{directory}/z.yaml"), text);
+        let directory = path.parent().unwrap().to_str().unwrap();
+        let refused = output(&["serve", "--load", directory]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let broken = file("misloaded/stages/stage.yaml", "a: [");
+    for flag in ["--stages", "--load"] {
+        let refused = output(&["serve", flag, broken.to_str().unwrap()]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("stage.yaml"), "{flag}: {said}");
+    }
+}

@@ -1,0 +1,3 @@
+//! What several modules share.
+
+pub(crate) mod process;

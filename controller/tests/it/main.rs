@@ -1,0 +1,12 @@
+//! Controllers and nodes against the in-memory API server, under virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cluster;
+mod containers;
+mod kruise_daemon;
+mod kubelet;
+mod provisioner;
+mod stages;
+mod statefulset;
+mod workloads;
