@@ -11,6 +11,8 @@
 //!
 //! Kinds of the same name in several groups are in one list; their objects say their `apiVersion`.
 
+mod cluster;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -18,13 +20,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::admission::policy::{Compiled, Validation, compile_variables, message};
-use crate::cel::{ClusterState, Outcome, Scope};
+use crate::cel::{Outcome, Scope};
 use crate::registry::admissionregistration::admission_policy::{
     validate_validation, validate_variables,
 };
 use crate::registry::catalog::Catalog;
 use crate::status::{FieldErrors, FieldPath};
 use crate::storage::JournalEntry;
+use cluster::ClusterState;
 
 /// A declaration of an invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,10 @@
 //! An in-memory Kubernetes API server with the behavior of v1.36.
 //!
-//! Metadata, types of the API, patches and field managers are in `kubeproof_machinery`. The modules of this crate are
-//! layers. Each names only those above it in this list:
+//! Metadata, types of the API, patches and field managers are in `kubeproof_machinery`, CEL is `kubeproof_cel`. The
+//! modules of this crate are layers. Each names only those above it in this list:
 //!
 //! - `x509`: certificates as Go judges them
 //! - `storage`: objects and their past events, by resource
-//! - `cel`: the expression language of validation rules
 //! - [`fault`]: faults between clients and server that a test asks for
 //! - `registry`: the facts and the strategy of each kind, and objects as cells of a table
 //! - `metrics`: the families of `/metrics`
@@ -27,7 +26,6 @@
 mod admission;
 mod apiextensions;
 mod auth;
-mod cel;
 pub mod certificate_authority;
 mod cluster;
 mod endpoints;
@@ -48,6 +46,7 @@ pub mod type_checking;
 mod webhook;
 mod x509;
 
+use kubeproof_cel as cel;
 use kubeproof_machinery::{
     cancellation, field_manager, nesting, patch, request, schema, suggestion, yaml,
 };

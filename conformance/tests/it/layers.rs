@@ -28,7 +28,6 @@ const MACHINERY_LAYERS: &[&str] = &[
 const SERVER_LAYERS: &[&str] = &[
     "x509",
     "storage",
-    "cel",
     "fault",
     "registry",
     "metrics",

@@ -63,7 +63,7 @@ const FILES: [Data; 7] = [
         generate: parameters::generate,
     },
     Data {
-        path: "apiserver/src/cel/declarations.txt",
+        path: "apiserver/cel/src/declarations.txt",
         generate: declarations::generate,
     },
     Data {

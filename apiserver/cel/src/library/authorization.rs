@@ -1,0 +1,147 @@
+//! Permission checks in expressions.
+
+use std::{fmt, sync::Arc};
+
+use crate::{eval::Evaluated, value::Value};
+
+use super::Object;
+
+/// Decides whether the user of a request may perform an action.
+pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// Returns the decision on `question`.
+    fn decide(&self, question: &Question) -> Verdict;
+}
+
+/// An action whose permission is checked; parts that the expression leaves out are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Namespace and name of the service account in question, if it is not about the user.
+    pub service_account: Option<(String, String)>,
+    /// The path of a non-resource request, such as `/healthz`; empty for a resource.
+    pub path: String,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The resource in its plural form.
+    pub resource: String,
+    /// The subresource, or empty.
+    pub subresource: String,
+    /// The namespace; empty for cluster-scoped resources and for all namespaces.
+    pub namespace: String,
+    /// The name of the object; empty for all objects.
+    pub name: String,
+    /// The verb, such as `get`.
+    pub verb: String,
+}
+
+/// The decision on a [`Question`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether the user may do it.
+    pub allowed: bool,
+    /// The reason, as the authorizer gives it.
+    pub reason: String,
+}
+
+/// A check that an expression builds step by step, or its decision.
+#[derive(Clone, Debug)]
+pub struct Authorization {
+    stage: Stage,
+    by: Arc<dyn Authorizer>,
+    question: Question,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Authorizer,
+    Path,
+    Group,
+    Resource,
+    Decision,
+}
+
+impl Authorization {
+    /// Nothing asked yet.
+    pub fn root(by: Arc<dyn Authorizer>) -> Value {
+        Self::value(Stage::Authorizer, by, Question::default())
+    }
+
+    /// All but the verb.
+    pub fn of_resource(by: Arc<dyn Authorizer>, question: Question) -> Value {
+        Self::value(Stage::Resource, by, question)
+    }
+
+    fn value(stage: Stage, by: Arc<dyn Authorizer>, question: Question) -> Value {
+        let verdict = Verdict::default();
+        Value::Object(Arc::new(Object::Authorization(Self {
+            stage,
+            by,
+            question,
+            verdict,
+        })))
+    }
+
+    pub fn type_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Authorizer => "kubernetes.authorization.Authorizer",
+            Stage::Path => "kubernetes.authorization.PathCheck",
+            Stage::Group => "kubernetes.authorization.GroupCheck",
+            Stage::Resource => "kubernetes.authorization.ResourceCheck",
+            Stage::Decision => "kubernetes.authorization.Decision",
+        }
+    }
+
+    pub(super) fn call(&self, function: &str, rest: &[Value]) -> Option<Evaluated> {
+        let mut next = self.clone();
+        let texts: Option<Vec<&str>> = rest.iter().map(text).collect();
+        match (self.stage, function, texts?.as_slice()) {
+            (Stage::Authorizer, "path", [path]) => {
+                next.stage = Stage::Path;
+                (*path).clone_into(&mut next.question.path);
+            }
+            (Stage::Authorizer, "group", [group]) => {
+                next.stage = Stage::Group;
+                (*group).clone_into(&mut next.question.group);
+            }
+            (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
+                let account = ((*namespace).to_owned(), (*name).to_owned());
+                next.question.service_account = Some(account);
+            }
+            (Stage::Group, "resource", [resource]) => {
+                next.stage = Stage::Resource;
+                (*resource).clone_into(&mut next.question.resource);
+            }
+            (Stage::Resource, "subresource", [subresource]) => {
+                (*subresource).clone_into(&mut next.question.subresource);
+            }
+            (Stage::Resource, "namespace", [namespace]) => {
+                (*namespace).clone_into(&mut next.question.namespace);
+            }
+            (Stage::Resource, "name", [name]) => (*name).clone_into(&mut next.question.name),
+            // Roles grant nothing by selectors.
+            (Stage::Resource, "fieldSelector" | "labelSelector", [_]) => {}
+            (Stage::Path | Stage::Resource, "check", [verb]) => {
+                (*verb).clone_into(&mut next.question.verb);
+                next.stage = Stage::Decision;
+                next.verdict = next.by.decide(&next.question);
+            }
+            (Stage::Decision, "allowed", []) => {
+                return Some(Ok(Value::Bool(self.verdict.allowed)));
+            }
+            (Stage::Decision, "reason", []) => {
+                return Some(Ok(Value::string(&self.verdict.reason)));
+            }
+            (Stage::Decision, "errored", []) => return Some(Ok(Value::Bool(false))),
+            (Stage::Decision, "error", []) => return Some(Ok(Value::string(""))),
+            _ => return None,
+        }
+        Some(Ok(Value::Object(Arc::new(Object::Authorization(next)))))
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
