@@ -1,7 +1,8 @@
-//! Tasks of this repository: `cargo xtask import`, `ci`, `goldens` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens` and `commits`.
 
 mod ci;
 mod commits;
+mod deny;
 mod goldens;
 mod import;
 
@@ -24,6 +25,8 @@ enum Task {
     Import(import::Args),
     /// Run everything that a change has to pass.
     Ci(ci::Args),
+    /// Check licenses, versions and sources of dependencies by deny.toml.
+    Deny,
     /// Review the goldens that differ, one by one.
     Goldens(goldens::Args),
     /// Check the messages of commits.
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Import(args) => import::run(&args),
         Task::Ci(args) => ci::run(&args),
+        Task::Deny => deny::run(),
         Task::Goldens(args) => goldens::run(&args),
         Task::Commits(args) => commits::run(&args),
     };
