@@ -55,6 +55,10 @@ fn page_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fidelity.md")
 }
 
+fn readme_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")
+}
+
 /// Replays a case; it must be equal unless a reason is listed, and must not be if one is.
 fn check(exchange: &Exchange, reason: Option<&str>) -> Result<(), Failed> {
     let got = replay_in_process(&exchange.case)?;
@@ -102,7 +106,14 @@ fn check_list(files: &[RecordedFile], divergences: &Divergences) -> Result<(), F
 
 fn check_page(files: &[RecordedFile], divergences: &Divergences) -> Result<(), Failed> {
     let page = std::fs::read_to_string(page_path())?;
-    let expected = Summary::new(files, divergences).written_into(&page)?;
+    let summary = Summary::new(files, divergences);
+    let expected = summary.written_into(&page)?;
+    let cases: usize = files.iter().map(|file| file.exchanges.len()).sum();
+    let equal = cases - divergences.cases().count();
+    let sum = format!("[{equal} of {cases} equal]");
+    if !std::fs::read_to_string(readme_path())?.contains(&sum) {
+        return Err(format!("README.md does not say {sum}").into());
+    }
     if page == expected {
         return Ok(());
     }

@@ -216,3 +216,17 @@ fn contributing_says_where_every_embedded_data_file_is_from() {
     assert!(found > 0, "nothing is embedded");
     assert!(missing.is_empty(), "not in CONTRIBUTING.md: {missing:?}");
 }
+
+#[test]
+fn contributing_says_which_versions_are_needed_and_served() {
+    let text = include_str!("../../../CONTRIBUTING.md");
+    let compiler = format!("| Rust | {} or newer |", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(text.contains(&compiler), "{compiler}");
+    let readme = include_str!("../../../README.md");
+    let needed = format!("They need Rust {}:", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(readme.contains(&needed), "{needed}");
+    let served = kubeproof::apiserver::KUBERNETES_VERSION;
+    let (minor, _) = served.rsplit_once('.').expect("a patch version");
+    let served = format!("| Kubernetes API | {minor}, as of {served} |");
+    assert!(text.contains(&served), "{served}");
+}
