@@ -140,6 +140,7 @@ pub use kubeproof_apiserver::{
     self as apiserver, ApiServer, Clock, FieldValidation, LivelockLimits, Manifests,
 };
 pub use kubeproof_controller as controller;
+pub use kubeproof_node as node;
 #[cfg(feature = "scenarios")]
 pub use suite::Scenarios;
 pub use testbed::Testbed;

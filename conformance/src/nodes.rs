@@ -12,7 +12,7 @@ use kubeproof_apiserver::{
     LogOptions, OutputStream, PodPorts,
 };
 use kubeproof_controller::Manager;
-use kubeproof_controller::node::{self, Channel, Containers, PodReference, Refusal, Session};
+use kubeproof_node::{self as node, Channel, Containers, PodReference, Refusal, Session};
 
 pub use ports::{BadPortForward, PortForward};
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::apps::statefulset::{Profile, Settings};
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::{BadImageName, SameImages};
+use kubeproof_node::{BadImageName, SameImages};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

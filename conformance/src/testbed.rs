@@ -24,8 +24,9 @@ use kubeproof_apiserver::{
 };
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::runtime::context::with_user_agent;
-use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_node as node;
+use kubeproof_runtime::context::with_user_agent;
 use parking_lot::Mutex;
 use serde_json::Value;
 

@@ -20,15 +20,15 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::inventory::{self, Kind};
+use kubeproof_runtime::mirror::{self, Mirror};
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::shared::Shared;
 use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
-use crate::runtime::context::Context;
-use crate::runtime::inventory::{self, Kind};
-use crate::runtime::mirror::{self, Mirror};
-use crate::runtime::recorder::Recorder;
-use crate::runtime::shared::Shared;
 
 /// A watch event of one kind; None is a failed attempt.
 type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);

@@ -1,11 +1,10 @@
-//! Kubernetes controllers and simulated nodes on kube-rs.
+//! Kubernetes controllers on kube-rs, and a manager that runs them with simulated nodes.
 //!
 //! The code knows the API server only as an API: it runs unchanged against any cluster.
 //!
-//! [`Manager`] starts controllers by name ([`CONTROLLERS`], [`KRUISE_CONTROLLERS`]) and simulated nodes:
+//! [`Manager`] starts controllers by name ([`CONTROLLERS`], [`KRUISE_CONTROLLERS`]) and the nodes of [`kubeproof_node`].
+//! The caches, queues and recorders are [`kubeproof_runtime`]'s.
 //!
-//! - [`runtime`]: the plumbing, which knows no controller
-//! - [`node`]: simulated nodes, with kubelet and scheduler
 //! - `workload`: what workload controllers of several groups share
 //! - [`admissionregistration`], [`apps`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the controllers of
 //!   these API groups
@@ -23,13 +22,11 @@ pub mod error;
 pub mod garbage_collector;
 pub mod kruise;
 pub mod manager;
-pub mod node;
 pub mod policy;
 pub mod rbac;
-pub mod runtime;
 mod workload;
 
 pub use error::Error;
+pub use kubeproof_runtime::mirror::BACKOFF_MAX as RETRY_MAX;
+pub use kubeproof_runtime::supervisor::{Ended, panic_message};
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
-pub use runtime::mirror::BACKOFF_MAX as RETRY_MAX;
-pub use runtime::supervisor::{Ended, panic_message};

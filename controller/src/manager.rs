@@ -6,6 +6,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
+use kubeproof_node as node;
+use kubeproof_runtime::clock::Now;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::supervisor::{Ended, Ends, Supervisor};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -22,10 +26,7 @@ use crate::error::Error;
 use crate::kruise::{self, advanced_statefulset, cloneset, image_pull_job, node_image};
 use crate::policy::disruption;
 use crate::rbac::cluster_role_aggregation;
-use crate::runtime::clock::Now;
-use crate::runtime::context::Context;
-use crate::runtime::supervisor::{Ended, Ends, Supervisor};
-use crate::{certificates, garbage_collector, node};
+use crate::{certificates, garbage_collector};
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[

@@ -1,5 +1,6 @@
 //! The code that workload controllers of several groups share: pods, their owners, claims and revisions.
 //!
+//! - `triggers`: the workloads to sync after the change of an object
 //! - `adoption`: adopts and releases the objects that a workload selects
 //! - `pod_control`, `pod_ranking`: creates and deletes pods; orders them
 //! - `stateful_identity`, `stateful_claims`, `stateful_pod_control`, `claim`: pods with ordinals and their claims
@@ -18,3 +19,4 @@ pub(crate) mod stateful_claims;
 pub(crate) mod stateful_identity;
 pub(crate) mod stateful_pod_control;
 pub(crate) mod template_hash;
+pub(crate) mod triggers;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use kubeproof_controller::core::namespace;
-use kubeproof_controller::node::{self, Timings};
+use kubeproof_node::{self as node, Timings};
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.

@@ -21,8 +21,8 @@ use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checki
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, FieldValidation, LoadError, Tls};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::{LEASE_RENEWAL, SameImages};
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;

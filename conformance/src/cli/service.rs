@@ -15,7 +15,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 pub(super) fn prepare(controllers: LevelFilter, requests: bool) {
     let mut own = Targets::new()
         .with_target("kubeproof_apiserver", LevelFilter::WARN)
-        .with_target("kubeproof_controller", controllers);
+        .with_target("kubeproof_controller", controllers)
+        .with_target("kubeproof_node", controllers)
+        .with_target("kubeproof_runtime", controllers);
     if requests {
         own = own.with_target(REQUEST_LOG, LevelFilter::INFO);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::selector::LabelSelector;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::familiar_name;
+use kubeproof_node::familiar_name;
 use serde_json::{Value, json};
 
 use super::update_strategy::fill;

@@ -5,7 +5,7 @@ use kubeproof_apiserver::meta::selector::LabelSelector;
 use kubeproof_apiserver::meta::validation::validate_label_selector;
 use kubeproof_apiserver::status::{CauseReason, FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::runtime::json_diff::{Verb, diff};
+use kubeproof_runtime::json_diff::{Verb, diff};
 use serde_json::{Value, json};
 
 use super::Refusal;

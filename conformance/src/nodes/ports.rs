@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kubeproof_apiserver::{PodPorts, PortConnection};
-use kubeproof_controller::node::{Behind, Network, Site, loopback};
+use kubeproof_node::{Behind, Network, Site, loopback};
 use tokio::io::DuplexStream;
 use tokio::net::TcpStream;
 

@@ -61,7 +61,7 @@ pub enum StepError {
     NoFault(String),
     /// No simulated node has that name.
     #[error(transparent)]
-    UnknownNode(#[from] kubeproof_controller::node::UnknownNode),
+    UnknownNode(#[from] kubeproof_node::UnknownNode),
     /// The object did not get as described.
     #[error("it did not happen within {0}")]
     Timeout(crate::scenario::HumanDuration),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
-use kubeproof_controller::node::SameImages;
+use kubeproof_node::SameImages;
 
 use crate::properties::{self, Declaration, Property, RustProperty};
 
@@ -50,8 +50,7 @@ impl ControllerUnderTest {
 
     /// One life of the controller, from its start to a crash.
     pub(super) fn live(&self, client: &kube::Client) -> BoxFuture<'static, ()> {
-        let signed =
-            kubeproof_controller::runtime::context::with_user_agent(client, self.user_agent);
+        let signed = kubeproof_runtime::context::with_user_agent(client, self.user_agent);
         (self.make)(signed)
     }
 }

@@ -1,7 +1,7 @@
 //! Faults of nodes and of requests, crashes, and the points at which they could strike.
 
 use kubeproof_apiserver::fault::{Fault, Point};
-use kubeproof_controller::node;
+use kubeproof_node as node;
 
 use super::{Testbed, TestbedError};
 use crate::fault_plan::Plan;

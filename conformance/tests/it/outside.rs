@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use kubeproof_controller::runtime::context::with_user_agent;
+use kubeproof_runtime::context::with_user_agent;
 use serde_json::json;
 
 use crate::support::process::{file, output, stdout};

@@ -16,17 +16,17 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Api, Resource, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::expectations::Expectations;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 use parking_lot::Mutex;
 
-use crate::runtime::context::Context;
-use crate::runtime::expectations::Expectations;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::Recorder;
-use crate::runtime::triggers::{self, Workload};
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
+use crate::workload::triggers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "daemonset-controller";

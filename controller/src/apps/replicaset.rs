@@ -10,16 +10,16 @@ use futures::future::join;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::expectations::Expectations;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 
-use crate::runtime::context::Context;
-use crate::runtime::expectations::Expectations;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::Recorder;
-use crate::runtime::triggers;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
+use crate::workload::triggers;
 
 pub(crate) use set::Set;
 

@@ -17,21 +17,21 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::informer::{Change, Informer, Written};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::parsed::Parsed;
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 use parking_lot::Mutex;
 
 pub use self::profile::{Profile, Settings};
 use self::set::{Cached, Set};
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::informer::{Change, Informer, Written};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::parsed::Parsed;
-use crate::runtime::recorder::Recorder;
-use crate::runtime::sync_error::Error;
-use crate::runtime::triggers;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
 use crate::workload::revision_control::Revisions;
+use crate::workload::triggers;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "statefulset-controller";

@@ -19,15 +19,15 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Api, ResourceExt};
 use kubeproof_machinery::cron::{ParseError, Schedule};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::triggers::{self, Workload};
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
+use crate::workload::triggers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "cronjob-controller";

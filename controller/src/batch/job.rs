@@ -29,20 +29,20 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::core::SelectorExt;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
+use kubeproof_runtime::expectations::Expectations;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker;
 
 use self::orphans::Orphans;
 use self::released::Released;
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::{controller_of, controller_ref, reference_to};
-use crate::runtime::expectations::Expectations;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::Recorder;
-use crate::runtime::triggers::{self, Workload};
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker;
 use crate::workload::pod_control::PodControl;
+use crate::workload::triggers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "job-controller";

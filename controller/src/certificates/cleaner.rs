@@ -6,10 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::clock::later;
+use kubeproof_runtime::context::Context;
 
 use super::{APPROVED, Authority, DENIED, FAILED, certificate, conditions};
-use crate::runtime::clock::later;
-use crate::runtime::context::Context;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "csr-cleaner-controller";

@@ -7,13 +7,13 @@ use std::time::Duration;
 use futures::future::join;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker::{self, Reconcile};
 
 use super::Authority;
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker::{self, Reconcile};
 
 /// The number of requests reconciled at once.
 const WORKERS: usize = 5;

@@ -10,13 +10,13 @@ use k8s_openapi::api::certificates::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::PostParams;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::requests::Requests;
 use super::{Authority, CertificateOrder, FAILED, certificate, conditions, is_approved, rules};
-use crate::runtime::context::Context;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "certificate-signer";

@@ -5,9 +5,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::sync_error::Error;
 use serde_json::{Map, Value, json};
-
-use crate::runtime::sync_error::Error;
 
 /// Reason and message of the condition.
 #[derive(Clone, Copy, Debug)]

@@ -14,18 +14,18 @@ use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::informer::{Change, Informer, Written, resource_version};
+use kubeproof_runtime::mirror::{ObjectKey, answered};
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
 
 use self::desired::Desired;
 use self::reconcile::Plan;
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::informer::{Change, Informer, Written, resource_version};
-use crate::runtime::mirror::{ObjectKey, answered};
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "endpointslicemirroring-controller";

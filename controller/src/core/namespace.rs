@@ -12,14 +12,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::{ObjectKey, answered};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::json;
-
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::{ObjectKey, answered};
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "namespace-controller";

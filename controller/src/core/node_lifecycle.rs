@@ -14,22 +14,22 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::taints::{
+    self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE,
+};
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use self::health::Health;
 use self::zones::{Turn, Zones, zone_of};
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::taints::{
-    self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE,
-};
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "node-controller";

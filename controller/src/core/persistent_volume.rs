@@ -20,15 +20,15 @@ use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::mirror::{self, Mirror, ObjectKey, answered};
+use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::volume::class_of;
 use serde_json::json;
 
 use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::mirror::{self, Mirror, ObjectKey, answered};
-use crate::runtime::pod::claim_names;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::volume::class_of;
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 

@@ -9,14 +9,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::clock::later;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::taints::{self, OUT_OF_SERVICE};
 
 use crate::core::disruption_target::{self, Told};
-use crate::runtime::clock::later;
-use crate::runtime::context::Context;
-use crate::runtime::informer::Informer;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
-use crate::runtime::taints::{self, OUT_OF_SERVICE};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "pod-garbage-collector";

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{
     ReplicationControllerStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kubeproof_runtime::context::Context;
 
 use crate::apps::replicaset::{self, Set};
-use crate::runtime::context::Context;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "replication-controller";

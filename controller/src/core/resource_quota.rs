@@ -19,14 +19,13 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
 use kube::{Api, Resource};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::inventory;
+use kubeproof_runtime::mirror::{self, Mirror, ObjectKey};
+use kubeproof_runtime::pod_resources::thousandths;
+use kubeproof_runtime::shared::Shared;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use crate::runtime::context::Context;
-use crate::runtime::inventory;
-use crate::runtime::mirror::{self, Mirror, ObjectKey};
-use crate::runtime::pod_resources::thousandths;
-use crate::runtime::shared::Shared;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "resourcequota-controller";

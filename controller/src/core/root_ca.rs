@@ -10,13 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "root-ca-cert-publisher";

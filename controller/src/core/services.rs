@@ -7,11 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
 use parking_lot::Mutex;
-
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
 
 /// The annotation that says when the change happened which endpoints were last written for.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";

@@ -11,20 +11,20 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, PodSpec, Taint, Toleration};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::clock::go_seconds;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::taints::{self, NO_EXECUTE};
+use kubeproof_runtime::tolerations::tolerates;
+use kubeproof_runtime::work_queue::WorkQueue;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::schedule::Schedule;
 use crate::core::disruption_target;
-use crate::runtime::clock::go_seconds;
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::taints::{self, NO_EXECUTE};
-use crate::runtime::tolerations::tolerates;
-use crate::runtime::work_queue::WorkQueue;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "taint-eviction-controller";

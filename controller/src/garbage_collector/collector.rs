@@ -6,14 +6,14 @@ use kube::Api;
 use kube::api::{
     DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::inventory::Kind;
+use kubeproof_runtime::mirror::{ObjectKey, answered};
+use kubeproof_runtime::recorder::{EventType, Recorder};
 use serde_json::{Value, json};
 
 use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Subject, Task};
 use super::verdict::{OwnerClass, Situation, Verdict, judge};
-use crate::runtime::context::Context;
-use crate::runtime::inventory::Kind;
-use crate::runtime::mirror::{ObjectKey, answered};
-use crate::runtime::recorder::{EventType, Recorder};
 
 /// How a task ended without an error.
 pub(super) enum Outcome {

@@ -18,22 +18,22 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
+use kubeproof_runtime::parsed::Parsed;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::version_expectations::VersionExpectations;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 use parking_lot::Mutex;
 
 use self::set::{KIND, Set};
 use crate::kruise::pre_download::PreDownload;
 use crate::kruise::{CloneSet, GROUP, Gates};
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::named_expectations::{Expected, NamedExpectations};
-use crate::runtime::parsed::Parsed;
-use crate::runtime::pod;
-use crate::runtime::recorder::Recorder;
-use crate::runtime::version_expectations::VersionExpectations;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
 use crate::workload::revision_control::Revisions;
 
 /// The controller's name: its user agent and the source of its events.

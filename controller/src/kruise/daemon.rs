@@ -17,11 +17,11 @@ mod image_pull;
 mod pod_probe;
 
 use futures::future::join;
+use kubeproof_node::Containers;
+use kubeproof_runtime::context::Context;
 
 use super::Gates;
 use super::definition::defined;
-use crate::node::Containers;
-use crate::runtime::context::Context;
 
 /// Serves what is defined until the future is dropped.
 pub(crate) async fn run(ctx: Context, containers: Containers, gates: Gates) {

@@ -5,10 +5,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event, watcher};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::mirror;
 
 use super::GROUP;
-use crate::runtime::context::Context;
-use crate::runtime::mirror;
 
 /// Waits until the resource is defined; returns it in its storage version, which needs no
 /// conversion.

@@ -15,21 +15,21 @@ use futures::future::join;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_node::familiar_name;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::version_expectations::VersionExpectations;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker;
 
 use crate::kruise::api::image_pull_job::{ImagePullJobSpec, ImagePullJobStatus};
 use crate::kruise::api::node_image::{NodeImageSpec, NodeImageStatus};
 use crate::kruise::definition::defined;
 use crate::kruise::untyped;
-use crate::node::familiar_name;
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::named_expectations::{Expected, NamedExpectations};
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
-use crate::runtime::version_expectations::VersionExpectations;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "imagepulljob-controller";

@@ -16,21 +16,21 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 
 use self::spec::{Job, tidy};
 use self::status::{Pull, judge};
 use crate::kruise::api::node_image::{NodeImageSpec, NodeImageStatus};
 use crate::kruise::definition::defined;
 use crate::kruise::{GROUP, untyped};
-use crate::runtime::conflict::{self, BACKOFF_DELAYS};
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "nodeimage-controller";

@@ -5,14 +5,14 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
+use kubeproof_runtime::sync_error::Error;
 use serde_json::json;
 
 use super::api::strategy::LifecycleHook;
 use super::in_place::{self, READY_CONDITION, START_REASON, UpdateSpec};
 use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, State};
 use super::pod_readiness;
-use crate::runtime::conflict::{self, BACKOFF_DELAYS};
-use crate::runtime::sync_error::Error;
 
 /// A write of a pod.
 #[derive(Clone, Debug, PartialEq)]

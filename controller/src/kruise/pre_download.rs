@@ -15,17 +15,17 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::pod::REVISION_LABEL;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
 use serde_json::json;
 
 use super::Gates;
 use super::api::image_pull_job::{CompletionPolicy, ImagePullJobSpec, PullPolicy, SandboxConfig};
 use super::definition::defined;
 use super::in_place::update_spec;
-use crate::runtime::context::Context;
-use crate::runtime::informer::Informer;
-use crate::runtime::pod::REVISION_LABEL;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
 use crate::workload::history::{self, HASH_LABEL};
 use crate::workload::revision_control::Chosen;
 

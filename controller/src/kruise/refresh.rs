@@ -9,13 +9,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubeproof_runtime::sync_error::Error;
 
 use super::api::strategy::Lifecycle;
 use super::in_place::{self, READY_CONDITION};
 use super::lifecycle::{self, State};
 use super::pod_writes::PodWrite;
 use super::{pod_readiness, revision};
-use crate::runtime::sync_error::Error;
 
 /// The rules by which a workload refreshes its pods.
 #[derive(Clone, Copy)]

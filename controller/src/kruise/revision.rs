@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod;
 
 use super::Gates;
 use super::lifecycle::{self, State};
-use crate::runtime::pod;
 
 /// The label with the hash alone.
 const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";

@@ -6,12 +6,11 @@ use std::time::Duration;
 use kube::api::Api;
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Resource, ResourceExt};
+use kubeproof_runtime::conflict;
+use kubeproof_runtime::receipt;
+use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
 use serde_json::json;
-
-use crate::runtime::conflict;
-use crate::runtime::receipt;
-use crate::runtime::sync_error::Error;
 
 /// Writes `status` onto `object`, a `K`; after a conflict, and one of `delays`, onto the object as
 /// the server has it then. Returns the version that it came to.

@@ -2,11 +2,10 @@
 
 use kube::ResourceExt;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use crate::runtime::sync_error::Error;
 
 /// Reads a field of the object; an absent field is the default.
 ///

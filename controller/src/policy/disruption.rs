@@ -12,17 +12,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Owne
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::{controller_of, reference_to};
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::int_or_percent::{Round, resolve};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::{controller_of, reference_to};
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "disruption-controller";

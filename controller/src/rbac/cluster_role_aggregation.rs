@@ -8,14 +8,13 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::{Patch, PatchParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::json;
-
-use crate::runtime::context::Context;
-use crate::runtime::informer::Informer;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
 
 /// The controller's name: its user agent, and the manager of the rules it applies.
 pub const NAME: &str = "clusterrole-aggregation-controller";

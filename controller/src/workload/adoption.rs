@@ -7,11 +7,10 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
+use kubeproof_runtime::controller_ref::{Claim, adopt_patch, claim, release_patch};
+use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::runtime::controller_ref::{Claim, adopt_patch, claim, release_patch};
-use crate::runtime::sync_error::Error;
 
 /// The claims of an owner to objects of one kind.
 pub(crate) struct Claims<'a, K> {

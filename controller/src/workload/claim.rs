@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-
-use crate::runtime::controller_ref::controller_of;
+use kubeproof_runtime::controller_ref::controller_of;
 
 /// Whether claims outlive the set, and pods that it scales away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
-
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
 
 /// The workload whose pods are created and deleted.
 pub(crate) struct PodControl<'a> {

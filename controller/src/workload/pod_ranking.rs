@@ -12,8 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-
-use crate::runtime::pod;
+use kubeproof_runtime::pod;
 
 /// The topology whose values are the nodes themselves.
 const HOSTNAME: &str = "kubernetes.io/hostname";

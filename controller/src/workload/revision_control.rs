@@ -10,11 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
+use kubeproof_runtime::controller_ref::{adopt_patch, controller_of};
+use kubeproof_runtime::sync_error::Error;
 use lru::LruCache;
 use parking_lot::Mutex;
 
-use crate::runtime::controller_ref::{adopt_patch, controller_of};
-use crate::runtime::sync_error::Error;
 use crate::workload::history::{self, Choice, Proposal};
 
 const CONFLICT_ATTEMPTS_MAX: usize = 5;

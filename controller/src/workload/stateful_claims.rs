@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kubeproof_runtime::controller_ref::controller_ref;
 
-use crate::runtime::controller_ref::controller_ref;
 use crate::workload::claim::{self, Owners, RetentionPolicy};
 use crate::workload::stateful_identity as identity;
 

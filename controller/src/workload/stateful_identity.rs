@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kubeproof_runtime::pod::{REVISION_LABEL, parent_and_ordinal};
 
-use crate::runtime::pod::{REVISION_LABEL, parent_and_ordinal};
 use crate::workload::claim::claim_name;
 
 const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";

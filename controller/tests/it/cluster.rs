@@ -17,8 +17,8 @@ use k8s_openapi::api::core::v1::{
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
-use kubeproof_controller::node::Timings;
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
+use kubeproof_node::Timings;
 use serde_json::{Value, json};
 
 struct Cluster {
@@ -41,8 +41,8 @@ impl Cluster {
             nodes: 2,
             default_storage_class: false,
             timings,
-            same_images: kubeproof_controller::node::SameImages::default(),
-            lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
+            same_images: kubeproof_node::SameImages::default(),
+            lease_renewal: kubeproof_node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             credentials: None,

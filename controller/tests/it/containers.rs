@@ -15,8 +15,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, PersistentVolumeCla
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::node::{LEASE_RENEWAL, LogOptions, PodReference, Timings};
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, LogOptions, PodReference, Timings};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ impl Node {
             nodes: 1,
             default_storage_class: false,
             timings: Timings::default(),
-            same_images: kubeproof_controller::node::SameImages::default(),
+            same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

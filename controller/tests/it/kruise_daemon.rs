@@ -14,8 +14,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::node::Timings;
 use kubeproof_controller::{Manager, Options};
+use kubeproof_node::Timings;
 use serde_json::{Value, json};
 
 struct Nodes {
@@ -34,8 +34,8 @@ impl Nodes {
             nodes: 1,
             default_storage_class: false,
             timings: Timings::default(),
-            same_images: kubeproof_controller::node::SameImages::default(),
-            lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
+            same_images: kubeproof_node::SameImages::default(),
+            lease_renewal: kubeproof_node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),
             statefulset: kubeproof_controller::apps::statefulset::Settings::default(),

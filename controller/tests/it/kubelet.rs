@@ -19,8 +19,8 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde_json::{Value, json};
 
 struct Node {
@@ -42,7 +42,7 @@ impl Node {
             nodes: 1,
             default_storage_class: false,
             timings,
-            same_images: kubeproof_controller::node::SameImages::default(),
+            same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

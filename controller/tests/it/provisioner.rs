@@ -11,8 +11,8 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::apps::statefulset::Settings;
-use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
@@ -25,7 +25,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         nodes: 1,
         default_storage_class: false,
         timings: Timings::default(),
-        same_images: kubeproof_controller::node::SameImages::default(),
+        same_images: kubeproof_node::SameImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca: String::new(),
@@ -117,7 +117,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
         nodes: 3,
         default_storage_class: true,
         timings: Timings::default(),
-        same_images: kubeproof_controller::node::SameImages::default(),
+        same_images: kubeproof_node::SameImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca: String::new(),

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Event, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, Stage, Timings};
 use serde_json::{Value, json};
 
 fn start(stages: &[Value]) -> (Client, Manager) {
@@ -26,7 +26,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         nodes: 1,
         default_storage_class: false,
         timings: Timings::default(),
-        same_images: kubeproof_controller::node::SameImages::default(),
+        same_images: kubeproof_node::SameImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: stages
             .iter()

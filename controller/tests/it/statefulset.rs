@@ -14,7 +14,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::apps::statefulset;
-use kubeproof_controller::runtime::context::Context;
+use kubeproof_runtime::context::Context;
 use serde_json::{Value, json};
 
 /// A server and the controller, with pods that start and stop at once.

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kubeproof::scenario::read_objects;
 use kubeproof_apiserver::{ApiServer, FieldValidation, Manifests};
-use kubeproof_controller::node::Stage;
+use kubeproof_node::Stage;
 
 use crate::cli::out;
 

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use http::header::ACCEPT;
 use k8s_openapi::api::admissionregistration::v1::NamedRuleWithOperations;
 use kube::Client;
+use kubeproof_runtime::sync_error::Error;
 use serde_json::Value;
-
-use crate::runtime::sync_error::Error;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 

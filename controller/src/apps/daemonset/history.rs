@@ -9,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::controller_ref;
+use kubeproof_runtime::pod::REVISION_LABEL;
+use kubeproof_runtime::sync_error::Error;
 use serde_json::Value;
 
 use super::{API_VERSION, Controller, KIND};
-use crate::runtime::controller_ref::controller_ref;
-use crate::runtime::pod::REVISION_LABEL;
-use crate::runtime::sync_error::Error;
 use crate::workload::adoption::{self, Claims};
 use crate::workload::history::{self, sort, template_data};
 use crate::workload::template_hash;

@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::{
     PodSpec, PodTemplateSpec, Toleration,
 };
 use kube::ResourceExt;
+use kubeproof_runtime::node_affinity as affinity;
+use kubeproof_runtime::pod::{self, REVISION_LABEL};
+use kubeproof_runtime::tolerations;
 
 use super::template_generation;
-use crate::runtime::node_affinity as affinity;
-use crate::runtime::pod::{self, REVISION_LABEL};
-use crate::runtime::tolerations;
 
 /// The label with the number of the template.
 const GENERATION_LABEL: &str = "pod-template-generation";

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
+use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::pod;
 
 use super::min_ready_seconds;
 use super::placement::{Suits, is_bound, is_updated, suits};
-use crate::runtime::int_or_percent::{Round, resolve};
-use crate::runtime::pod;
 
 /// The observed state that decisions are based on.
 #[derive(Clone, Copy)]

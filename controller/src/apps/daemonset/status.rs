@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::apps::v1::DaemonSetStatus;
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 
 use super::min_ready_seconds;
 use super::placement::{Suits, is_updated, suits};
 use super::rollout::Observed;
-use crate::runtime::pod;
 
 /// The status, but for the generation.
 pub(super) fn compute(observed: Observed<'_>) -> DaemonSetStatus {

@@ -10,20 +10,20 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::rollout::{Observed, Plan, is_rolling};
 use super::{
     API_VERSION, Backoff, Controller, KIND, min_ready_seconds, placement, rollout, status,
 };
-use crate::runtime::controller_ref::{controller_ref, reference_to};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
-use crate::runtime::triggers::Workload;
-use crate::runtime::worker::Reconcile;
 use crate::workload::adoption::{self, Claims};
 use crate::workload::pod_control::{PodControl, pod_from_template, slow_start};
+use crate::workload::triggers::Workload;
 
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 250;

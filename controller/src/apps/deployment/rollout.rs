@@ -6,13 +6,13 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
 
 use super::replica_sets::{HASH_LABEL, ReplicaSets, is_active, sum_wanted, wanted};
 use super::scale::{self, Scale};
 use super::status::{self, PROGRESSING};
 use super::{Controller, owner_ref, progress_deadline, replicas, revision, stored_status};
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
 use crate::workload::template_hash;
 
 impl Controller {
@@ -172,7 +172,7 @@ impl Controller {
         error: Error,
     ) -> Result<ReplicaSet, Error> {
         let found = self.sets_api(deployment).get(&set.name_any()).await?;
-        let owner = crate::runtime::controller_ref::controller_of(&found.metadata);
+        let owner = kubeproof_runtime::controller_ref::controller_of(&found.metadata);
         let is_ours =
             owner.is_some_and(|owner| Some(&owner.uid) == deployment.metadata.uid.as_ref());
         if is_ours && let Some(found) = ReplicaSets::of(deployment, vec![found]).new {

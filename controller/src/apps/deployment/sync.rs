@@ -7,16 +7,16 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::replica_sets::{ReplicaSets, age};
 use super::{Controller, KIND, is_paused, is_rolling, owner_ref, scale, status, stored_status};
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
-use crate::runtime::triggers::Workload;
-use crate::runtime::worker::Reconcile;
 use crate::workload::adoption::{self, Claims};
+use crate::workload::triggers::Workload;
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
@@ -118,7 +118,7 @@ impl Controller {
         };
         let pods = self.pods.in_namespace(&namespace);
         pods.iter()
-            .any(|pod| is_old(pod) && !crate::runtime::pod::is_finished(pod))
+            .any(|pod| is_old(pod) && !kubeproof_runtime::pod::is_finished(pod))
     }
 
     /// Writes the status of a deployment that is not rolling out.

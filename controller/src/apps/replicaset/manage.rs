@@ -6,11 +6,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::sync_error::Error;
 
 use super::{Controller, Set, ranking};
-use crate::runtime::controller_ref::{controller_of, controller_ref, reference_to};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::sync_error::Error;
 use crate::workload::pod_control::{PodControl, pod_from_template, slow_start};
 
 /// The most pods that one sync creates or deletes.

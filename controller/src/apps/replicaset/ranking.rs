@@ -7,8 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
-
-use crate::runtime::pod::{self, deletion_cost as cost, node, phase_rank};
+use kubeproof_runtime::pod::{self, deletion_cost as cost, node, phase_rank};
 
 /// The `count` of `pods` to delete, the first to go first.
 ///

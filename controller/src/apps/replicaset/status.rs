@@ -5,9 +5,9 @@ use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 
 use super::Set;
-use crate::runtime::pod;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 

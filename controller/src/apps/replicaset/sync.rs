@@ -8,14 +8,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::{controller_of, controller_ref};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::status::{self, Observed};
 use super::{Controller, Set};
-use crate::runtime::controller_ref::{controller_of, controller_ref};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 use crate::workload::adoption::{self, Claims};
 
 impl<S: Set> Reconcile for Controller<S> {

@@ -6,14 +6,14 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kubeproof_runtime::conflict::{self, RETRY_DELAYS};
+use kubeproof_runtime::receipt;
+use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
 use super::reconcile::{Action, Batch, Observed};
 use super::set::Set;
 use super::status::Computed;
-use crate::runtime::conflict::{self, RETRY_DELAYS};
-use crate::runtime::receipt;
-use crate::runtime::sync_error::Error;
 use crate::workload::stateful_claims::Repair;
 use crate::workload::stateful_pod_control::{Again, StatefulPodControl};
 

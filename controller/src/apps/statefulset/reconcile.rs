@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kubeproof_runtime::pod;
 
 use super::set::{Set, Strategy};
 use super::status::{Computed, Counters};
-use crate::runtime::pod;
 use crate::workload::revision_control::Revision;
 use crate::workload::stateful_claims::{EnsureClaim, FixOwners, Repair, StatefulClaims};
 use crate::workload::stateful_identity as identity;

@@ -7,12 +7,12 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::core::Selector;
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
 use super::set::Set;
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
 use crate::workload::history::{self, Proposal};
 use crate::workload::revision_control::{Chosen, RevisionControl};
 

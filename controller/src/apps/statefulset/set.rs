@@ -11,19 +11,19 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
+use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
+use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::parsed::Before;
+use kubeproof_runtime::sync_error::Error;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Profile, Settings};
-use crate::runtime::controller_ref::{controller_ref, reference_to};
-use crate::runtime::int_or_percent::{Round, resolve};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::parsed::Before;
-use crate::runtime::sync_error::Error;
-use crate::runtime::triggers::Workload;
 use crate::workload::claim::RetentionPolicy;
 use crate::workload::history;
 use crate::workload::stateful_identity::Identity;
+use crate::workload::triggers::Workload;
 
 pub(crate) const API_VERSION: &str = "apps/v1";
 pub(crate) const KIND: &str = "StatefulSet";

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod;
 
 use super::Profile;
 use super::set::{Set, Strategy};
-use crate::runtime::pod;
 
 /// The counters of a status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

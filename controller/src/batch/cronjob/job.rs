@@ -5,9 +5,9 @@ use jiff::tz::TimeZone;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kubeproof_runtime::controller_ref::controller_ref;
 
 use super::{API_VERSION, KIND};
-use crate::runtime::controller_ref::controller_ref;
 
 /// The annotation with the scheduled time of a job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

@@ -5,9 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJob;
 use kubeproof_machinery::cron::Schedule;
+use kubeproof_runtime::clock::{go_seconds, later};
 
 use super::{DELTA, created};
-use crate::runtime::clock::{go_seconds, later};
 
 /// More missed times than this are reported.
 const MANY: i64 = 100;

@@ -11,15 +11,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
 use kubeproof_machinery::cron::Schedule;
+use kubeproof_runtime::clock::{go_seconds, later};
+use kubeproof_runtime::controller_ref::{controller_of, reference_to};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::receipt;
+use kubeproof_runtime::recorder::EventType::{Normal, Warning};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::{Controller, active, history, job, missed, schedule, written_schedule};
-use crate::runtime::clock::{go_seconds, later};
-use crate::runtime::controller_ref::{controller_of, reference_to};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::receipt;
-use crate::runtime::recorder::EventType::{Normal, Warning};
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 
 /// A cron job as it becomes by a sync.
 struct Pass {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kubeproof_runtime::clock::{go_seconds, later};
+use kubeproof_runtime::mirror::ObjectKey;
 use parking_lot::Mutex;
-
-use crate::runtime::clock::{go_seconds, later};
-use crate::runtime::mirror::ObjectKey;
 
 /// The wait after the first failure; it doubles with each further one.
 const FIRST: SignedDuration = SignedDuration::from_secs(10);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
 
 use super::backoff;
 use super::tally::Tally;
 use super::{BATCH_PERIOD, Controller, owner_ref, pods, removal, spec};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
 use crate::workload::pod_control::{PodControl, slow_start};
 
 /// The most pods that one sync creates or deletes.

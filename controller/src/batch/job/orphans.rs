@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
+
 use super::{API_VERSION, Controller, KIND, condition, pods, spec};
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::sync_error::Error;
-use crate::runtime::triggers;
-use crate::runtime::worker::Reconcile;
+use crate::workload::triggers;
 use kube::ResourceExt;
 
 /// The controller, at work on pods.

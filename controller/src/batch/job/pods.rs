@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 use serde_json::{Value, json};
 
 use super::failure_policy::ruling;
 use super::spec;
-use crate::runtime::pod;
 use crate::workload::pod_control::pod_from_template;
 
 /// Keeps a pod until it is counted.

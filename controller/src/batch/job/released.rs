@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubeproof_runtime::mirror::ObjectKey;
 use parking_lot::Mutex;
-
-use crate::runtime::mirror::ObjectKey;
 
 /// The uids of the pods of each job whose finalizer was asked to be removed.
 #[derive(Default)]

@@ -3,9 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use kube::core::Selector;
-
-use crate::runtime::clock::go_seconds;
-use crate::runtime::sync_error::Error;
+use kubeproof_runtime::clock::go_seconds;
+use kubeproof_runtime::sync_error::Error;
 
 /// The manager that stands for this controller.
 const THIS_CONTROLLER: &str = "kubernetes.io/job-controller";

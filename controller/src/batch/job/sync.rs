@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::core::SelectorExt;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED, holding};
 use super::tally::{Known, Tally};
 use super::{Controller, KIND, owner_ref, pods, reference, spec};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 use crate::workload::adoption::{self, Claims};
 
 const MODES: [&str; 2] = ["NonIndexed", "Indexed"];

@@ -8,13 +8,13 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 
 use super::backoff::{self, Record};
 use super::condition::{self, FAILURE_TARGET, SUCCESS_CRITERIA_MET, holding};
 use super::failure_policy::{Ruling, ruling};
 use super::intervals::Intervals;
 use super::{pods, spec, success_policy};
-use crate::runtime::pod;
 
 /// The input of a sync.
 pub(super) struct Known {

@@ -10,15 +10,15 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::PostParams;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
 
 use super::condition::{self, COMPLETE, FAILURE_TARGET, SUCCESS_CRITERIA_MET};
 use super::failure_policy::ruling;
 use super::tally::Tally;
 use super::{Controller, pods, reference, spec};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
 
 /// The most pods whose uids a status holds, to keep it small.
 const UNCOUNTED_MAX: usize = 500;

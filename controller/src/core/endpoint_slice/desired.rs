@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 
 use crate::core::services;
-use crate::runtime::pod;
 
 /// The label that names a node's zone.
 const ZONE: &str = "topology.kubernetes.io/zone";

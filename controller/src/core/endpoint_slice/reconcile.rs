@@ -8,11 +8,11 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kubeproof_runtime::controller_ref::controller_ref;
 
 use super::desired::Group;
 use super::{MANAGED_BY, MANAGER, SERVICE_NAME};
 use crate::core::services::{self, HEADLESS, TRIGGER_TIME};
-use crate::runtime::controller_ref::controller_ref;
 
 /// The most endpoints in one slice.
 const ENDPOINTS_MAX: usize = 100;

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::Endpoints;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
+use kubeproof_runtime::controller_ref::controller_ref;
 
 use super::desired::{Desired, SliceKey, Wanted};
 use super::{MANAGED_BY, MANAGER, SERVICE_NAME};
-use crate::runtime::controller_ref::controller_ref;
 
 /// Annotations that are not mirrored.
 const KEPT_BACK: [&str; 2] = [

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{
     EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service, ServicePort,
 };
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
 
 use crate::core::services;
-use crate::runtime::pod;
 
 /// The most addresses that are listed.
 const ADDRESSES_MAX: usize = 1000;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use crate::runtime::inventory::Kind;
+use kubeproof_runtime::inventory::Kind;
 
 const DISCOVERY: &str = "NamespaceDeletionDiscoveryFailure";
 const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";

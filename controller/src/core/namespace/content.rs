@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
+use kubeproof_runtime::clock::{go_seconds, later};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::inventory::{self, Kind};
+use kubeproof_runtime::mirror::answered;
+use kubeproof_runtime::sync_error::Error;
 
 use super::conditions::Findings;
-use crate::runtime::clock::{go_seconds, later};
-use crate::runtime::context::Context;
-use crate::runtime::inventory::{self, Kind};
-use crate::runtime::mirror::answered;
-use crate::runtime::sync_error::Error;
 
 /// The expected duration of finalizers, in seconds.
 const FINALIZERS_ESTIMATE: i64 = 15;
@@ -140,7 +140,7 @@ async fn estimate(ctx: &Context, namespace: &Namespace, kind: &Kind) -> Result<i
     let api: Api<Pod> = Api::namespaced(ctx.client.clone(), &namespace.name_any());
     let mut estimate = 0;
     for pod in api.list(&ListParams::default()).await? {
-        if !crate::runtime::pod::is_finished(&pod) {
+        if !kubeproof_runtime::pod::is_finished(&pod) {
             let grace = pod
                 .spec
                 .and_then(|spec| spec.termination_grace_period_seconds);

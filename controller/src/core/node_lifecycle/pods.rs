@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 use serde_json::json;
 
 use super::Controller;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 
 /// The node that a pod is bound to.
 pub(super) fn node_of(pod: &Pod) -> Option<&String> {

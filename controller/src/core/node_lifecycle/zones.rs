@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-
-use crate::runtime::clock::later;
+use kubeproof_runtime::clock::later;
 
 /// The interval between evictions of nodes in a zone, ...
 const INTERVAL: SignedDuration = SignedDuration::from_secs(10);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
+use kubeproof_runtime::volume::{SELECTED_NODE, waits_for_consumer};
 use serde_json::{Value, json};
 
 use super::matching;
-use crate::runtime::volume::{SELECTED_NODE, waits_for_consumer};
 
 pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";

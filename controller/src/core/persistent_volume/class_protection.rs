@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kubeproof_runtime::mirror::{ObjectKey, answered};
 use serde_json::json;
 
 use super::Controller;
-use crate::runtime::mirror::{ObjectKey, answered};
 
 const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use kubeproof_runtime::pod_resources::amount;
 use serde_json::{Value, json};
 
 use super::binder::{PROVISIONED_BY, PROVISIONER};
-use crate::runtime::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
 };
 use kube::core::{Selector, SelectorExt};
+use kubeproof_runtime::pod_resources::amount;
 
 use super::binder::Volumes;
-use crate::runtime::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 const FILESYSTEM: &str = "Filesystem";

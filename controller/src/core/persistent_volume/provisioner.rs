@@ -10,15 +10,15 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::mirror::{self, answered};
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::volume::SELECTED_NODE;
 use serde_json::json;
 
 use super::binder::{self, LOCAL_PATH, PROVISIONED_BY, STORAGE_PROVISIONER};
 use super::expansion;
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::mirror::{self, answered};
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::volume::SELECTED_NODE;
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// The class of claims that name none.

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-
-use crate::runtime::mirror::ObjectKey;
+use kubeproof_runtime::mirror::ObjectKey;
 
 /// The state of the eviction of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::pod::REVISION_LABEL;
+use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
 use super::plan::{Action, Counter, Observed, Resize, Step};
@@ -13,9 +16,6 @@ use crate::kruise::api::stateful_set::StatefulSetStatus;
 use crate::kruise::in_place::UpdateSpec;
 use crate::kruise::lifecycle::{self, State};
 use crate::kruise::pod_writes::PodWriter;
-use crate::runtime::pod::REVISION_LABEL;
-use crate::runtime::recorder::EventType;
-use crate::runtime::sync_error::Error;
 use crate::workload::stateful_claims::Repair;
 use crate::workload::stateful_pod_control::{Again, StatefulPodControl};
 

@@ -5,8 +5,7 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
-
-use crate::runtime::pod_resources::amount;
+use kubeproof_runtime::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 /// The annotation with the set whose template a claim was resized for; its changes wake that set.

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
 
 use super::claim_size::{self, Fit};
 use super::set::Set;
@@ -21,8 +23,6 @@ use crate::kruise::pod_readiness;
 use crate::kruise::pod_writes::PodWrite;
 use crate::kruise::refresh::{Rules, refresh};
 use crate::kruise::revision::counts_as_updated;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
 use crate::workload::revision_control::Revision;
 use crate::workload::stateful_claims::{EnsureClaim, FixOwners, Repair, StatefulClaims};
 use crate::workload::stateful_identity as identity;

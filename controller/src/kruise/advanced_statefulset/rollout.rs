@@ -9,6 +9,8 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
 
 use super::claim_size::{Fit, fit, has_size, is_done, resized};
 use super::plan::{Action, Counter, Observed, Planner, Resize, Step};
@@ -16,8 +18,6 @@ use super::set::UpdatePolicy;
 use crate::kruise::pod_writes::{UpdateStep, update_step};
 use crate::kruise::revision::{counts_as_updated, is_at};
 use crate::kruise::{in_place, lifecycle, update_sort};
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
 use crate::workload::stateful_identity as identity;
 
 impl Planner<'_> {

@@ -8,6 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
+use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
+use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::sync_error::Error;
 use serde_json::Value;
 
 use crate::kruise::api::stateful_set::{
@@ -16,9 +19,6 @@ use crate::kruise::api::stateful_set::{
 use crate::kruise::api::strategy::Lifecycle;
 use crate::kruise::pre_download;
 use crate::kruise::{API_VERSION, Gates};
-use crate::runtime::controller_ref::{controller_ref, reference_to};
-use crate::runtime::int_or_percent::{Round, resolve};
-use crate::runtime::sync_error::Error;
 use crate::workload::claim::RetentionPolicy;
 use crate::workload::history;
 use crate::workload::stateful_identity::Identity;

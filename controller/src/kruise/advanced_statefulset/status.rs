@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubeproof_runtime::pod;
 
 use super::plan::Observed;
 use super::set::Set;
@@ -10,7 +11,6 @@ use crate::kruise::api::stateful_set::{
     StatefulSetCondition, StatefulSetStatus, VolumeClaimStatus,
 };
 use crate::kruise::in_place::whole_second;
-use crate::runtime::pod;
 
 /// Counts the pods for the status; zeros that Go omits are omitted.
 pub(super) fn count<'a>(

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod;
 
 use crate::kruise::{in_place, lifecycle};
-use crate::runtime::pod;
 
 /// Running and ready, for so long, and not in an update.
 #[must_use]

@@ -3,8 +3,7 @@
 //! Source: openkruise/kruise pkg/controller/cloneset/sync/cloneset_sync_utils.go.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-
-use crate::runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::int_or_percent::{Round, resolve};
 
 /// The numbers in the spec.
 #[derive(Clone, Copy, Debug, Default)]

@@ -278,7 +278,7 @@ impl Observed<'_> {
 pub(crate) fn nodes_of(pods: &[Arc<Pod>]) -> std::collections::BTreeSet<String> {
     let nodes = pods
         .iter()
-        .map(|pod| crate::runtime::pod::node(pod).to_owned());
+        .map(|pod| kubeproof_runtime::pod::node(pod).to_owned());
     nodes.filter(|node| !node.is_empty()).collect()
 }
 

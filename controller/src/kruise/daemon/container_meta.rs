@@ -13,6 +13,17 @@ use futures::future::join;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_node::{Containers, RunId};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::version_expectations::VersionExpectations;
+use kubeproof_runtime::work_queue::WorkQueue;
+use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::json;
 
 use super::super::GROUP;
@@ -20,17 +31,6 @@ use super::super::container_hash::{self, metadata_variables};
 use super::super::in_place::{
     self, Hashes, READY_CONDITION, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers,
 };
-use crate::node::{Containers, RunId};
-use crate::runtime::context::Context;
-use crate::runtime::controller_ref::controller_of;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::version_expectations::VersionExpectations;
-use crate::runtime::work_queue::WorkQueue;
-use crate::runtime::worker::{self, Reconcile};
 
 const NAME: &str = "kruise-daemon-containermeta";
 /// The annotation of pods into which a SidecarSet has put containers.

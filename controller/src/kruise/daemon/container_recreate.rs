@@ -18,18 +18,18 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
+use kubeproof_node::Containers;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::version_expectations::VersionExpectations;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::{Value, json};
 
 use crate::kruise::in_place::whole_second;
-use crate::node::Containers;
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::version_expectations::VersionExpectations;
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker::{self, Reconcile};
 use states::{Phase, Request, Seen, State, current};
 
 const NAME: &str = "kruise-daemon-crr";

@@ -14,6 +14,14 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
+use kubeproof_node::{Containers, SameImages, image_id, pull_error, reference_to};
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
+use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
 
 use crate::kruise::api::node_image::{
@@ -21,14 +29,6 @@ use crate::kruise::api::node_image::{
 };
 use crate::kruise::in_place::whole_second;
 use crate::kruise::untyped;
-use crate::node::{Containers, SameImages, image_id, pull_error, reference_to};
-use crate::runtime::context::Context;
-use crate::runtime::informer::{Change, Informer};
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::recorder::{EventType, Recorder};
-use crate::runtime::sync_error::Error;
-use crate::runtime::work_queue::{RetryDelays, WorkQueue};
-use crate::runtime::worker::{self, Reconcile};
 
 const NAME: &str = "kruise-daemon-imagepuller";
 const WORKERS: usize = 1;

@@ -1,11 +1,11 @@
 //! How far a job is.
 
 use jiff::Timestamp;
+use kubeproof_runtime::clock::go_seconds;
 
 use crate::kruise::api::image_pull_job::{ImagePullJobSpec, ImagePullJobStatus, NEVER};
 use crate::kruise::api::node_image::{NodeImageSpec, NodeImageStatus, ReferenceObject};
 use crate::kruise::in_place::whole_second;
-use crate::runtime::clock::go_seconds;
 
 /// The images of a node: wanted and reported.
 #[derive(Clone, Debug, Default)]

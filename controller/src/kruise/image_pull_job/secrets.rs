@@ -7,12 +7,12 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::named_expectations::Expected;
+use kubeproof_runtime::sync_error::Error;
 
 use super::{Controller, DAEMON_NAMESPACE, Job};
 use crate::kruise::api::node_image::ReferenceObject;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::named_expectations::Expected;
-use crate::runtime::sync_error::Error;
 
 /// The annotation with the secret that a copy is of.
 const SOURCE: &str = "imagepulljobs.kruise.io/source-key";

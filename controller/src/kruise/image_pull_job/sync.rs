@@ -9,6 +9,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::{DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_node::familiar_name;
+use kubeproof_runtime::clock::go_seconds;
+use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
+use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::worker::Reconcile;
 
 use super::progress::{self, Node, Progress, Wanted};
 use super::request;
@@ -16,14 +24,6 @@ use super::{Controller, Job};
 use crate::kruise::api::image_pull_job::NEVER;
 use crate::kruise::api::node_image::{NodeImageSpec, NodeImageStatus, ReferenceObject};
 use crate::kruise::untyped;
-use crate::node::familiar_name;
-use crate::runtime::clock::go_seconds;
-use crate::runtime::conflict::{self, BACKOFF_DELAYS};
-use crate::runtime::controller_ref::reference_to;
-use crate::runtime::mirror::ObjectKey;
-use crate::runtime::pod;
-use crate::runtime::sync_error::Error;
-use crate::runtime::worker::Reconcile;
 
 /// The time after which an unobserved write is no longer awaited with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt;
+use kubeproof_runtime::json_diff::{Operation, Verb, diff};
 use serde_json::{Map, Value, json};
 
 use super::UpdateSpec;
 use crate::kruise::Gates;
 use crate::kruise::container_hash::{MetadataField, metadata_variables};
-use crate::runtime::json_diff::{Operation, Verb, diff};
 use crate::workload::history;
 
 /// The annotation of revisions with the hash of the claim templates.

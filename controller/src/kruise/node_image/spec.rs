@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kubeproof_runtime::clock::go_seconds;
 
 use super::is_job;
 use crate::kruise::api::node_image::{ImageTagSpec, NodeImageSpec, NodeImageStatus};
-use crate::runtime::clock::go_seconds;
 
 /// The mode of secrets that go with the image.
 pub(super) const BATCH: &str = "batch";

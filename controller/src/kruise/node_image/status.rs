@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kubeproof_runtime::clock::go_seconds;
 
 use crate::kruise::api::node_image::{
     ImageStatus, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
 };
 use crate::kruise::in_place::whole_second;
-use crate::runtime::clock::go_seconds;
 
 /// The time until an unreported pull is given up, and the extra time of a pull after its deadline.
 const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);

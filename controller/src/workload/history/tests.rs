@@ -157,7 +157,11 @@ fn a_revision_carries_template_labels_hash_annotations_and_owner() {
         ..ObjectMeta::default()
     };
     let proposal = Proposal {
-        owner_ref: crate::runtime::controller_ref::controller_ref("apps/v1", "StatefulSet", &owner),
+        owner_ref: kubeproof_runtime::controller_ref::controller_ref(
+            "apps/v1",
+            "StatefulSet",
+            &owner,
+        ),
         owner: &owner,
         template_labels: BTreeMap::from([("app".to_owned(), "nginx".to_owned())]),
         own_annotations: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kubeproof_controller::node::{ExecOptions, LogOptions, PodReference};
+use kubeproof_node::{ExecOptions, LogOptions, PodReference};
 use serde_json::{Value, json};
 
 use super::{Node, condition, pass, shell, with, word};

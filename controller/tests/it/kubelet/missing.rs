@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use kubeproof_controller::node::{Pace, Timings};
+use kubeproof_node::{Pace, Timings};
 
 use super::{Node, condition, pass, shell, with};
 

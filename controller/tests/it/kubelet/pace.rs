@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kubeproof_controller::node::{Pace, Timings};
+use kubeproof_node::{Pace, Timings};
 use serde_json::{Value, json};
 
 use super::{Node, ends, pass, shell, with};

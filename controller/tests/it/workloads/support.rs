@@ -17,8 +17,8 @@ use kubeproof_apiserver::{
 };
 use kubeproof_controller::certificates::{Authority, RequestedCertificate};
 use kubeproof_controller::credentials::Credentials;
-use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl Cluster {
             nodes: 2,
             default_storage_class: false,
             timings: Timings::default(),
-            same_images: kubeproof_controller::node::SameImages::default(),
+            same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

@@ -1,0 +1,233 @@
+//! Simulated containers: a small file system, a shell with the commands that tests use, and the
+//! log.
+
+mod arithmetic;
+mod commands;
+mod device;
+mod filesystem;
+mod listeners;
+mod log;
+mod pipe;
+mod process;
+mod shell;
+mod signals;
+mod streams;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use kubeproof_runtime::clock::Now;
+use process::{Shell, Stranger};
+use signals::Signals;
+use streams::{Output, Streams};
+use terminal::Terminal;
+
+pub(super) use commands::is_program;
+pub(super) use filesystem::{FileSystem, Volume, absolute};
+pub(super) use listeners::{Found, Listeners};
+pub(super) use log::{Line, Log};
+pub(super) use pipe::Pipe;
+pub(super) use signals::{Sender, Told};
+pub use streams::{Channel, ExecOptions};
+pub(super) use streams::{Input, Stdin, Typing};
+
+/// A container's contents and environment.
+#[derive(Clone)]
+pub(crate) struct Container {
+    /// The command line of its first process.
+    pub(crate) command: String,
+    pub(crate) files: FileSystem,
+    pub(crate) hostname: String,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) directory: String,
+    pub(crate) now: Now,
+    pub(crate) started: Timestamp,
+    /// The ports on which its programs listen.
+    pub(crate) listeners: Listeners,
+}
+
+/// The client's side of a process in a container.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// The output of the process.
+    pub(super) output: Arc<Pipe>,
+    /// The input of the process; dropping the sender ends the input. `None` if it reads nothing.
+    pub(super) input: Option<mpsc::Sender<Bytes>>,
+}
+
+/// Closes the output of a process when the process ends.
+struct Writer(Arc<Pipe>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Container {
+    fn shell(&self, stranger: Stranger) -> Shell {
+        Shell {
+            stranger,
+            ends_unknown: false,
+            signals: None,
+            hands_on: false,
+            command: self.command.clone(),
+            files: self.files.clone(),
+            directory: self.directory.clone(),
+            variables: self.variables.clone(),
+            hostname: self.hostname.clone(),
+            now: Arc::clone(&self.now),
+            started: self.started,
+            listeners: self.listeners.clone(),
+            last: 0,
+            arguments: Vec::new(),
+            functions: BTreeMap::new(),
+            calls: 0,
+        }
+    }
+
+    /// Returns a process that runs `argv` for a client, and the future that runs it. The future
+    /// returns the exit code, or `None` at once if the image has no such program.
+    pub(crate) fn process(
+        &self,
+        argv: Vec<String>,
+        options: ExecOptions,
+    ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
+        self.process_with(argv, options, Stranger::Missing)
+    }
+
+    fn process_with(
+        &self,
+        argv: Vec<String>,
+        options: ExecOptions,
+        stranger: Stranger,
+    ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
+        let output = Arc::new(Pipe::default());
+        let mut silent = None;
+        let (sender, stdin, terminal) = match options {
+            ExecOptions { stdin, tty: true } => {
+                let (sender, input, terminal) = Terminal::open();
+                // A terminal without a client stays open: its input never ends.
+                silent = (!stdin).then(|| sender.clone());
+                (Some(sender).filter(|_| stdin), input, Some(terminal))
+            }
+            ExecOptions { stdin: true, .. } => {
+                let (sender, stdin) = Input::live();
+                (Some(sender), stdin, None)
+            }
+            ExecOptions { stdin: false, .. } => (None, Input::empty(), None),
+        };
+        // A terminal merges both output streams.
+        let out = |channel| match options.tty {
+            true => Output::Pipe(Arc::clone(&output), Channel::Stdout).at_terminal(),
+            false => Output::Pipe(Arc::clone(&output), channel),
+        };
+        let io = Streams {
+            stdin,
+            stdout: out(Channel::Stdout),
+            stderr: out(Channel::Stderr),
+        };
+        let mut shell = self.shell(stranger);
+        let writer = Writer(Arc::clone(&output));
+        let process = Process {
+            output,
+            input: sender,
+        };
+        let running = async move {
+            let echo = io.stdout.clone();
+            let code = match terminal {
+                None => shell.program(&argv, &io).await,
+                Some(terminal) => {
+                    let signals = terminal.signals();
+                    let typing = terminal.run(echo);
+                    let mut typing = std::pin::pin!(typing.then(|()| std::future::pending::<()>()));
+                    tokio::select! {
+                        biased;
+                        () = &mut typing => None,
+                        code = shell.program(&argv, &io) => code,
+                        signal = signals.next() => Some(signal.code()),
+                    }
+                }
+            };
+            drop((writer, silent));
+            code
+        };
+        (process, running)
+    }
+
+    /// Runs `argv`, which the pod names, to its end. Returns its exit code and its output. A
+    /// program that only the image knows succeeds.
+    pub(crate) async fn collect(&self, argv: Vec<String>) -> (i32, Vec<u8>) {
+        let options = ExecOptions::default();
+        let (process, running) = self.process_with(argv, options, Stranger::Trusted);
+        let reading = async {
+            let mut written = Vec::new();
+            while let Some((_, bytes)) = process.output.read().await {
+                written.extend_from_slice(&bytes);
+            }
+            written
+        };
+        let (code, written) = tokio::join!(running, reading);
+        (code.unwrap_or(0), written)
+    }
+
+    /// Runs `argv` with `stdin` to its end, which also ends the log; its output goes to the log.
+    /// Returns `None` if it ends with a program that only the image knows. `told` delivers SIGTERM
+    /// to its shell.
+    pub(super) async fn run(
+        &self,
+        argv: Vec<String>,
+        typing: Typing,
+        log: &Arc<Log>,
+        told: Told,
+    ) -> Option<i32> {
+        let Typing { input, terminal } = typing;
+        let log_of = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
+        let output = |channel| match terminal {
+            Some(_) => log_of(Channel::Stdout).at_terminal(),
+            None => log_of(channel),
+        };
+        let io = Streams {
+            stdin: input,
+            stdout: output(Channel::Stdout),
+            stderr: output(Channel::Stderr),
+        };
+        let mut shell = self.shell(Stranger::Trusted);
+        shell.signals = Some(Signals::new(told));
+        let code = match terminal {
+            None => shell.program(&argv, &io).await,
+            Some(terminal) => {
+                let signals = terminal.signals();
+                let typing = terminal.run(io.stdout.clone());
+                let mut typing = std::pin::pin!(typing.then(|()| std::future::pending::<()>()));
+                // Signals without a handler are lost on the first process of a container.
+                let ignoring = async {
+                    loop {
+                        signals.next().await;
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = &mut typing => None,
+                    code = shell.program(&argv, &io) => code,
+                    () = ignoring => None,
+                }
+            }
+        };
+        let code = code?;
+        if shell.ends_unknown {
+            return None;
+        }
+        log.close((self.now)());
+        Some(code)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! The ports of pods.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use tokio::io::DuplexStream;
+
+use super::{Containers, Pod, PodReference, Refusal, Run};
+use crate::container::{Container, Found, Log};
+use crate::identity;
+use crate::server::{Page, Server};
+
+/// The network of one running pod.
+#[derive(Clone, Debug)]
+pub struct Network {
+    containers: Containers,
+    uid: String,
+    /// The pod's namespace and name.
+    pod: (String, String),
+}
+
+/// The target of a connection to a port of a pod.
+pub enum Behind {
+    /// A program of the container that listens: the client's side of the connection.
+    Program(DuplexStream),
+    /// The HTTP server that a simulated container is taken to have.
+    Site(Box<Site>),
+    /// No listener: the connection is refused.
+    Nobody,
+}
+
+/// The HTTP server of a simulated container on one port.
+pub struct Site {
+    container: Container,
+    server: Server,
+    log: Arc<Log>,
+    pod: (String, String),
+    port: u16,
+}
+
+impl Containers {
+    /// Returns the network of a pod.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::PodNotFound`] unless the pod is running.
+    pub fn network(&self, pod: PodReference<'_>, namespace: &str) -> Result<Network, Refusal> {
+        if !self.knows(pod.node) {
+            return Err(Refusal::UnknownNode);
+        }
+        let pods = self.pods.lock();
+        let slots = pods.get(pod.uid).map(|own| own.containers.values());
+        // The sandbox stays while a container waits for its next run.
+        let mut alive = slots.into_iter().flatten();
+        if !alive.any(|slot| slot.backs_off || !slot.run.log.is_closed()) {
+            let name = format!("{}_{namespace}", pod.name);
+            return Err(Refusal::PodNotFound(name));
+        }
+        Ok(Network {
+            containers: self.clone(),
+            uid: pod.uid.to_owned(),
+            pod: (namespace.to_owned(), pod.name.to_owned()),
+        })
+    }
+}
+
+impl Network {
+    /// Returns the id of the pod's sandbox.
+    #[must_use]
+    pub fn sandbox(&self) -> String {
+        identity::sandbox_id(&self.uid)
+    }
+
+    /// Returns the name of the pod.
+    #[must_use]
+    pub fn pod(&self) -> &str {
+        &self.pod.1
+    }
+
+    /// Returns the namespace of the pod.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.pod.0
+    }
+
+    /// Returns whether a container of the pod is running.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let pods = self.containers.pods.lock();
+        let pod = pods.get(&self.uid);
+        pod.is_some_and(|pod| running(pod).next().is_some())
+    }
+
+    /// Returns the address that a port is forwarded to by an annotation of the pod or of its
+    /// Namespace.
+    #[must_use]
+    pub fn forwarded(&self, port: u16) -> Option<SocketAddr> {
+        let pods = self.containers.pods.lock();
+        pods.get(&self.uid)?.forwards.get(&port).copied()
+    }
+
+    /// Connects to a port: to a program that listens there, or to the HTTP server that its
+    /// container is taken to have.
+    #[must_use]
+    pub fn connect(&self, port: u16) -> Behind {
+        let pods = self.containers.pods.lock();
+        let Some(pod) = pods.get(&self.uid) else {
+            return Behind::Nobody;
+        };
+        for run in running(pod) {
+            match run.container.listeners.connect(port) {
+                Found::Connection(connection) => return Behind::Program(connection),
+                // A port belongs to the program that has listened there.
+                Found::Refusal => return Behind::Nobody,
+                Found::Nothing => {}
+            }
+        }
+        let mut running = running(pod);
+        let Some(run) = running.find(|run| run.ports.contains(&port)) else {
+            return Behind::Nobody;
+        };
+        Behind::Site(Box::new(Site {
+            container: run.container.clone(),
+            server: run.server.clone(),
+            log: Arc::clone(&run.log),
+            pod: self.pod.clone(),
+            port,
+        }))
+    }
+
+    /// Returns containerd's message for a port without a listener.
+    #[must_use]
+    pub fn refused(&self, port: u16) -> String {
+        let (namespace, id) = (identity::network_namespace(&self.uid), self.sandbox());
+        format!(
+            "failed to execute portforward in network namespace {namespace:?}: failed to connect to \
+             localhost:{port} inside namespace {id:?}, IPv4: dial tcp4 127.0.0.1:{port}: connect: \
+             connection refused IPv6 dial tcp6 [::1]:{port}: connect: connection refused "
+        )
+    }
+
+    /// Waits until every container of the pod that is running now has ended.
+    #[must_use]
+    pub fn ended(&self) -> BoxFuture<'static, ()> {
+        let pods = self.containers.pods.lock();
+        let slots = pods.get(&self.uid).map(|pod| pod.containers.values());
+        let logs = slots.into_iter().flatten().map(|slot| slot.run.log.clone());
+        let ends: Vec<_> = logs.map(|log| async move { log.closed().await }).collect();
+        async move { drop(join_all(ends).await) }.boxed()
+    }
+}
+
+/// Returns the running containers of a pod.
+fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
+    let runs = pod.containers.values().map(|slot| &slot.run);
+    runs.filter(|run| !run.log.is_closed())
+}
+
+impl Site {
+    /// Answers a GET of `path`: with a file if the image serves files, else with a line that names
+    /// the pod and the port.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Page {
+        self.server.page(path, &self.container).unwrap_or_else(|| {
+            let (namespace, pod) = &self.pod;
+            Page {
+                status: 200,
+                content_type: "text/plain; charset=utf-8",
+                body: format!("pod {namespace}/{pod}, port {}\n", self.port).into_bytes(),
+            }
+        })
+    }
+
+    /// Waits until the container has ended.
+    #[must_use]
+    pub fn ended(&self) -> BoxFuture<'static, ()> {
+        let log = Arc::clone(&self.log);
+        async move { log.closed().await }.boxed()
+    }
+
+    /// Returns whether the server has static files only, which are read with GET.
+    #[must_use]
+    pub fn serves_files(&self) -> bool {
+        self.server.page("/", &self.container).is_some()
+    }
+}

@@ -1,0 +1,223 @@
+//! Preemption: the pods of lower priority that a pod displaces.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
+
+use super::refusal::{Misfit, Unfit, histogram};
+use super::{Cluster, Load, examine_one, name};
+
+/// The victims of a preemption, and their node.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) node: String,
+    /// The victims, the most important first.
+    pub(crate) victims: Vec<Arc<Pod>>,
+}
+
+struct Candidate {
+    victims: Vec<Arc<Pod>>,
+    /// The number of victims protected by a disruption budget.
+    violations: usize,
+}
+
+/// Returns a pod's priority; 0 without one.
+pub(crate) fn priority(pod: &Pod) -> i32 {
+    pod.spec
+        .as_ref()
+        .and_then(|spec| spec.priority)
+        .unwrap_or(0)
+}
+
+/// Returns the node on which the fewest and least important pods have to leave for `pod`.
+///
+/// # Errors
+///
+/// The scheduler's message when it finds no node.
+///
+/// Source: `pkg/scheduler/framework/preemption`, and the plugin DefaultPreemption.
+pub(crate) fn plan(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    unfit: &Unfit,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Result<Plan, String> {
+    let spec = pod.spec.as_ref();
+    if spec.and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
+        return Err("not eligible due to preemptionPolicy=Never.".to_owned());
+    }
+    let mut outcomes = Vec::new();
+    let mut best: Option<(Rank, Plan)> = None;
+    for (index, node) in cluster.nodes.iter().enumerate() {
+        if !unfit.may_pass(name(node)) {
+            outcomes.push("Preemption is not helpful for scheduling".to_owned());
+            continue;
+        }
+        match candidate(pod, cluster, node, budgets) {
+            Ok(candidate) => {
+                let rank = rank(&candidate, index);
+                if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                    let plan = Plan {
+                        node: name(node).to_owned(),
+                        victims: candidate.victims,
+                    };
+                    best = Some((rank, plan));
+                }
+            }
+            Err(reasons) => outcomes.extend(reasons),
+        }
+    }
+    best.map(|(_, plan)| plan).ok_or_else(|| {
+        let total = cluster.nodes.len();
+        let outcomes = histogram(outcomes.into_iter());
+        format!("0/{total} nodes are available: {outcomes}.")
+    })
+}
+
+type Rank = (usize, i32, i64, usize, Reverse<Timestamp>, usize);
+
+/// Returns the rank of a candidate node; the smallest wins.
+fn rank(candidate: &Candidate, index: usize) -> Rank {
+    let highest = candidate
+        .victims
+        .first()
+        .map_or(i32::MIN, |pod| priority(pod));
+    // Each victim adds to the sum, although its priority may be negative.
+    let sum = candidate
+        .victims
+        .iter()
+        .map(|pod| i64::from(priority(pod)) + i64::from(i32::MAX) + 1);
+    let most_important = candidate
+        .victims
+        .iter()
+        .filter(|pod| priority(pod) == highest);
+    let earliest = most_important.map(|pod| started(pod)).min();
+    (
+        candidate.violations,
+        highest,
+        sum.sum(),
+        candidate.victims.len(),
+        Reverse(earliest.unwrap_or(Timestamp::MAX)),
+        index,
+    )
+}
+
+/// Returns the start time of the pod; a pod that has not started counts as the youngest.
+fn started(pod: &Pod) -> Timestamp {
+    let status = pod.status.as_ref();
+    let time = status.and_then(|status| status.start_time.as_ref());
+    time.map_or(Timestamp::MAX, |time| time.0)
+}
+
+/// Returns the victims on `node`, or the reasons why the pod does not fit there even without them.
+fn candidate(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    node: &Node,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Result<Candidate, Vec<String>> {
+    let (mut lower, mut kept): (Vec<_>, Vec<_>) = cluster
+        .load(node)
+        .pods
+        .iter()
+        .cloned()
+        .partition(|other| priority(other) < priority(pod));
+    if lower.is_empty() {
+        return Err(vec![
+            "No preemption victims found for incoming pod".to_owned(),
+        ]);
+    }
+    if let Some(misfit) = misfit_beside(pod, cluster, node, &kept) {
+        return Err(misfit.reasons().collect());
+    }
+    lower.sort_by_key(|pod| (Reverse(priority(pod)), started(pod)));
+    let (violating, others) = by_budget(lower, budgets);
+    let mut victims = Vec::new();
+    let mut violations = 0;
+    for (is_violating, group) in [(true, violating), (false, others)] {
+        for other in group {
+            kept.push(Arc::clone(&other));
+            if misfit_beside(pod, cluster, node, &kept).is_some() {
+                kept.pop();
+                victims.push(other);
+                violations += usize::from(is_violating);
+            }
+        }
+    }
+    victims.sort_by_key(|pod| (Reverse(priority(pod)), started(pod)));
+    Ok(Candidate {
+        victims,
+        violations,
+    })
+}
+
+/// Returns the reason why the pod does not fit on the node together with the pods `kept`.
+fn misfit_beside(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    node: &Node,
+    kept: &[Arc<Pod>],
+) -> Option<Misfit> {
+    let mut load = Load::default();
+    for other in kept {
+        load.add(other);
+    }
+    let mut loads: BTreeMap<String, Load> = cluster.loads.clone();
+    loads.insert(name(node).to_owned(), load);
+    let reduced = Cluster {
+        nodes: cluster.nodes.clone(),
+        loads: &loads,
+        namespace_labels: cluster.namespace_labels,
+    };
+    examine_one(pod, &reduced, node)
+}
+
+/// Splits pods by budget: those that may not be disrupted, and the others.
+fn by_budget(
+    pods: Vec<Arc<Pod>>,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+    let mut left: Vec<i32> = budgets
+        .iter()
+        .map(|budget| {
+            let status = budget.status.as_ref();
+            status.and_then(|status| status.disruptions_allowed)
+        })
+        .map(Option::unwrap_or_default)
+        .collect();
+    pods.into_iter().partition(|pod| {
+        let mut violates = false;
+        for (budget, left) in budgets.iter().zip(&mut left) {
+            if protects(budget, pod) {
+                *left -= 1;
+                violates |= *left < 0;
+            }
+        }
+        violates
+    })
+}
+
+/// Returns whether a budget covers a pod that has not been evicted yet. A budget without a selector
+/// covers no pod.
+fn protects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
+    if budget.namespace() != pod.namespace() || pod.labels().is_empty() {
+        return false;
+    }
+    let status = budget.status.as_ref();
+    let evicted = status.and_then(|status| status.disrupted_pods.as_ref());
+    if evicted.is_some_and(|evicted| evicted.contains_key(&pod.name_any())) {
+        return false;
+    }
+    let selector = budget.spec.as_ref().and_then(|spec| spec.selector.clone());
+    let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
+    selector.is_some_and(|selector| !selector.selects_all() && selector.matches(pod.labels()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The reasons why a pod fits on no node, with the scheduler's messages.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// One filter's reason against a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Cordoned,
+    Tainted,
+    Affinity,
+    /// The pod's node affinity names other nodes.
+    Pinned,
+    Ports,
+    Full,
+    Insufficient(String),
+    PodAffinity,
+    PodAntiAffinity,
+    /// The anti-affinity of a pod that is running already.
+    OthersAntiAffinity,
+    Spread,
+    /// The node lacks the topology key of the pod's spread constraints.
+    SpreadLabel,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Cordoned => "node(s) were unschedulable",
+            Self::Tainted => "node(s) had untolerated taint(s)",
+            Self::Affinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::Pinned => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            Self::Ports => "node(s) didn't have free ports for the requested pod ports",
+            Self::Full => "Too many pods",
+            Self::Insufficient(resource) => return write!(f, "Insufficient {resource}"),
+            Self::PodAffinity => "node(s) didn't match pod affinity rules",
+            Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::OthersAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Self::Spread => "node(s) didn't match pod topology spread constraints",
+            Self::SpreadLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+        };
+        f.write_str(text)
+    }
+}
+
+/// The reasons of a filter against a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    reasons: Vec<Reason>,
+    /// Whether the pod would not fit even without all other pods (`UnschedulableAndUnresolvable`).
+    pub(super) lasts: bool,
+}
+
+impl Misfit {
+    /// Returns the messages of the reasons.
+    pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
+        self.reasons.iter().map(ToString::to_string)
+    }
+
+    /// Returns a misfit for these reasons; `None` without reasons.
+    pub(super) fn new(reasons: Vec<Reason>, lasts: bool) -> Option<Self> {
+        (!reasons.is_empty()).then_some(Self { reasons, lasts })
+    }
+
+    pub(super) fn lasting(reason: Reason) -> Self {
+        Self {
+            reasons: vec![reason],
+            lasts: true,
+        }
+    }
+
+    pub(super) fn passing(reason: Reason) -> Self {
+        Self {
+            reasons: vec![reason],
+            lasts: false,
+        }
+    }
+
+    pub(super) fn pinned() -> Self {
+        Self::lasting(Reason::Pinned)
+    }
+}
+
+/// The result of a pod that fits on no node (`FitError`).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unfit {
+    /// The reasons against each node.
+    misfits: Vec<(String, Misfit)>,
+}
+
+impl Unfit {
+    pub(super) fn add(&mut self, node: &str, misfit: Misfit) {
+        self.misfits.push((node.to_owned(), misfit));
+    }
+
+    pub(super) fn misfit(&self, node: &str) -> Option<&Misfit> {
+        let mut misfits = self.misfits.iter();
+        misfits.find_map(|(name, misfit)| (name == node).then_some(misfit))
+    }
+
+    /// Returns whether the pod might fit on `node` if other pods left.
+    pub(crate) fn may_pass(&self, node: &str) -> bool {
+        self.misfit(node).is_some_and(|misfit| !misfit.lasts)
+    }
+
+    /// Returns the scheduler's message; `preemption` is the reason why no pod was evicted.
+    pub(crate) fn message(&self, preemption: Option<&str>) -> String {
+        if self.misfits.is_empty() {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        let total = self.misfits.len();
+        let reasons = self.misfits.iter().flat_map(|(_, misfit)| misfit.reasons());
+        let filtered = format!("0/{total} nodes are available: {}.", histogram(reasons));
+        match preemption {
+            Some(preemption) => {
+                format!("{filtered} no new claims to deallocate, preemption: {preemption}")
+            }
+            None => filtered,
+        }
+    }
+}
+
+/// Counts equal texts. Returns `COUNT TEXT` for each, sorted and joined by commas.
+pub(super) fn histogram(texts: impl Iterator<Item = String>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    let mut counted: Vec<String> = counts
+        .into_iter()
+        .map(|(text, count)| format!("{count} {text}"))
+        .collect();
+    counted.sort();
+    counted.join(", ")
+}

@@ -1,0 +1,347 @@
+//! The kubelets of all simulated nodes.
+//!
+//! One task serves every node: it mirrors pods, their claims and their Namespaces, and syncs each
+//! pod when an object has changed or a time has come.
+
+mod admission;
+mod happenings;
+mod notices;
+mod outages;
+mod pacing;
+mod processes;
+mod records;
+mod steps;
+mod takeover;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodStatus};
+use kube::Api;
+use kube::runtime::watcher::Event;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::mirror::{self, Change, Mirror, ObjectKey};
+use kubeproof_runtime::recorder::Recorder;
+
+use super::faults::Faults;
+use super::hold::Hold;
+use super::instance::Instance;
+use super::lifecycle::{self, Readiness, Stage, Step};
+use super::probe::Prober;
+use super::{Containers, Timings, identity};
+use admission::Rejection;
+use outages::Outages;
+use pacing::UnderWay;
+use processes::{Occurrence, PodProcesses, Processes};
+use records::Records;
+
+enum Update {
+    Pod(Box<Event<Arc<Pod>>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Namespace(Box<Event<Arc<Namespace>>>),
+    Node(Box<Event<Arc<Node>>>),
+}
+
+/// The kubelet's state of one pod.
+struct Record {
+    key: ObjectKey,
+    uid: String,
+    node: usize,
+    stage: Stage,
+    started: Timestamp,
+    pod_ip: String,
+    instances: BTreeMap<String, Instance>,
+    /// The containers that could not be created on the last try.
+    held: BTreeMap<String, Hold>,
+    processes: PodProcesses,
+    under_way: UnderWay,
+    reported: Readiness,
+    /// The status after the last write; the mirror may be older.
+    written: Option<PodStatus>,
+    /// The resourceVersion of the last write.
+    written_version: u64,
+    /// Whether the node was switched off while the pod ran.
+    is_powered_off: bool,
+    deleted: Option<Timestamp>,
+    /// The node's rejection of the pod, until it is reported.
+    rejection: Option<Rejection>,
+    wake: Option<Timestamp>,
+    failures: u32,
+    /// The deleted pod, if its node has not noticed the deletion yet.
+    vanished: Option<Arc<Pod>>,
+}
+
+impl Record {
+    /// Returns the running containers.
+    fn alive(&self) -> Vec<String> {
+        let runs = self.stage == Stage::Running && !self.is_powered_off;
+        let alive = self.instances.iter();
+        let alive = alive.filter(|(_, instance)| runs && instance.exit.is_none());
+        alive.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+struct Kubelet {
+    ctx: Context,
+    timings: Timings,
+    /// Node indexes by name.
+    nodes: BTreeMap<String, usize>,
+    /// The number of pod addresses that each node has assigned, by index.
+    addresses: BTreeMap<usize, usize>,
+    pods: Mirror<Pod>,
+    claims: Mirror<PersistentVolumeClaim>,
+    namespaces: Mirror<Namespace>,
+    hosts: Mirror<Node>,
+    recorder: Recorder,
+    records: Records,
+    processes: Processes,
+    faults: Faults,
+    outages: Outages,
+    dirty: BTreeSet<ObjectKey>,
+    /// Pods deleted before their containers ended, with those containers.
+    gone: Vec<(Arc<Pod>, Vec<String>)>,
+}
+
+/// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
+pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, timings: Timings) {
+    let mut failing = faults.subscribe();
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Claim)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Namespace)
+            .boxed(),
+    );
+    updates.push(mirror::watch(Api::all(client)).map(Update::Node).boxed());
+    let mut kubelet = Kubelet {
+        timings,
+        nodes: (1..=containers.nodes())
+            .map(|index| (identity::node_name(index), index))
+            .collect(),
+        addresses: BTreeMap::new(),
+        pods: Mirror::default(),
+        claims: Mirror::default(),
+        namespaces: Mirror::default(),
+        hosts: Mirror::default(),
+        recorder: Recorder::new(ctx.clone(), "kubelet"),
+        records: Records::default(),
+        processes: Processes::new(containers, timings.pace, ctx.now.clone()),
+        outages: Outages::of(faults.all()),
+        faults,
+        dirty: BTreeSet::new(),
+        gone: Vec::new(),
+        ctx,
+    };
+    loop {
+        let wake = kubelet.next_wake();
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    kubelet.take_in(update);
+                }
+            }
+            Ok(()) = failing.changed() => kubelet.take_in_faults(),
+            (occurrence, prober) = kubelet.processes.next() => {
+                kubelet.take_in_occurrence(occurrence, prober).await;
+            }
+            () = wake => kubelet.mark_due(),
+        }
+        if kubelet.is_synced() {
+            for (pod, names) in std::mem::take(&mut kubelet.gone) {
+                kubelet.tell_all(&pod, notices::stopping(&names)).await;
+            }
+            for key in std::mem::take(&mut kubelet.dirty) {
+                kubelet.sync(&key).await;
+            }
+        }
+    }
+}
+
+impl Kubelet {
+    fn now(&self) -> Timestamp {
+        (self.ctx.now)()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.pods.is_synced()
+            && self.claims.is_synced()
+            && self.namespaces.is_synced()
+            && self.hosts.is_synced()
+    }
+
+    fn next_wake(&self) -> impl Future<Output = ()> + use<> {
+        let wait = self.records.next_wake().map(|wake| {
+            Duration::try_from(wake.duration_since(self.now())).unwrap_or(Duration::ZERO)
+        });
+        async move {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn mark_due(&mut self) {
+        let due = self.records.due(self.now());
+        self.dirty.extend(due.map(|record| record.key.clone()));
+    }
+
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    self.take_in_pod(change);
+                }
+            }
+            Update::Claim(event) => {
+                for change in self.claims.handle(*event) {
+                    if let (Some(old), None) = (&change.old, &change.new) {
+                        self.processes.forget_claim(&mirror::uid(&**old));
+                    }
+                    self.mark_records(|record| record.key.namespace == change.key.namespace);
+                }
+            }
+            Update::Namespace(event) => {
+                for change in self.namespaces.handle(*event) {
+                    self.mark_records(|record| record.key.namespace == change.key.name);
+                }
+            }
+            Update::Node(event) => {
+                self.hosts.handle(*event);
+            }
+        }
+    }
+
+    fn take_in_pod(&mut self, change: Change<Pod>) {
+        match (change.old, change.new) {
+            // The pod was force-deleted or has finished: its containers stop now.
+            (Some(old), None) => {
+                let uid = mirror::uid(&*old);
+                if self.is_unheard(&uid) {
+                    if let Some(mut record) = self.records.take(&uid) {
+                        record.vanished = Some(old);
+                        self.records.put(record);
+                    }
+                    return;
+                }
+                self.forget(&uid, Some(old));
+            }
+            _ => {
+                self.dirty.insert(change.key);
+            }
+        }
+    }
+
+    /// Stops the containers of a deleted pod.
+    fn forget(&mut self, uid: &str, pod: Option<Arc<Pod>>) {
+        let record = self.records.take(uid);
+        self.processes.forget_pod(uid);
+        let alive = record.map(|record| record.alive()).unwrap_or_default();
+        if let Some(pod) = pod.filter(|_| !alive.is_empty()) {
+            self.gone.push((pod, alive));
+        }
+    }
+
+    async fn take_in_occurrence(&mut self, occurrence: Occurrence, prober: Option<Prober>) {
+        let Some(mut record) = self.records.take(&occurrence.uid) else {
+            return;
+        };
+        record.processes.keep(&occurrence, prober);
+        let key = record.key.clone();
+        if let Some(pod) = self.pods.get(&key).cloned() {
+            self.happen(&pod, &mut record, occurrence).await;
+        }
+        self.records.put(record);
+        self.dirty.insert(key);
+    }
+
+    fn mark_records(&mut self, concerns: impl Fn(&Record) -> bool) {
+        let concerned = self.records.all().filter(|record| concerns(record));
+        let keys = concerned.map(|record| record.key.clone());
+        self.dirty.extend(keys);
+    }
+
+    /// Syncs one pod as far as possible now.
+    async fn sync(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key).cloned() else {
+            return;
+        };
+        let uid = mirror::uid(&*pod);
+        let mut record = match self.records.take(&uid) {
+            Some(record) => record,
+            None => match self.admit(key, &pod) {
+                Some(record) => record,
+                None => return,
+            },
+        };
+        if !self.outages.is_up(record.node) {
+            record.wake = None;
+            self.records.put(record);
+            return;
+        }
+        self.processes.forward(&uid, self.forwards(&pod, key));
+        Self::heed_readiness(&pod, &mut record);
+        let mut resumed = self.resume(&pod, &mut record);
+        record.deleted = match pod.metadata.deletion_timestamp {
+            Some(_) => record.deleted.or_else(|| Some(self.now())),
+            None => None,
+        };
+        if self.is_rejected(&pod, &mut record).await {
+            self.records.put(record);
+            return;
+        }
+        loop {
+            let step = match resumed.take() {
+                Some(step) => step,
+                None => {
+                    let step = self.decide(&pod, &record);
+                    self.due(&pod, &mut record, step)
+                }
+            };
+            if let Step::Wait(wake) = step {
+                record.wake = wake;
+                break;
+            }
+            match self.perform(&pod, &mut record, step).await {
+                Ok(None) => record.failures = 0,
+                Ok(Some(missing)) => {
+                    tracing::warn!(ns = key.namespace, name = key.name, %missing, "pod not started");
+                    self.tell_missing(&pod, &missing).await;
+                    record.failures += 1;
+                    let wait = mirror::retry_after(record.failures);
+                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    break;
+                }
+                // The pod is gone or was replaced: the watch will report it.
+                Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+                    record.wake = None;
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(ns = key.namespace, name = key.name, %error, "pod not synced");
+                    record.failures += 1;
+                    let wait = mirror::retry_after(record.failures);
+                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    break;
+                }
+            }
+        }
+        self.records.put(record);
+    }
+}

@@ -1,0 +1,216 @@
+//! The kubelet's reactions to occurrences in containers, and the events it records.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::recorder::EventType;
+
+use super::processes::{Happening, Occurrence};
+use super::view::grace_period;
+use super::{Kubelet, Record};
+use crate::environment::Missing;
+use crate::hook::HookKind;
+use crate::instance::{Hook, Instance, Stopping};
+use crate::part::{self, List, Part, Role};
+use crate::probe::{Outcome, ProbeKind};
+
+impl Kubelet {
+    /// Handles an occurrence in the current run of a container.
+    pub(super) async fn happen(&mut self, pod: &Pod, record: &mut Record, what: Occurrence) {
+        let name = what.container;
+        let instance = record.instances.get_mut(&name);
+        let Some(instance) = instance.filter(|own| own.restarts == what.restarts) else {
+            return;
+        };
+        match what.what {
+            Happening::Exited(exit) => {
+                instance.exit = Some(exit);
+                record.processes.stop_probes(&name);
+                self.look_again(record);
+            }
+            Happening::Noticed => {
+                instance.noticed = true;
+                if instance.exit.is_none() {
+                    let processes = &mut record.processes;
+                    self.processes.probe(&record.uid, &name, processes);
+                }
+                self.look_again(record);
+            }
+            // The program that has stopped the container records the event itself.
+            Happening::Stopped(grace) => {
+                let order = Stopping {
+                    is_foreign: true,
+                    ..self.stopping_order(pod, grace)
+                };
+                instance.stopping = instance.stopping.or(Some(order));
+            }
+            Happening::Probed(kind, outcome) => {
+                let failure = outcome.failure.clone();
+                if let Some(failure) = failure.filter(|_| instance.exit.is_none()) {
+                    let message = format!("{} probe failed: {failure}", kind.name());
+                    self.tell(pod, Some(&name), EventType::Warning, "Unhealthy", &message)
+                        .await;
+                }
+                self.probed(pod, record, &name, (kind, outcome)).await;
+            }
+            Happening::Hooked(kind, succeeded) => {
+                let done = Some(Hook::Done(self.now()));
+                match kind {
+                    HookKind::PostStart => instance.post_start = done,
+                    HookKind::PreStop => instance.pre_stop = done,
+                }
+                if !succeeded {
+                    let (reason, message) = kind.failure();
+                    self.tell(pod, Some(&name), EventType::Warning, reason, message)
+                        .await;
+                }
+                if kind == HookKind::PostStart {
+                    match succeeded {
+                        true => self
+                            .processes
+                            .begun(&record.uid, &name, &mut record.processes),
+                        false => {
+                            let (reason, _) = kind.failure();
+                            self.stop_container(pod, record, &name, reason, None).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// With a pace, a report of the runtime makes containers that could not be created due for a
+    /// retry.
+    fn look_again(&self, record: &mut Record) {
+        if self.timings.pace.is_some() {
+            for hold in record.held.values_mut() {
+                hold.look_again();
+            }
+        }
+    }
+
+    /// Handles a probe's outcome.
+    async fn probed(
+        &mut self,
+        pod: &Pod,
+        record: &mut Record,
+        name: &str,
+        (kind, outcome): (ProbeKind, Outcome),
+    ) {
+        let Some(instance) = record.instances.get_mut(name) else {
+            return;
+        };
+        match (kind, outcome.verdict) {
+            (_, None) => {}
+            (ProbeKind::Readiness, Some(ready)) => instance.probed = Some(ready),
+            (ProbeKind::Startup, Some(true)) => {
+                instance.startup = Some(true);
+                self.processes
+                    .probe(&record.uid, name, &mut record.processes);
+                return;
+            }
+            (ProbeKind::Liveness, Some(true)) => {}
+            (ProbeKind::Liveness | ProbeKind::Startup, Some(false)) => {
+                // The probe pauses until the next run.
+                record.processes.stop_probe(name, kind);
+                let message = death_notice(pod, name, kind);
+                self.stop_container(pod, record, name, &message, outcome.grace)
+                    .await;
+                return;
+            }
+        }
+        self.processes
+            .probe_on(&record.uid, name, kind, &mut record.processes);
+    }
+
+    /// Stops a container of a pod that stays.
+    async fn stop_container(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        name: &str,
+        message: &str,
+        grace: Option<Duration>,
+    ) {
+        let order = self.stopping_order(pod, grace);
+        let alive = |instance: &&mut Instance| instance.exit.is_none();
+        if let Some(instance) = record.instances.get_mut(name).filter(alive) {
+            instance.stopping = Some(order);
+            self.tell(pod, Some(name), EventType::Normal, "Killing", message)
+                .await;
+        }
+    }
+
+    fn stopping_order(&self, pod: &Pod, grace: Option<Duration>) -> Stopping {
+        Stopping {
+            since: self.now(),
+            grace: grace.unwrap_or_else(|| grace_period(pod)),
+            is_foreign: false,
+        }
+    }
+
+    /// Records an event about a pod or one of its containers.
+    pub(super) async fn tell(
+        &self,
+        pod: &Pod,
+        container: Option<&str>,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        let mut involved = reference(pod);
+        involved.field_path = container.map(|name| field_path(pod, name));
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        self.recorder
+            .at(node.unwrap_or_default())
+            .publish(&involved, event_type, reason, message)
+            .await;
+    }
+
+    pub(super) async fn tell_back_off(&self, pod: &Pod, container: &str) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let message = format!(
+            "Back-off restarting failed container {container} in pod {}_{}({})",
+            text(&pod.metadata.name),
+            text(&pod.metadata.namespace),
+            text(&pod.metadata.uid),
+        );
+        self.tell(
+            pod,
+            Some(container),
+            EventType::Warning,
+            "BackOff",
+            &message,
+        )
+        .await;
+    }
+
+    /// Records an event about the missing object that holds back all containers of a pod.
+    pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
+        let message = missing.to_string();
+        self.tell(pod, None, EventType::Warning, "FailedMount", &message)
+            .await;
+    }
+}
+
+/// Returns the kubelet's message when a probe kills a container.
+fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
+    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+    let part = parts.iter().find(|part| part.name == name);
+    let kind = kind.name().to_lowercase();
+    match part {
+        Some(part) if part.role != Role::Main => {
+            format!("Init container {name} failed {kind} probe")
+        }
+        Some(part) if part.restarts_when_killed() => {
+            format!("Container {name} failed {kind} probe, will be restarted")
+        }
+        _ => format!("Container {name} failed {kind} probe"),
+    }
+}
+
+fn field_path(pod: &Pod, container: &str) -> String {
+    let list = part::container(pod, container).map_or(List::Main, |(list, _)| list);
+    format!("spec.{}{{{container}}}", list.field())
+}

@@ -1,0 +1,145 @@
+//! The kubelet during an outage of its node, and after it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kubeproof_runtime::mirror;
+use kubeproof_runtime::pod;
+
+use super::{Kubelet, Record, Step};
+use crate::faults::Link;
+use crate::lifecycle::{Ending, Readiness, Stage};
+use crate::part::{Part, Role};
+
+/// The node faults that the kubelet has handled.
+#[derive(Default)]
+pub(super) struct Outages {
+    links: BTreeMap<usize, Link>,
+}
+
+impl Outages {
+    pub(super) fn of(links: BTreeMap<usize, Link>) -> Self {
+        Self { links }
+    }
+
+    /// Returns whether the node acts on changes of the API server.
+    pub(super) fn is_up(&self, node: usize) -> bool {
+        self.links.get(&node).copied().unwrap_or_default() == Link::Up
+    }
+}
+
+impl Kubelet {
+    /// Handles changes of the nodes' faults.
+    pub(super) fn take_in_faults(&mut self) {
+        let links = self.faults.all();
+        let before = std::mem::replace(&mut self.outages.links, links.clone());
+        for (node, link) in links {
+            let before = before.get(&node).copied().unwrap_or_default();
+            if before == link {
+                continue;
+            }
+            if link == Link::Down {
+                self.power_off(node);
+            }
+            if link == Link::Up {
+                self.reconnect(node);
+            }
+        }
+    }
+
+    fn power_off(&mut self, node: usize) {
+        let of_node = self.records.of_node(node);
+        let uids: Vec<String> = of_node.map(|record| record.uid.clone()).collect();
+        for uid in uids {
+            if let Some(mut record) = self.records.take(&uid) {
+                record.processes.stop();
+                record.is_powered_off = true;
+                record.wake = None;
+                self.records.put(record);
+            }
+        }
+    }
+
+    /// Lets the node catch up on missed changes: containers of deleted pods stop now.
+    fn reconnect(&mut self, node: usize) {
+        let of_node = self.records.of_node(node);
+        let (gone, left): (Vec<_>, Vec<_>) = of_node
+            .map(|record| (record.uid.clone(), record.key.clone()))
+            .partition(|(uid, key)| {
+                let pod = self.pods.get(key);
+                pod.is_none_or(|pod| mirror::uid(&**pod) != *uid)
+            });
+        for (uid, _) in gone {
+            let record = self.records.get(&uid);
+            let pod = record.and_then(|record| record.vanished.clone());
+            self.forget(&uid, pod);
+        }
+        self.dirty.extend(left.into_iter().map(|(_, key)| key));
+        let bound = self.pods.iter().filter(|(_, pod)| {
+            let spec = pod.spec.as_ref();
+            let name = spec.and_then(|spec| spec.node_name.as_ref());
+            name.and_then(|name| self.nodes.get(name)) == Some(&node)
+        });
+        let bound: Vec<_> = bound.map(|(key, _)| key.clone()).collect();
+        self.dirty.extend(bound);
+    }
+
+    /// Returns the first step after a node's power failure: starting the pod's containers again.
+    pub(super) fn resume(&mut self, pod: &Pod, record: &mut Record) -> Option<Step> {
+        if !std::mem::take(&mut record.is_powered_off) || record.stage != Stage::Running {
+            return None;
+        }
+        record.reported = Readiness::default();
+        if pod::is_terminating(pod) {
+            // No process is left that could be stopped.
+            for instance in record.instances.values_mut() {
+                instance.dismissed = true;
+            }
+            return None;
+        }
+        record.pod_ip = self.allocate(pod, record.node);
+        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        // An ephemeral container is not restarted.
+        let ephemeral = parts.iter().filter(|part| part.role == Role::Ephemeral);
+        for part in ephemeral {
+            if let Some(instance) = record.instances.get_mut(&part.name) {
+                instance.halt(Ending::Killed.code(), self.now());
+            }
+        }
+        let lost = parts.iter().filter(|part| {
+            let instance = record.instances.get(&part.name);
+            // An init container that has completed is not restarted.
+            instance.is_some_and(|own| part.restarts_for_image() || own.exit.is_none())
+        });
+        Some(Step::Launch(lost.map(|part| part.name.clone()).collect()))
+    }
+
+    /// Detects that another writer has changed the pod's Ready condition, so that the kubelet
+    /// corrects it.
+    pub(super) fn heed_readiness(pod: &Pod, record: &mut Record) {
+        let said = pod::has_ready_condition(pod);
+        if record.stage == Stage::Running
+            && version(pod) > record.written_version
+            && record.reported.pod != said
+        {
+            record.reported.pod = said;
+            record.written = None;
+        }
+    }
+
+    /// Returns whether a record of a deleted pod is kept because its node has not noticed the
+    /// deletion.
+    pub(super) fn is_unheard(&self, uid: &str) -> bool {
+        let record = self.records.get(uid);
+        record.is_some_and(|record| !self.outages.is_up(record.node))
+    }
+}
+
+/// Returns the resourceVersion of an object as a number.
+pub(super) fn version(object: &impl ResourceExt) -> u64 {
+    object
+        .resource_version()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,553 @@
+//! The main processes of containers, whose tasks the kubelet owns.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use kubeproof_runtime::clock::Now;
+use kubeproof_runtime::mirror::{self, ObjectKey};
+use kubeproof_runtime::pod::claim_names;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::{Kubelet, Record};
+use crate::container::{Log, Sender, Stdin, Told, Typing, Volume};
+use crate::containers::{Place, Run, RunId};
+use crate::environment::{Materials, Missing, Prepared};
+use crate::hold::Cause;
+use crate::hook::{self, HookKind};
+use crate::image::SameImages;
+use crate::instance::{Exit, Halt};
+use crate::lifecycle::Readiness;
+use crate::part::{self, List};
+use crate::probe::{Outcome, ProbeKind, Prober};
+use crate::server::Server;
+use crate::sources::Sources;
+use crate::{Containers, Pace, identity};
+
+/// An occurrence in a container that the kubelet handles.
+pub(super) struct Occurrence {
+    pub(super) uid: String,
+    pub(super) container: String,
+    pub(super) restarts: i32,
+    pub(super) what: Happening,
+}
+
+/// The kind of an occurrence.
+pub(super) enum Happening {
+    /// The main process has ended.
+    Exited(Exit),
+    /// The runtime has reported that the container runs.
+    Noticed,
+    /// A probe has an outcome.
+    Probed(ProbeKind, Outcome),
+    /// A lifecycle hook has ended, with success or not.
+    Hooked(HookKind, bool),
+    /// Another program has stopped the container, with a grace period if it is not the pod's.
+    Stopped(Option<Duration>),
+}
+
+/// An occurrence, and the probe that continues after it.
+type Finding = (Occurrence, Option<Prober>);
+
+/// The processes on the nodes, and the persistent volumes that outlive a pod.
+pub(super) struct Processes {
+    tasks: JoinSet<Option<Finding>>,
+    containers: Containers,
+    /// The contents of persistent volumes, by uid of their claim.
+    claims: BTreeMap<String, Volume>,
+    pace: Option<Pace>,
+    now: Now,
+}
+
+/// The failures among the containers to create.
+#[derive(Default)]
+pub(super) struct Made {
+    /// The containers that could not be created, with the cause.
+    pub(super) failed: BTreeMap<String, Cause>,
+    /// The containers that were created but not started, with the runtime's message.
+    pub(super) unstarted: BTreeMap<String, Arc<str>>,
+}
+
+/// The processes of one pod; dropping it kills them.
+#[derive(Default)]
+pub(super) struct PodProcesses {
+    /// The volumes with the pod's lifetime, by name.
+    volumes: BTreeMap<String, Volume>,
+    running: BTreeMap<String, Process>,
+}
+
+/// The main process of a container; dropping it kills the process and closes the log.
+struct Process {
+    restarts: i32,
+    run: Run,
+    /// The input of the process, taken at its start.
+    typing: Option<Typing>,
+    /// The command line of the process, taken at its start.
+    argv: Vec<String>,
+    /// Whether a program that only the image knows ends at once.
+    ends_at_once: bool,
+    task: Option<AbortHandle>,
+    /// The sender of SIGTERM.
+    told: watch::Sender<Option<Sender>>,
+    /// The task that waits until the start is noticed.
+    notice: Option<AbortHandle>,
+    hook: Option<AbortHandle>,
+    /// The tasks of running probes.
+    probes: BTreeMap<ProbeKind, AbortHandle>,
+    /// The probes that have reported an outcome and wait to be continued.
+    probers: BTreeMap<ProbeKind, Prober>,
+    spec: Spec,
+    launched: bool,
+    now: Now,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let tasks = self.task.iter().chain(&self.hook).chain(&self.notice);
+        for task in tasks.chain(self.probes.values()) {
+            task.abort();
+        }
+        self.run.log.close((self.now)());
+    }
+}
+
+impl PodProcesses {
+    /// Kills all containers.
+    pub(super) fn stop(&mut self) {
+        self.running.clear();
+    }
+
+    /// Kills one container.
+    pub(super) fn stop_one(&mut self, container: &str) {
+        self.running.remove(container);
+    }
+
+    /// Sends SIGTERM to a container's main process. Returns whether the process exists.
+    pub(super) fn signal(&mut self, container: &str, is_foreign: bool) -> bool {
+        let Some(process) = self.running.get(container) else {
+            return false;
+        };
+        process.told.send_replace(Some(match is_foreign {
+            true => Sender::Other,
+            false => Sender::Kubelet,
+        }));
+        true
+    }
+
+    /// Stops the probes of a container.
+    pub(super) fn stop_probes(&mut self, container: &str) {
+        if let Some(process) = self.running.get_mut(container) {
+            process.probers.clear();
+            for (_, probe) in std::mem::take(&mut process.probes) {
+                probe.abort();
+            }
+        }
+    }
+
+    pub(super) fn stop_probe(&mut self, container: &str, kind: ProbeKind) {
+        if let Some(process) = self.running.get_mut(container) {
+            process.probes.remove(&kind);
+            process.probers.remove(&kind);
+        }
+    }
+
+    /// Stores a probe until it is continued.
+    pub(super) fn keep(&mut self, occurrence: &Occurrence, prober: Option<Prober>) {
+        let process = self.running.get_mut(&occurrence.container);
+        let process = process.filter(|own| own.restarts == occurrence.restarts);
+        if let (Some(process), Some(prober)) = (process, prober) {
+            process.probers.insert(prober.kind, prober);
+        }
+    }
+}
+
+impl Processes {
+    pub(super) fn new(containers: Containers, pace: Option<Pace>, now: Now) -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            containers,
+            claims: BTreeMap::new(),
+            pace,
+            now,
+        }
+    }
+
+    pub(super) fn same_images(&self) -> &SameImages {
+        self.containers.same_images()
+    }
+
+    pub(super) fn forget_claim(&mut self, uid: &str) {
+        self.claims.remove(uid);
+    }
+
+    /// Sets the ports of a pod that are forwarded to programs outside of the simulation.
+    pub(super) fn forward(&self, uid: &str, forwards: BTreeMap<u16, SocketAddr>) {
+        self.containers.forward(uid, forwards);
+    }
+
+    pub(super) fn forget_pod(&mut self, uid: &str) {
+        self.containers.forget(uid);
+    }
+
+    /// Waits for the next occurrence.
+    ///
+    /// Cancel safety: the occurrence is taken only by the poll that returns it.
+    pub(super) async fn next(&mut self) -> Finding {
+        let containers = self.containers.clone();
+        tokio::select! {
+            biased;
+            finding = self.next_of_tasks() => finding,
+            (run, grace) = containers.told_to_stop() => (stopped(run, grace), None),
+        }
+    }
+
+    async fn next_of_tasks(&mut self) -> Finding {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(Some(finding))) => return finding,
+                // The image decides what runs, or the kubelet has killed the process.
+                Some(Ok(None)) => {}
+                Some(Err(error)) if error.is_panic() => {
+                    std::panic::resume_unwind(error.into_panic())
+                }
+                Some(Err(_)) => {}
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Updates the logs: a waiting container has that of its previous run, one that could not be
+    /// created has none.
+    pub(super) fn take_note(&self, uid: &str, readiness: &Readiness) {
+        let held = readiness.held.iter();
+        let held = held.map(|(name, waiting)| (name.clone(), waiting.reason));
+        self.containers.hold(uid, held.collect());
+        for (name, halt) in &readiness.halted {
+            if matches!(halt, Halt::BackOff(_)) {
+                self.containers.back_off(uid, name);
+            }
+        }
+    }
+
+    /// Starts the processes of prepared containers.
+    pub(super) fn launch(&mut self, uid: &str, pod: &mut PodProcesses) {
+        let mut new = Vec::new();
+        for (name, process) in &mut pod.running {
+            if std::mem::replace(&mut process.launched, true) {
+                continue;
+            }
+            new.push(name.clone());
+            let argv = std::mem::take(&mut process.argv);
+            let Some(typing) = process.typing.take() else {
+                continue;
+            };
+            if argv.is_empty() && !process.ends_at_once && self.pace.is_none() {
+                continue;
+            }
+            let occurs = occurrence(uid, name, process.restarts);
+            let ends = process.end(argv, typing, self.pace);
+            process.task = Some(self.tasks.spawn(async move {
+                let exit = ends.await?;
+                Some((occurs(Happening::Exited(exit)), None))
+            }));
+        }
+        for name in new {
+            let spec = pod.running.get(&name).map(|process| process.spec.clone());
+            let hooked = spec.and_then(|spec| HookKind::PostStart.handler(&spec));
+            match hooked {
+                Some(_) => self.hook(uid, &name, HookKind::PostStart, pod),
+                None => self.begun(uid, &name, pod),
+            }
+        }
+    }
+
+    /// Schedules the notice that a container runs, its hook included; then it is probed.
+    pub(super) fn begun(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
+        let Some(pace) = self.pace else {
+            return self.probe(uid, name, pod);
+        };
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let wait = pace.until_relist((self.now)());
+        let occurs = occurrence(uid, name, process.restarts);
+        process.notice = Some(self.tasks.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Some((occurs(Happening::Noticed), None))
+        }));
+    }
+
+    /// Runs a lifecycle hook of a container.
+    pub(super) fn hook(&mut self, uid: &str, name: &str, kind: HookKind, pod: &mut PodProcesses) {
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let Some(handler) = kind.handler(&process.spec) else {
+            return;
+        };
+        let container = process.run.container.clone();
+        let server = Server::of(&process.spec);
+        let occurs = occurrence(uid, name, process.restarts);
+        process.hook = Some(self.tasks.spawn(async move {
+            let succeeded = hook::run(handler, container, server).await;
+            Some((occurs(Happening::Hooked(kind, succeeded)), None))
+        }));
+    }
+
+    /// Starts the probes of a container: the startup probe, and the others once that has succeeded.
+    pub(super) fn probe(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let container = process.run.container.clone();
+        let has_started = process.probes.contains_key(&ProbeKind::Startup);
+        let startup = Prober::new(ProbeKind::Startup, &process.spec, &container);
+        let kinds = match startup.filter(|_| !has_started) {
+            Some(startup) => vec![startup],
+            None => [ProbeKind::Liveness, ProbeKind::Readiness]
+                .into_iter()
+                .filter_map(|kind| Prober::new(kind, &process.spec, &container))
+                .collect(),
+        };
+        let kinds = kinds.into_iter().map(|prober| (prober.kind, prober));
+        process.probers.extend(kinds);
+        for kind in process.probers.keys().copied().collect::<Vec<_>>() {
+            self.probe_on(uid, name, kind, pod);
+        }
+    }
+
+    /// Continues a probe after an outcome.
+    pub(super) fn probe_on(
+        &mut self,
+        uid: &str,
+        name: &str,
+        kind: ProbeKind,
+        pod: &mut PodProcesses,
+    ) {
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let Some(mut prober) = process.probers.remove(&kind) else {
+            return;
+        };
+        let occurs = occurrence(uid, name, process.restarts);
+        let task = self.tasks.spawn(async move {
+            let outcome = prober.next().await;
+            Some((occurs(Happening::Probed(kind, outcome)), Some(prober)))
+        });
+        process.probes.insert(kind, task);
+    }
+}
+
+impl Process {
+    /// Runs `argv` and returns its exit once the kubelet learns of it. Returns `None` if there is
+    /// none: a program that only the image knows runs until it is killed.
+    fn end(
+        &self,
+        argv: Vec<String>,
+        typing: Typing,
+        pace: Option<Pace>,
+    ) -> impl Future<Output = Option<Exit>> + Send + use<> {
+        let Run { container, log, .. } = self.run.clone();
+        let ends_at_once = self.ends_at_once;
+        let (told, now) = (self.told.subscribe(), Arc::clone(&self.now));
+        async move {
+            let code = match container.run(argv, typing, &log, told.clone()).await {
+                Some(code) => code,
+                None if ends_at_once => 0,
+                // A program that only the image knows handles SIGTERM.
+                None => {
+                    heed(told.clone(), pace?).await?;
+                    log.close(now());
+                    0
+                }
+            };
+            let at = now();
+            let killed = *told.borrow() == Some(Sender::Kubelet);
+            if let Some(pace) = pace.filter(|_| !killed) {
+                tokio::time::sleep(pace.until_relist(at)).await;
+            }
+            Some(Exit { code, at, killed })
+        }
+    }
+}
+
+/// Waits for SIGTERM, and then for the time that a program takes to exit.
+async fn heed(mut told: Told, pace: Pace) -> Option<()> {
+    told.wait_for(Option::is_some).await.ok()?;
+    tokio::time::sleep(pace.exit).await;
+    Some(())
+}
+
+/// Returns the occurrence for a run that another program stops.
+fn stopped(run: RunId, grace: Option<Duration>) -> Occurrence {
+    Occurrence {
+        uid: run.uid,
+        container: run.container,
+        restarts: run.restarts,
+        what: Happening::Stopped(grace),
+    }
+}
+
+/// Returns a constructor of occurrences of one run of a container.
+fn occurrence(
+    uid: &str,
+    container: &str,
+    restarts: i32,
+) -> impl FnOnce(Happening) -> Occurrence + Send + use<> {
+    let (uid, container) = (uid.to_owned(), container.to_owned());
+    move |what| Occurrence {
+        uid,
+        container,
+        restarts,
+        what,
+    }
+}
+
+impl Kubelet {
+    /// Creates the containers `names`, each for the run of its number. Returns those that could not
+    /// be created or started, with the cause. A volume that can't be mounted is an error of the
+    /// whole pod.
+    pub(super) async fn prepare(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: &mut Record,
+        names: &BTreeMap<String, i32>,
+    ) -> Result<Result<Made, Missing>, kube::Error> {
+        let Some(spec) = pod.spec.as_ref() else {
+            return Ok(Ok(Made::default()));
+        };
+        let sources = Sources::read(&self.ctx.client, &record.key.namespace, spec).await?;
+        let host_ip = identity::host_ip(record.node);
+        let now = Arc::clone(&self.ctx.now);
+        let mut materials = Materials {
+            pod,
+            sources: &sources,
+            volumes: &BTreeMap::new(),
+            host_ip: &host_ip,
+            pod_ip: &record.pod_ip,
+            now: &now,
+        };
+        let mut volumes = std::mem::take(&mut record.processes.volumes);
+        if let Err(missing) = self.mount(&materials, &record.key.namespace, &mut volumes) {
+            return Ok(Err(missing));
+        }
+        record.processes.volumes = volumes.clone();
+        materials.volumes = &volumes;
+        let (mut prepared, mut result) = (Vec::new(), Made::default());
+        for (list, container) in part::containers(spec) {
+            let Some(restarts) = names.get(&container.name) else {
+                continue;
+            };
+            let made = match Cause::of_image(&container) {
+                Some(cause) => Err(cause),
+                None => materials.prepare(&container).map_err(Cause::Config),
+            };
+            match made {
+                Ok(made) => {
+                    // A program of an init container that only the image knows ends at once.
+                    let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+                    let ends_at_once = list == List::Init && !is_sidecar;
+                    prepared.push((container.into_owned(), *restarts, made, ends_at_once));
+                }
+                Err(cause) => {
+                    // The previous run has been stopped for the new one.
+                    record.processes.stop_one(&container.name);
+                    result.failed.insert(container.name.clone(), cause);
+                }
+            }
+        }
+        let place = Place {
+            node: identity::node_name(record.node),
+            pod: record.key.name.clone(),
+            claims: claim_names(spec).map(str::to_owned).collect(),
+            initializes: spec.init_containers.iter().flatten().next().is_some(),
+        };
+        self.processes.containers.place(&record.uid, place);
+        let forwards = self.forwards(pod, &record.key);
+        self.processes.forward(&record.uid, forwards);
+        for (spec, restarts, made, ends_at_once) in prepared {
+            let Prepared {
+                container, argv, ..
+            } = made;
+            let name = spec.name.clone();
+            let (stdin, typing) = Stdin::of(&spec);
+            let run = Run {
+                container,
+                log: Arc::new(Log::default()),
+                image: spec.image.clone().unwrap_or_default(),
+                ports: Server::of(&spec).ports(&spec, &argv),
+                server: Server::of(&spec),
+                stdin,
+            };
+            let containers = &self.processes.containers;
+            containers.begin(&record.uid, &name, restarts, run.clone());
+            if let Some(message) = made.start_error {
+                run.log.close(now());
+                record.processes.stop_one(&name);
+                result.unstarted.insert(name, message.into());
+                continue;
+            }
+            let process = Process {
+                restarts,
+                run,
+                typing: Some(typing),
+                argv,
+                task: None,
+                told: watch::Sender::new(None),
+                notice: None,
+                hook: None,
+                probes: BTreeMap::new(),
+                probers: BTreeMap::new(),
+                ends_at_once,
+                spec,
+                launched: false,
+                now: Arc::clone(&now),
+            };
+            record.processes.running.insert(name, process);
+        }
+        Ok(Ok(result))
+    }
+
+    /// Adds the volumes of a pod that are missing in `volumes`.
+    fn mount(
+        &mut self,
+        materials: &Materials<'_>,
+        namespace: &str,
+        volumes: &mut BTreeMap<String, Volume>,
+    ) -> Result<(), Missing> {
+        let spec = materials.pod.spec.as_ref();
+        for volume in spec
+            .and_then(|spec| spec.volumes.as_ref())
+            .into_iter()
+            .flatten()
+        {
+            if volumes.contains_key(&volume.name) {
+                continue;
+            }
+            let claim = volume.persistent_volume_claim.as_ref().and_then(|source| {
+                self.claims.get(&ObjectKey {
+                    namespace: namespace.to_owned(),
+                    name: source.claim_name.clone(),
+                })
+            });
+            let made = match claim {
+                Some(claim) => {
+                    let kept = self.processes.claims.entry(mirror::uid(&**claim));
+                    kept.or_default().clone()
+                }
+                None => materials
+                    .projected(volume)
+                    .map_err(|cause| Missing::Volume {
+                        volume: volume.name.clone(),
+                        cause: Box::new(cause),
+                    })?,
+            };
+            volumes.insert(volume.name.clone(), made);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Pods found bound to the kubelet's nodes: new ones, or those of an earlier process.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
+use kubeproof_runtime::mirror::{self, ObjectKey};
+
+use super::{Kubelet, PodProcesses, Record, UnderWay};
+use crate::instance::{Ended, Exit, Instance};
+use crate::lifecycle::{Readiness, Stage};
+use crate::part::{Part, Role};
+
+impl Kubelet {
+    /// Creates the record of a pod bound to one of the nodes, at the stage of its status.
+    pub(super) fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
+        let spec = pod.spec.as_ref()?;
+        let node = *self.nodes.get(spec.node_name.as_deref()?)?;
+        if !self.outages.is_up(node) {
+            return None;
+        }
+        let status = pod.status.clone().unwrap_or_default();
+        let now = self.now();
+        let mut record = Record {
+            key: key.clone(),
+            uid: mirror::uid(pod),
+            node,
+            stage: Stage::Bound,
+            started: status.start_time.as_ref().map_or(now, |time| time.0),
+            pod_ip: status.pod_ip.clone().unwrap_or_default(),
+            instances: BTreeMap::new(),
+            held: BTreeMap::new(),
+            processes: PodProcesses::default(),
+            under_way: UnderWay::default(),
+            reported: Readiness::default(),
+            written: None,
+            written_version: 0,
+            is_powered_off: false,
+            deleted: None,
+            rejection: None,
+            wake: None,
+            failures: 0,
+            vanished: None,
+        };
+        match status.phase.as_deref() {
+            Some("Succeeded" | "Failed") => record.stage = Stage::Ended,
+            Some("Running") => {
+                record.stage = Stage::Running;
+                record.instances = running_instances(pod, &status, now);
+                record.reported = reported(&status);
+                // Addresses that an earlier process assigned are not reused.
+                *self.addresses.entry(node).or_default() += 1;
+            }
+            _ => {
+                record.rejection = self.rejection(pod, node);
+            }
+        }
+        Some(record)
+    }
+}
+
+/// Returns the runs of the containers that the status reports as started.
+fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
+    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+    let init = status.init_container_statuses.iter().flatten();
+    let ephemeral = status.ephemeral_container_statuses.iter().flatten();
+    let statuses: BTreeMap<&str, &ContainerStatus> = init
+        .chain(status.container_statuses.iter().flatten())
+        .chain(ephemeral)
+        .map(|status| (status.name.as_str(), status))
+        .collect();
+    let known = parts.iter().filter_map(|part| {
+        let status = statuses.get(part.name.as_str())?;
+        Some((part.name.clone(), instance(part, status, now)?))
+    });
+    known.collect()
+}
+
+fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Instance> {
+    let state = status.state.clone().unwrap_or_default();
+    let ended = state.terminated.as_ref().map(|state| ended(state, now));
+    let runs_once = matches!(part.role, Role::Init | Role::Ephemeral);
+    if runs_once && ended.is_none() && state.running.is_none() {
+        return None;
+    }
+    let running = state.running.as_ref();
+    let since = running.and_then(|running| running.started_at.as_ref());
+    let since = since.map_or(now, |time| time.0);
+    let mut instance = Instance::first(part, since);
+    status.image.clone_into(&mut instance.image);
+    instance.restarts = status.restart_count;
+    // The probes and hooks of an earlier process are lost.
+    (instance.probed, instance.startup, instance.post_start) = (None, None, None);
+    if let Some(ended) = ended.filter(|_| runs_once) {
+        (instance.since, instance.exit) = (ended.since, Some(ended.exit));
+        instance.start_error = ended.start_error;
+    }
+    let last = status.last_state.as_ref();
+    let last = last.and_then(|last| last.terminated.as_ref());
+    instance.last = last.map(|last| self::ended(last, now));
+    Some(instance)
+}
+
+fn ended(state: &ContainerStateTerminated, now: Timestamp) -> Ended {
+    Ended {
+        since: state.started_at.as_ref().map_or(now, |time| time.0),
+        exit: Exit {
+            code: state.exit_code,
+            at: state.finished_at.as_ref().map_or(now, |time| time.0),
+            killed: false,
+        },
+        start_error: (state.reason.as_deref() == Some("StartError"))
+            .then(|| state.message.as_deref().unwrap_or_default().into()),
+    }
+}
+
+fn reported(status: &PodStatus) -> Readiness {
+    let mut conditions = status.conditions.iter().flatten();
+    let init = status.init_container_statuses.iter().flatten();
+    let sidecars = init.clone().filter(|status| {
+        let state = status.state.as_ref();
+        state.is_some_and(|state| state.running.is_some())
+    });
+    let main = status.container_statuses.iter().flatten();
+    let started = main.clone().chain(init);
+    Readiness {
+        containers: main
+            .chain(sidecars)
+            .map(|status| (status.name.clone(), status.ready))
+            .collect(),
+        started: started
+            .filter(|status| status.started == Some(true))
+            .map(|status| status.name.clone())
+            .collect(),
+        pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        ..Readiness::default()
+    }
+}

@@ -1,0 +1,129 @@
+//! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet that runs a
+//! small shell where a node would run containers.
+//!
+//! [`run`] keeps the nodes alive. [`Containers`] gives access to their containers (logs, exec, attach, ports),
+//! and [`Faults`] switches nodes off.
+//!
+//! - `registration`, `status`, `identity`: the Node objects, the status of pods, ids and addresses
+//! - `scheduler`, `fit`: binds pods; finds room for them
+//! - `kubelet`, `lifecycle`, `instance`: runs the pods of a node; `lifecycle` decides the next step of a pod
+//! - `containers`, `container`, `image`, `environment`, `sources`: the containers, with a shell, a file system and
+//!   the variables and volumes that the kubelet gives them
+//! - `probe`, `hook`, `server`, `directives`: probes, hooks, the HTTP server of a container, and the annotations
+//!   that say how it behaves
+//! - `pace`, `hold`, `part`, `faults`: how long things take, and what stops them
+//! - `stages`: KWOK's `Stage` objects, which can replace the kubelets
+
+mod container;
+mod containers;
+mod directives;
+mod environment;
+mod faults;
+mod fit;
+mod hold;
+mod hook;
+mod identity;
+mod image;
+mod instance;
+mod kubelet;
+mod lifecycle;
+mod pace;
+mod part;
+mod probe;
+mod registration;
+mod scheduler;
+mod server;
+mod sources;
+mod stages;
+mod start_error;
+mod status;
+
+use std::time::Duration;
+
+pub use container::{Channel, ExecOptions};
+pub use containers::{
+    Behind, Containers, Inside, LogOptions, Network, PodReference, Refusal, RunId, Running,
+    Session, Site,
+};
+pub use directives::loopback;
+pub use faults::{Faults, UnknownNode};
+pub use identity::image_id;
+pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
+use kubeproof_runtime::context::Context;
+pub use pace::Pace;
+pub use server::{Answer, Page, REFUSED};
+pub use stages::{BadStage, Stage};
+
+/// The interval at which a kubelet renews its Lease: a quarter of the Lease's duration.
+pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
+
+/// The durations of a simulated pod's steps, unless its annotations set others; all are zero by
+/// default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From the binding until the containers run.
+    pub start: Duration,
+    /// From a container's start until it is ready.
+    pub ready: Duration,
+    /// From a pod's deletion until its containers have stopped, at most its grace period. Ignored
+    /// with a pace: the containers decide.
+    pub stop: Duration,
+    /// The durations of a real machine's other work; `None` for no time at all.
+    pub pace: Option<Pace>,
+}
+
+/// The state that the simulated nodes share with the API server and with fault injection.
+#[derive(Clone, Debug)]
+pub struct Machines {
+    /// The containers on the nodes.
+    pub containers: Containers,
+    /// The faults of the nodes.
+    pub faults: Faults,
+}
+
+/// The configuration of the nodes.
+#[derive(Clone)]
+pub struct Conduct {
+    /// The default durations of pods.
+    pub timings: Timings,
+    /// The interval at which a kubelet renews its Lease.
+    pub lease_renewal: Duration,
+    /// Whether a node lifecycle controller removes the taint of new nodes once they are ready.
+    pub has_lifecycle_controller: bool,
+    /// Whether the scheduler selects the nodes of volumes (`WaitForFirstConsumer`).
+    pub default_storage_class: bool,
+    /// The stages (KWOK) that move objects on; stages about pods replace the kubelets.
+    pub stages: Vec<Stage>,
+}
+
+/// Registers the nodes `node-1` to `node-N` of `machines`, sends their heartbeats, schedules pods
+/// onto them and runs those, for as long as it is polled.
+///
+/// Without nodes it only applies the stages, so that pods stay unscheduled.
+pub async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
+    let Machines { containers, faults } = machines;
+    let nodes = containers.nodes();
+    let stager = ctx.for_component("stage-controller");
+    let has_kubelets = !stages::concern_pods(&conduct.stages);
+    let staged = stages::run(stager, conduct.stages.clone(), nodes);
+    if nodes == 0 {
+        return staged.await;
+    }
+    let kubelet = ctx.for_component("kubelet");
+    registration::register(&kubelet, nodes, &conduct).await;
+    let pods = async {
+        if has_kubelets {
+            let timings = conduct.timings;
+            kubelet::run(kubelet.clone(), containers, faults.clone(), timings).await;
+        }
+    };
+    tokio::join!(
+        registration::send_heartbeats(kubelet.clone(), &faults, conduct.lease_renewal),
+        scheduler::run(
+            ctx.for_component("kube-scheduler"),
+            conduct.default_storage_class,
+        ),
+        pods,
+        staged,
+    );
+}

@@ -1,0 +1,477 @@
+//! Binds pods to nodes.
+
+mod preempt;
+mod volumes;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::join;
+use futures::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::watcher::Event;
+use kubeproof_runtime::context::Context;
+use kubeproof_runtime::mirror::{self, Change, Mirror, ObjectKey};
+use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::recorder::{EventType, Happening, Recorder};
+use kubeproof_runtime::worker::gather;
+use serde_json::{Value, json};
+
+use super::fit::{self, Cluster, Load, Plan, Unfit};
+use super::status::wire_time;
+
+/// The scheduler's profile: pods with another `schedulerName` are ignored.
+const SCHEDULER_NAME: &str = "default-scheduler";
+/// The reporting instance in the scheduler's events.
+const INSTANCE: &str = "default-scheduler-kubeproof";
+
+enum Update {
+    Pod(Box<Event<Arc<Pod>>>),
+    Node(Box<Event<Arc<Node>>>),
+    Namespace(Box<Event<Arc<Namespace>>>),
+    Budget(Box<Event<Arc<PodDisruptionBudget>>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Volume(Box<Event<Arc<PersistentVolume>>>),
+    Class(Box<Event<Arc<StorageClass>>>),
+}
+
+/// The place in the queue: by priority, then by arrival.
+type Place = (Reverse<i32>, u64);
+
+struct Scheduler {
+    ctx: Context,
+    recorder: Recorder,
+    pods: Mirror<Pod>,
+    nodes: Mirror<Node>,
+    namespaces: Mirror<Namespace>,
+    budgets: Mirror<PodDisruptionBudget>,
+    /// Whether volumes are provisioned where their pods run; otherwise as soon as their claims
+    /// exist.
+    follows_volumes: bool,
+    claims: Mirror<PersistentVolumeClaim>,
+    volumes: Mirror<PersistentVolume>,
+    classes: Mirror<StorageClass>,
+    queue: BTreeMap<Place, ObjectKey>,
+    /// The places in the queue by pod uid.
+    places: BTreeMap<String, Place>,
+    arrivals: u64,
+    /// The nodes of pods bound by this scheduler that the mirror does not show as bound yet, by pod
+    /// uid.
+    assumed: BTreeMap<String, String>,
+    /// The last reported reason by pod uid.
+    refused: BTreeMap<String, String>,
+    /// The nominated node by uid of the pod that waits for its victims there.
+    nominated: BTreeMap<String, String>,
+    /// The uids of evicted pods, which the mirror may not show as such yet.
+    displaced: BTreeSet<String>,
+    failures: u32,
+}
+
+/// Schedules pods for as long as it is polled.
+pub(super) async fn run(ctx: Context, follows_volumes: bool) {
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Node)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Namespace)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Budget)
+            .boxed(),
+    );
+    if follows_volumes {
+        let claims = mirror::watch(Api::all(client.clone()));
+        updates.push(claims.map(Update::Claim).boxed());
+        let volumes = mirror::watch(Api::all(client.clone()));
+        updates.push(volumes.map(Update::Volume).boxed());
+        let classes = mirror::watch(Api::all(client));
+        updates.push(classes.map(Update::Class).boxed());
+    }
+    let scheduler = Scheduler {
+        recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
+        ctx,
+        pods: Mirror::default(),
+        nodes: Mirror::default(),
+        namespaces: Mirror::default(),
+        budgets: Mirror::default(),
+        follows_volumes,
+        claims: Mirror::default(),
+        volumes: Mirror::default(),
+        classes: Mirror::default(),
+        queue: BTreeMap::new(),
+        places: BTreeMap::new(),
+        arrivals: 0,
+        assumed: BTreeMap::new(),
+        refused: BTreeMap::new(),
+        nominated: BTreeMap::new(),
+        displaced: BTreeSet::new(),
+        failures: 0,
+    };
+    let recorder = scheduler.recorder.clone();
+    join(recorder.run_series(), follow(scheduler, updates)).await;
+}
+
+async fn follow(mut scheduler: Scheduler, mut updates: SelectAll<BoxStream<'static, Update>>) {
+    let mut retry: Option<Duration> = None;
+    loop {
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    scheduler.take_in(update);
+                }
+            }
+            () = sleep_or_never(retry) => {}
+        }
+        retry = None;
+        if !scheduler.is_synced() {
+            continue;
+        }
+        if !scheduler.queue.is_empty() {
+            // Every pass reads all pods, regardless of how many wait.
+            gather(scheduler.pods.len()).await;
+            let mut more = Vec::new();
+            mirror::drain(&mut updates, &mut more);
+            more.into_iter()
+                .for_each(|update| scheduler.take_in(update));
+        }
+        if let Err(error) = scheduler.schedule().await {
+            tracing::warn!(%error, "scheduling failed");
+            scheduler.failures += 1;
+            retry = Some(mirror::retry_after(scheduler.failures));
+        } else {
+            scheduler.failures = 0;
+        }
+    }
+}
+
+async fn sleep_or_never(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Scheduler {
+    fn is_synced(&self) -> bool {
+        self.pods.is_synced()
+            && self.nodes.is_synced()
+            && self.namespaces.is_synced()
+            && self.budgets.is_synced()
+            && (!self.follows_volumes
+                || self.claims.is_synced() && self.volumes.is_synced() && self.classes.is_synced())
+    }
+
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Node(event) => {
+                self.nodes.handle(*event);
+            }
+            Update::Namespace(event) => {
+                self.namespaces.handle(*event);
+            }
+            Update::Budget(event) => {
+                self.budgets.handle(*event);
+            }
+            Update::Claim(event) => {
+                self.claims.handle(*event);
+            }
+            Update::Volume(event) => {
+                self.volumes.handle(*event);
+            }
+            Update::Class(event) => {
+                self.classes.handle(*event);
+            }
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    self.take_in_pod(change);
+                }
+            }
+        }
+    }
+
+    fn take_in_pod(&mut self, change: Change<Pod>) {
+        let Some(pod) = change.new else {
+            if let Some(old) = change.old {
+                let uid = mirror::uid(&*old);
+                self.displaced.remove(&uid);
+                self.forget(&uid);
+            }
+            return;
+        };
+        let uid = mirror::uid(&*pod);
+        if !wants_node(&pod) {
+            self.forget(&uid);
+        } else if !self.places.contains_key(&uid) && !self.assumed.contains_key(&uid) {
+            self.arrivals += 1;
+            let place = (Reverse(fit::priority(&pod)), self.arrivals);
+            self.places.insert(uid, place);
+            self.queue.insert(place, change.key);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        if let Some(place) = self.places.remove(uid) {
+            self.queue.remove(&place);
+        }
+        self.assumed.remove(uid);
+        self.refused.remove(uid);
+        self.nominated.remove(uid);
+    }
+
+    /// Tries every waiting pod once, in order.
+    async fn schedule(&mut self) -> Result<(), kube::Error> {
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let mut loads = self.loads();
+        for key in self.queue.clone().into_values() {
+            let Some(pod) = self.pods.get(&key).cloned() else {
+                continue;
+            };
+            let nodes = self.nodes.iter().map(|(_, node)| &**node);
+            let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
+            let cluster = Cluster {
+                nodes: nodes.collect(),
+                loads: &loads,
+                namespace_labels: &|namespace| self.namespace_labels(namespace),
+            };
+            let uid = mirror::uid(&*pod);
+            let nominated = self.nominated.get(&uid).cloned();
+            let wishes = self.wishes(&key, &pod);
+            match fit::choose(&wishes.pod, &cluster, nominated.as_deref()) {
+                // The pod keeps its place on the node while its volumes are provisioned.
+                Ok(node) if !wishes.delayed.is_empty() => {
+                    self.select_node(&wishes.delayed, &node).await?;
+                    loads.entry(node).or_default().add(&pod);
+                }
+                Ok(node) => {
+                    if self.bind(&key, &pod, &node).await? {
+                        loads.entry(node).or_default().add(&pod);
+                    }
+                }
+                // The pod's victims have not ended yet.
+                Err(unfit) if self.waits_for_victims(&pod, &unfit) => {}
+                Err(unfit) => {
+                    let planned = self.plan(&pod, &cluster, &unfit);
+                    self.refuse(&key, &pod, &unfit, planned).await?;
+                }
+            }
+            // The pod's place on the nominated node is not given to pods of lower priority.
+            if let Some(node) = self.nominated.get(&uid) {
+                loads.entry(node.clone()).or_default().add(&pod);
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {
+        let namespace = self.namespaces.get(&ObjectKey {
+            namespace: String::new(),
+            name: name.to_owned(),
+        });
+        let labels = namespace.and_then(|namespace| namespace.metadata.labels.clone());
+        labels.unwrap_or_default()
+    }
+
+    fn loads(&self) -> BTreeMap<String, Load> {
+        let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+        for (_, pod) in self.pods.iter().filter(|(_, pod)| !is_terminal(pod)) {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            if let Some(node) = node.or_else(|| self.assumed.get(&mirror::uid(&**pod))) {
+                loads.entry(node.clone()).or_default().add(pod);
+            }
+        }
+        loads
+    }
+
+    /// Binds the pod. Returns false if it is gone or another scheduler has bound it.
+    async fn bind(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        node: &str,
+    ) -> Result<bool, kube::Error> {
+        let uid = mirror::uid(&**pod);
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": key.namespace, "name": key.name, "uid": uid },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let params = PostParams::default();
+        let answer: Result<Value, _> = pods
+            .create_subresource("binding", &key.name, &params, &binding)
+            .await;
+        match answer {
+            Ok(_) => {
+                self.forget(&uid);
+                self.assumed.insert(uid, node.to_owned());
+                let message = format!(
+                    "Successfully assigned {}/{} to {node}",
+                    key.namespace, key.name
+                );
+                let happening = Happening {
+                    event_type: EventType::Normal,
+                    reason: "Scheduled",
+                    action: "Binding",
+                    message: &message,
+                };
+                let involved = reference(pod);
+                self.recorder.report(&involved, None, happening).await;
+                Ok(true)
+            }
+            Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+                self.forget(&uid);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports once per reason that no node fits, and evicts the victims of a planned preemption. A
+    /// change of nodes or pods brings the next try.
+    async fn refuse(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        unfit: &Unfit,
+        planned: Result<Plan, String>,
+    ) -> Result<(), kube::Error> {
+        let uid = mirror::uid(&**pod);
+        let message = unfit.message(planned.as_ref().err().map(String::as_str));
+        if planned.is_err() && self.refused.get(&uid) == Some(&message) {
+            return Ok(());
+        }
+        if let Ok(plan) = &planned {
+            self.preempt(pod, plan).await?;
+        }
+        let happening = Happening {
+            event_type: EventType::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            message: &message,
+        };
+        let involved = reference(pod);
+        self.recorder.report(&involved, None, happening).await;
+        let mut patch = json!({
+            "metadata": { "uid": uid },
+            "status": { "conditions": [{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastProbeTime": null,
+                "lastTransitionTime": wire_time(self.since_unscheduled(pod)),
+                "observedGeneration": pod.metadata.generation,
+            }] },
+        });
+        if let Ok(Plan { node, .. }) = planned {
+            patch["status"]["nominatedNodeName"] = json!(node);
+            self.nominated.insert(uid.clone(), node);
+        }
+        self.refused.insert(uid, message);
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        match pods
+            .patch_status(&key.name, &params, &Patch::Strategic(patch))
+            .await
+        {
+            Err(error) if !mirror::answered(&error, 404) && !mirror::answered(&error, 409) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn since_unscheduled(&self, pod: &Pod) -> jiff::Timestamp {
+        let mut conditions = pod
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions)
+            .flatten();
+        conditions
+            .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+            .and_then(|condition| condition.last_transition_time.as_ref())
+            .map_or_else(|| (self.ctx.now)(), |time| time.0)
+    }
+}
+
+fn wants_node(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else {
+        return false;
+    };
+    let scheduler = spec.scheduler_name.as_deref().unwrap_or(SCHEDULER_NAME);
+    spec.node_name.as_deref().unwrap_or_default().is_empty()
+        && scheduler == SCHEDULER_NAME
+        && spec
+            .scheduling_gates
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty()
+        && pod.metadata.deletion_timestamp.is_none()
+        && !is_terminal(pod)
+}
+
+fn is_terminal(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unbound_pods_of_this_scheduler_want_a_node() {
+        for (pod, expected) in [
+            (json!({ "spec": { "containers": [] } }), true),
+            (
+                json!({ "spec": { "containers": [], "schedulerName": "default-scheduler" } }),
+                true,
+            ),
+            (
+                json!({ "spec": { "containers": [], "schedulerName": "mine" } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [], "nodeName": "node-1" } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [], "schedulingGates": [{ "name": "g" }] } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [] }, "status": { "phase": "Failed" } }),
+                false,
+            ),
+        ] {
+            let parsed: Pod = serde_json::from_value(pod.clone()).unwrap();
+            assert_eq!(wants_node(&parsed), expected, "{pod}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The plumbing of controllers and simulated nodes on kube-rs, in the manner of client-go.
+//!
+//! No module knows a controller, and none knows the API server except as an API.
+//!
+//! - [`context`], [`clock`]: the client and the time, as every controller gets them
+//! - [`mirror`], [`informer`]: caches of a watched resource; [`shared`] and [`parsed`] decode an object once for all
+//!   caches
+//! - [`inventory`]: the kinds that a server offers (discovery)
+//! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
+//! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
+//! - [`conflict`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
+//! - [`recorder`]: Events
+//! - [`supervisor`]: records and restarts controllers that end
+//! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
+//! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: the arithmetic of the API
+
+pub mod clock;
+pub mod conflict;
+pub mod context;
+pub mod controller_ref;
+pub mod expectations;
+pub mod informer;
+pub mod int_or_percent;
+pub mod inventory;
+pub mod json_diff;
+pub mod mirror;
+pub mod named_expectations;
+pub mod node_affinity;
+pub mod parsed;
+pub mod pod;
+pub mod pod_resources;
+pub mod receipt;
+pub mod recorder;
+pub mod shared;
+pub mod supervisor;
+pub mod sync_error;
+pub mod taints;
+pub mod tolerations;
+pub mod version_expectations;
+pub mod volume;
+pub mod work_queue;
+pub mod worker;

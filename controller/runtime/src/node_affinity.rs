@@ -1,0 +1,141 @@
+//! Matches a pod's node selector and required node affinity with a node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+
+/// Whether `node` matches all that `spec` requires of a node.
+pub fn matches(spec: &PodSpec, node: &Node) -> bool {
+    let empty = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let selected = spec.node_selector.iter().flatten();
+    let mut selected = selected.map(|(key, value)| labels.get(key) == Some(value));
+    let affinity = spec
+        .affinity
+        .as_ref()
+        .and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|affinity| {
+        affinity
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    selected.all(|holds| holds)
+        && required.is_none_or(|required| {
+            let mut terms = required.node_selector_terms.iter();
+            terms.any(|term| term_matches(term, node, labels))
+        })
+}
+
+/// How much the pod's preferences like the node.
+pub fn preference(pod: &Pod, node: &Node) -> i64 {
+    let empty = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let terms = pod.spec.iter().filter_map(|spec| {
+        let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+        affinity
+            .preferred_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    terms
+        .flatten()
+        .filter(|term| term_matches(&term.preference, node, labels))
+        .map(|term| i64::from(term.weight))
+        .sum()
+}
+
+/// The names of the only nodes that required affinity can match, where each of its terms names
+/// some; only those are looked at.
+pub fn pinned(spec: &PodSpec) -> Option<BTreeSet<String>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let mut names = BTreeSet::new();
+    for term in &required.node_selector_terms {
+        let fields = term.match_fields.iter().flatten();
+        let lists: Vec<BTreeSet<String>> = fields
+            .filter(|rule| rule.key == "metadata.name" && rule.operator == "In")
+            .map(|rule| rule.values.iter().flatten().cloned().collect())
+            .collect();
+        let common = lists.into_iter().reduce(|one, other| &one & &other)?;
+        names.extend(common);
+    }
+    Some(names)
+}
+
+/// An empty term matches nothing.
+fn term_matches(term: &NodeSelectorTerm, node: &Node, labels: &BTreeMap<String, String>) -> bool {
+    let expressions = term.match_expressions.as_deref().unwrap_or_default();
+    let fields = term.match_fields.as_deref().unwrap_or_default();
+    let name = node.metadata.name.as_deref();
+    let mut by_label = expressions.iter();
+    let mut by_field = fields.iter();
+    !(expressions.is_empty() && fields.is_empty())
+        && by_label.all(|rule| holds(rule, labels.get(&rule.key).map(String::as_str)))
+        && by_field.all(|rule| rule.key == "metadata.name" && holds(rule, name))
+}
+
+fn holds(rule: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
+    let values = rule.values.as_deref().unwrap_or_default();
+    let listed = || values.iter().any(|value| Some(value.as_str()) == actual);
+    let numbers =
+        || -> Option<(i64, i64)> { Some((actual?.parse().ok()?, values.first()?.parse().ok()?)) };
+    match rule.operator.as_str() {
+        "In" => listed(),
+        "NotIn" => !listed(),
+        "Exists" => actual.is_some(),
+        "DoesNotExist" => actual.is_none(),
+        "Gt" => numbers().is_some_and(|(actual, bound)| actual > bound),
+        "Lt" => numbers().is_some_and(|(actual, bound)| actual < bound),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(spec: &serde_json::Value, expected: bool) {
+        let node: Node = serde_json::from_value(json!({
+            "metadata": { "name": "node-1", "labels": { "zone": "a", "cores": "4" } },
+        }))
+        .unwrap();
+        let mut spec = spec.clone();
+        spec["containers"] = json!([]);
+        let parsed: PodSpec = serde_json::from_value(spec.clone()).unwrap();
+        assert_eq!(matches(&parsed, &node), expected, "{spec}");
+    }
+
+    fn required(term: &serde_json::Value) -> serde_json::Value {
+        let terms = json!({ "nodeSelectorTerms": [term] });
+        json!({ "affinity": { "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": terms,
+        } } })
+    }
+
+    #[test]
+    fn selectors_and_every_operator() {
+        check(&json!({}), true);
+        check(&json!({ "nodeSelector": { "zone": "a" } }), true);
+        check(&json!({ "nodeSelector": { "zone": "b" } }), false);
+        for (key, operator, values, expected) in [
+            ("zone", "In", json!(["a", "b"]), true),
+            ("zone", "In", json!(["b"]), false),
+            ("zone", "NotIn", json!(["b"]), true),
+            ("none", "NotIn", json!(["b"]), true),
+            ("zone", "Exists", json!([]), true),
+            ("zone", "DoesNotExist", json!([]), false),
+            ("cores", "Gt", json!(["3"]), true),
+            ("cores", "Lt", json!(["4"]), false),
+            ("zone", "Gt", json!(["3"]), false),
+        ] {
+            let rule = json!({ "key": key, "operator": operator, "values": values });
+            check(&required(&json!({ "matchExpressions": [rule] })), expected);
+        }
+        let field = json!({ "key": "metadata.name", "operator": "In", "values": ["node-1"] });
+        check(&required(&json!({ "matchFields": [field] })), true);
+        check(&required(&json!({})), false);
+    }
+}

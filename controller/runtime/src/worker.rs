@@ -1,0 +1,58 @@
+//! Workers that take keys from a queue and sync them.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+
+use crate::mirror::ObjectKey;
+use crate::sync_error::Error;
+use crate::work_queue::WorkQueue;
+
+/// A controller whose work is queued by key.
+pub trait Reconcile: Sync {
+    /// Reconciles the object `key`; returns the delay until a sync that is due even without a
+    /// change.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
+}
+
+/// Reconciles keys, at most `workers` at once; what fails is tried again later. Never returns.
+pub async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>, workers: usize) {
+    let workers = (0..workers).map(|_| worker(controller, queue));
+    join(join_all(workers), queue.run_timers()).await;
+}
+
+async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
+    loop {
+        let key = queue.get().await;
+        // Boxed, as what is joined is moved when it begins and ends.
+        match Box::pin(controller.reconcile(&key)).await {
+            Ok(requeue_after) => {
+                queue.forget(&key);
+                if let Some(delay) = requeue_after {
+                    queue.add_after(key.clone(), delay);
+                }
+            }
+            Err(error) => {
+                tracing::info!(namespace = key.namespace, name = key.name, %error, "sync failed");
+                queue.add_rate_limited(key.clone());
+            }
+        }
+        queue.done(&key);
+    }
+}
+
+/// How many objects, read by a turn of work, are worth a turn of the runtime before it.
+const OBJECTS_PER_TURN: usize = 16;
+
+/// Yields in proportion to the number of `objects` that the next turn of work reads. Near the
+/// server, each write of other tasks would otherwise be followed by a turn of that work that reads
+/// all objects. Elsewhere the work itself takes the time in which changes gather.
+pub async fn gather(objects: usize) {
+    for _ in 0..objects / OBJECTS_PER_TURN {
+        tokio::task::yield_now().await;
+    }
+}
