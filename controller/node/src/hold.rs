@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::environment::Missing;
 use super::image::Image;
-use super::lifecycle::after;
+use super::pace::after;
 
 /// The wait after a failed sync of a pod.
 const SYNC_BACK_OFF: Duration = Duration::from_secs(10);

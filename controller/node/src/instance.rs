@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::lifecycle::after;
+use super::pace::after;
 use super::part::Part;
+use super::restart_policy::Exit;
 use super::start_error;
 
 /// The latest run of a container.
@@ -56,15 +57,6 @@ pub(super) struct Stopping {
 pub(super) enum Hook {
     Running,
     Done(Timestamp),
-}
-
-/// The exit of a main process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exit {
-    pub(super) code: i32,
-    pub(super) at: Timestamp,
-    /// Whether the kubelet has killed the process.
-    pub(super) killed: bool,
 }
 
 /// A run that has ended.
@@ -183,33 +175,6 @@ impl Instance {
                 .is_some_and(|last| exit.at >= after(last.exit.at, back_off.wait));
         let lasts = exit.at <= after(back_off.since, BACK_OFF_RESET);
         (lasts && !served).then_some(back_off.wait)
-    }
-}
-
-/// The exits of a container that are followed by another run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RestartPolicy {
-    Always,
-    OnFailure,
-    Never,
-}
-
-impl RestartPolicy {
-    /// Parses a pod's `restartPolicy`.
-    pub(super) fn of(text: Option<&str>) -> Self {
-        match text {
-            Some("Never") => Self::Never,
-            Some("OnFailure") => Self::OnFailure,
-            _ => Self::Always,
-        }
-    }
-
-    pub(super) fn restarts(self, exit: Exit) -> bool {
-        match self {
-            Self::Always => true,
-            Self::OnFailure => exit.code != 0,
-            Self::Never => false,
-        }
     }
 }
 

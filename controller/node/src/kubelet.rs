@@ -31,7 +31,8 @@ use kubeproof_runtime::recorder::Recorder;
 use super::faults::Faults;
 use super::hold::Hold;
 use super::instance::Instance;
-use super::lifecycle::{self, Readiness, Stage, Step};
+use super::lifecycle::{Readiness, Stage, Step};
+use super::pace::after;
 use super::probe::Prober;
 use super::{Containers, Timings, identity};
 use admission::Rejection;
@@ -325,7 +326,7 @@ impl Kubelet {
                     self.tell_missing(&pod, &missing).await;
                     record.failures += 1;
                     let wait = mirror::retry_after(record.failures);
-                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    record.wake = Some(after(self.now(), wait));
                     break;
                 }
                 // The pod is gone or was replaced: the watch will report it.
@@ -337,7 +338,7 @@ impl Kubelet {
                     tracing::warn!(ns = key.namespace, name = key.name, %error, "pod not synced");
                     record.failures += 1;
                     let wait = mirror::retry_after(record.failures);
-                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    record.wake = Some(after(self.now(), wait));
                     break;
                 }
             }

@@ -6,7 +6,8 @@
 //!
 //! - `registration`, `status`, `identity`: the Node objects, the status of pods, ids and addresses
 //! - `scheduler`, `fit`: binds pods; finds room for them
-//! - `kubelet`, `lifecycle`, `instance`: runs the pods of a node; `lifecycle` decides the next step of a pod
+//! - `kubelet`, `lifecycle`, `instance`, `restart_policy`: runs the pods of a node; `lifecycle` decides the next
+//!   step of a pod
 //! - `containers`, `container`, `image`, `environment`, `sources`: the containers, with a shell, a file system and
 //!   the variables and volumes that the kubelet gives them
 //! - `probe`, `hook`, `server`, `directives`: probes, hooks, the HTTP server of a container, and the annotations
@@ -31,6 +32,7 @@ mod pace;
 mod part;
 mod probe;
 mod registration;
+mod restart_policy;
 mod scheduler;
 mod server;
 mod sources;

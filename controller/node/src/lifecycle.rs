@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::directives::{Delay, Directives, ForcedPhase};
 use super::hold::{Hold, Waiting};
 use super::instance::{Halt, Instance, Stopping};
+use super::pace::after;
 use super::part::Part;
 use course::{own_ending, startable};
 use stopping::{concluding, halting, stopping};
@@ -244,11 +245,6 @@ fn forced_ending(view: &View<'_>) -> Option<Ending> {
         ForcedPhase::Succeeded => Some(Ending::Completed),
         ForcedPhase::Pending => None,
     }
-}
-
-/// Returns `time` plus `delay`, or the maximum on overflow.
-pub(super) fn after(time: Timestamp, delay: Duration) -> Timestamp {
-    time.checked_add(delay).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

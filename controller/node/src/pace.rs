@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+/// Returns `time` plus `delay`, or the maximum on overflow.
+pub(super) fn after(time: Timestamp, delay: Duration) -> Timestamp {
+    time.checked_add(delay).unwrap_or(Timestamp::MAX)
+}
+
 /// The durations of a machine's work, and the use of signals to stop containers.
 ///
 /// With a pace, a main process receives SIGTERM and decides itself whether it ends. A process

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, EphemeralContainer, Pod, PodSpec,
 };
 
-use super::instance::{Exit, RestartPolicy};
+use super::restart_policy::{Exit, RestartPolicy};
 
 /// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::identity;
 use super::image::SameImages;
-use super::instance::{Ended, Exit, Halt, Instance};
+use super::instance::{Ended, Halt, Instance};
 use super::lifecycle::{Ending, Readiness, is_initialized};
 use super::part::{self, List, Part};
+use super::restart_policy::Exit;
 
 /// The reason and message of a pod that failed at its `activeDeadlineSeconds`.
 pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (

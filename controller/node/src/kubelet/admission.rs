@@ -13,9 +13,10 @@ use kubeproof_runtime::tolerations::tolerated;
 use kubeproof_runtime::{mirror, taints};
 use serde_json::json;
 
-use super::{Kubelet, Record, Stage, lifecycle};
+use super::{Kubelet, Record, Stage};
 use crate::fit::{self, Load, Reason};
 use crate::identity;
+use crate::pace::after;
 use crate::status::{ended_conditions, wire_time};
 
 /// The minimum delay of a rejection. Without it, a controller that recreates the pod at once would
@@ -52,7 +53,7 @@ impl Kubelet {
         let (reason, message) = refusal(pod, host, &load)?;
         let wait = self.timings.start.max(REJECTION_MIN);
         Some(Rejection {
-            due: lifecycle::after(self.now(), wait),
+            due: after(self.now(), wait),
             reason,
             message,
         })

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{Kubelet, Record};
 use crate::Pace;
-use crate::lifecycle::{self, Step};
+use crate::lifecycle::Step;
+use crate::pace::after;
 use crate::part;
 
 /// The machine's pending work for a pod.
@@ -29,7 +30,7 @@ impl Kubelet {
         match step {
             Step::Start(names) if names.is_empty() => Step::Start(names),
             Step::Start(names) => {
-                let first = lifecycle::after(now, pace.sandbox);
+                let first = after(now, pace.sandbox);
                 match self.made(pod, record, &names, first) {
                     Ok(made) => Step::Start(made),
                     Err(at) => Step::Wait(Some(at)),
@@ -40,7 +41,7 @@ impl Kubelet {
                 Err(at) => Step::Wait(Some(at)),
             },
             Step::Release => {
-                let relist = lifecycle::after(now, pace.until_relist(now));
+                let relist = after(now, pace.until_relist(now));
                 let at = *record.under_way.release.get_or_insert(relist);
                 match now >= at {
                     true => Step::Release,
@@ -74,7 +75,7 @@ impl Kubelet {
             let free = under_way.values().max().map_or(begin, |at| begin.max(*at));
             under_way
                 .entry(name.clone())
-                .or_insert_with(|| lifecycle::after(free, cost(pace, pod, name)));
+                .or_insert_with(|| after(free, cost(pace, pod, name)));
         }
         let made = names.iter().filter(|name| under_way[*name] <= now);
         let made: Vec<String> = made.cloned().collect();

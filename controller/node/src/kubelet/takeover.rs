@@ -7,9 +7,10 @@ use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod,
 use kubeproof_runtime::mirror::{self, ObjectKey};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
-use crate::instance::{Ended, Exit, Instance};
+use crate::instance::{Ended, Instance};
 use crate::lifecycle::{Readiness, Stage};
 use crate::part::{Part, Role};
+use crate::restart_policy::Exit;
 
 impl Kubelet {
     /// Creates the record of a pod bound to one of the nodes, at the stage of its status.

@@ -13,6 +13,7 @@ use crate::directives::{Annotations, Directives};
 use crate::hold::Hold;
 use crate::instance::Instance;
 use crate::lifecycle::{self, Deletion, Stage, Step, View};
+use crate::pace::after;
 use crate::part::Part;
 use crate::status::unmet_gates;
 
@@ -50,7 +51,7 @@ impl Kubelet {
             gates_met: unmet_gates(pod).is_empty(),
             deletion,
             grace: grace_period(pod),
-            deadline: active.map(|active| lifecycle::after(record.started, seconds(active))),
+            deadline: active.map(|active| after(record.started, seconds(active))),
             parts,
             instances,
             held,

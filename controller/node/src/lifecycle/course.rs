@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Ending, Readiness, View, after};
+use super::{Ending, Readiness, View};
 use crate::directives::Delay;
 use crate::hold::Hold;
 use crate::instance::{Halt, Hook, Instance};
+use crate::pace::after;
 use crate::part::{Part, Role};
 
 /// Returns whether all init containers have completed.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::course::own_ending;
-use super::{Deletion, Ending, Step, View, after, forced_ending, readiness};
+use super::{Deletion, Ending, Step, View, forced_ending, readiness};
 use crate::Pace;
 use crate::directives::Delay;
 use crate::instance::{Hook, Instance, Stopping};
+use crate::pace::after;
 use crate::part::{Part, Role};
 
 /// The minimum grace period after a `preStop` hook.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::instance::{Exit, RestartPolicy};
+use crate::restart_policy::{Exit, RestartPolicy};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
