@@ -14,7 +14,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, Either, Full};
 use jiff::Timestamp;
 use kube::client::Body;
-use kubeproof_apiserver::{ApiServer, ResponseBody};
+use kubeproof_apiserver::{ApiServer, RequestInfo, ResponseBody};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tower::{Service, ServiceExt};
@@ -59,7 +59,7 @@ impl Recorder {
 
     async fn pass(self, request: Request<Body>) -> Result<Response<AnswerBody>, Infallible> {
         let method = request.method().clone();
-        let resource = short_path(request.uri().path());
+        let resource = short_path(&method, request.uri().path());
         let user_agent = request.headers().get(http::header::USER_AGENT);
         let user_agent = user_agent.and_then(|value| value.to_str().ok());
         let user_agent = user_agent.unwrap_or_default().to_owned();
@@ -116,24 +116,14 @@ fn is_told(method: &Method, resource: &str, status: &Value) -> bool {
     }
 }
 
-/// The resource, name and subresource in a request's path: `statefulsets/web/status`.
-fn short_path(path: &str) -> String {
-    let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-    let root = if segments.first() == Some(&"api") {
-        2
-    } else {
-        3
+/// The resource, name and subresource in a request's path: `statefulsets/web/status`. Empty for a path of no resource.
+fn short_path(method: &Method, path: &str) -> String {
+    let Some(info) = RequestInfo::parse(method, path, "") else {
+        return String::new();
     };
-    segments.drain(..root.min(segments.len()));
-    // A namespace is itself a resource, with subresources of its own.
-    let is_within = segments.first() == Some(&"namespaces")
-        && segments
-            .get(2)
-            .is_some_and(|part| !["status", "finalize"].contains(part));
-    if is_within {
-        segments.drain(..2);
-    }
-    segments.join("/")
+    let parts = [Some(info.resource), info.name, info.subresource];
+    let parts: Vec<String> = parts.into_iter().flatten().chain(info.rest).collect();
+    parts.join("/")
 }
 
 fn in_words(method: &Method, code: StatusCode, resource: &str, status: &Value) -> String {
@@ -166,15 +156,20 @@ mod tests {
 
     #[test]
     fn paths_are_shortened_to_what_is_written() {
-        let namespaced = "/apis/apps/v1/namespaces/default/statefulsets/web/status";
-        assert_eq!(short_path(namespaced), "statefulsets/web/status");
-        assert_eq!(short_path("/api/v1/namespaces/default/pods"), "pods");
-        assert_eq!(
-            short_path("/api/v1/namespaces/default"),
-            "namespaces/default"
-        );
-        let finalize = "/api/v1/namespaces/default/finalize";
-        assert_eq!(short_path(finalize), "namespaces/default/finalize");
+        for (path, short) in [
+            (
+                "/apis/apps/v1/namespaces/default/statefulsets/web/status",
+                "statefulsets/web/status",
+            ),
+            ("/api/v1/namespaces/default/pods", "pods"),
+            ("/api/v1/namespaces/default", "namespaces/default"),
+            (
+                "/api/v1/namespaces/default/finalize",
+                "namespaces/default/finalize",
+            ),
+        ] {
+            assert_eq!(short_path(&Method::PUT, path), short);
+        }
     }
 
     #[test]

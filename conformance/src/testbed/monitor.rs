@@ -1,8 +1,8 @@
 //! Mistakes of the controllers under test that show in their requests: repeated requests, leaked watches, writes
 //! without a change, requests for resources or namespaces that do not exist.
 //!
-//! Only controllers of the test are observed. Their requests are counted between them and the server; `settled` judges
-//! the rules that need a settled cluster.
+//! Only the controllers under test are observed, between them and the server. `settled` checks the rules that need a
+//! settled cluster.
 
 mod request;
 mod settled;
@@ -19,7 +19,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
-use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::{ApiServer, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tower::{Service, ServiceExt};
@@ -65,7 +65,7 @@ struct State {
     /// The version of the last write when the last request was sent.
     rv: u64,
     /// How often each request was sent since then.
-    seen: BTreeMap<String, Times>,
+    sent: BTreeMap<String, Times>,
     /// The writes of an object that changed nothing since its version.
     idle: BTreeMap<String, (u64, Times)>,
     /// The number of open watches, by client and resource.
@@ -82,11 +82,11 @@ struct Times {
     last: Timestamp,
 }
 
-/// The answers to the requests for a place.
+/// The responses to the requests of one scope.
 #[derive(Debug, Default)]
 struct Responses {
-    /// The verb of the last that was neither `get` nor answered well, or of the last.
-    verb: &'static str,
+    /// The verb of the last request that was not a `get`, if there was one; otherwise of the first.
+    verb: Option<Verb>,
     /// Lists and watches that were answered 404.
     missing: u32,
     /// Whether a list or watch was answered.
@@ -123,31 +123,32 @@ impl RequestMonitor {
         self.0.lock().found.clone()
     }
 
-    /// Forgets the violations and counts so far; known places stay known.
+    /// Forgets the violations and counts so far; known scopes stay known.
     pub(super) fn forget(&self) {
         let mut state = self.0.lock();
         state.found.clear();
-        state.seen.clear();
+        state.sent.clear();
         state.idle.clear();
     }
 
+    /// Counts a request; `rv` is the version of the last write before it.
     fn sends(&self, seen: &ObservedRequest, (rv, now): (u64, Timestamp)) {
         let mut state = self.0.lock();
         if state.rv != rv {
             state.rv = rv;
-            state.seen.clear();
+            state.sent.clear();
         }
         let responses = state.scopes.entry(seen.scope.clone()).or_default();
-        if responses.verb.is_empty() || seen.verb != "get" {
-            responses.verb = seen.verb;
+        if responses.verb.is_none() || seen.verb != Verb::Get {
+            responses.verb = Some(seen.verb);
         }
-        responses.is_used |= seen.verb != "get";
+        responses.is_used |= seen.verb != Verb::Get;
         // A reopened watch does not count, and missing resources have a rule of their own.
         let is_missing = responses.missing > 0 && !responses.found;
-        if seen.verb == "watch" || is_missing || REPORTS.contains(&&*seen.scope.plural) {
+        if seen.verb == Verb::Watch || is_missing || REPORTS.contains(&&*seen.scope.plural) {
             return;
         }
-        let times = state.seen.entry(seen.signed());
+        let times = state.sent.entry(seen.signed());
         let times = times
             .and_modify(|times| times.again(now))
             .or_insert(Times::at(now));
@@ -170,7 +171,7 @@ impl RequestMonitor {
     /// Records an answer; `written_rv` is the version of an object that was written.
     fn answered(&self, seen: &ObservedRequest, code: u16, written_rv: Option<u64>, now: Timestamp) {
         let mut state = self.0.lock();
-        let is_list = matches!(seen.verb, "list" | "watch");
+        let is_list = matches!(seen.verb, Verb::List | Verb::Watch);
         if let Some(responses) = state.scopes.get_mut(&seen.scope) {
             responses.missing += u32::from(is_list && code == 404);
             responses.found |= is_list && (200..300).contains(&code);
@@ -292,7 +293,7 @@ where
         let code = answer.status().as_u16();
         if !seen.may_be_idle || code != 200 || answer.body().size_hint().exact().is_none() {
             self.monitor.answered(&seen, code, None, now());
-            let is_open = seen.verb == "watch" && code == 200;
+            let is_open = seen.verb == Verb::Watch && code == 200;
             let open = is_open.then(|| self.monitor.open(&seen));
             return Ok(answer.map(|body| MonitoredBody::new(Either::Left(body), open)));
         }

@@ -1,16 +1,17 @@
-//! Requests, as far as rules look at them.
+//! The attributes of a request that the rules look at.
 
 use std::fmt;
 
+use http::Request;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{Method, Request};
 use kube::client::Body;
+use kubeproof_apiserver::{RequestInfo, Verb};
 
 /// A request for a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObservedRequest {
     pub(super) scope: Scope,
-    pub(super) verb: &'static str,
+    pub(super) verb: Verb,
     subresource: String,
     name: Option<String>,
     /// The selectors of a watch, with a space before each.
@@ -52,7 +53,7 @@ impl fmt::Display for ObservedRequest {
             name,
             ..
         } = self;
-        write!(f, "{verb} {}{subresource}", scope.resource())?;
+        write!(f, "{} {}{subresource}", verb.as_str(), scope.resource())?;
         match (&scope.namespace, name) {
             (Some(namespace), Some(name)) => write!(f, " {namespace}/{name}"),
             (Some(namespace), None) => write!(f, " in namespace {namespace}"),
@@ -63,66 +64,38 @@ impl fmt::Display for ObservedRequest {
 }
 
 impl ObservedRequest {
-    /// The request with who sends it.
+    /// The request after the user agent of its sender.
     pub(super) fn signed(&self) -> String {
         format!("{} {self}", self.scope.user_agent)
     }
 
-    /// `None` for a path that is not a resource's.
+    /// Reads a request sent after the write of version `after_rv`; `None` for a path of no resource.
     pub(super) fn of(request: &Request<Body>, after_rv: u64) -> Option<Self> {
         let header = |name| {
             let value = request.headers().get(name);
             let text = value.and_then(|value| value.to_str().ok());
             text.unwrap_or_default()
         };
-        let mut segments = request.uri().path().split('/').skip(1);
-        let group = match segments.next()? {
-            "api" => "",
-            "apis" => segments.next()?,
-            _ => return None,
-        };
-        let version = segments.next()?;
-        let mut rest: Vec<&str> = segments.collect();
-        // A namespace is a resource, too, with subresources of its own.
-        let is_within = rest.first() == Some(&"namespaces")
-            && rest
-                .get(2)
-                .is_some_and(|part| !["status", "finalize"].contains(part));
-        let namespace = is_within.then(|| rest.drain(..2).nth(1)).flatten();
-        let (plural, name) = (rest.first()?, rest.get(1));
         let query = request.uri().query().unwrap_or_default();
-        let is_watch = query
-            .split('&')
-            .any(|pair| ["watch=true", "watch=1"].contains(&pair));
+        let info = RequestInfo::parse(request.method(), request.uri().path(), query)?;
+        let verb = info.verb?;
         let selectors = query.split('&').filter(|pair| pair.contains("Selector="));
-        let method = request.method();
-        let verb = match (method, name) {
-            (&Method::GET, None) if is_watch => "watch",
-            (&Method::GET, None) => "list",
-            (&Method::GET, Some(_)) => "get",
-            (&Method::POST, _) => "create",
-            (&Method::PUT, _) => "update",
-            (&Method::PATCH, _) => "patch",
-            (&Method::DELETE, Some(_)) => "delete",
-            (&Method::DELETE, None) => "deletecollection",
-            _ => return None,
-        };
         let is_apply = header(CONTENT_TYPE).starts_with("application/apply-patch");
-        let below = rest.get(2..).unwrap_or_default();
+        let below = info.subresource.iter().chain(&info.rest);
         Some(Self {
+            verb,
+            subresource: below.map(|part| format!("/{part}")).collect(),
+            name: info.name,
             scope: Scope {
                 user_agent: crate::user_agent::actor(header(USER_AGENT)).to_owned(),
-                group: group.to_owned(),
-                version: version.to_owned(),
-                plural: (*plural).to_owned(),
-                namespace: namespace.map(str::to_owned),
+                group: info.group,
+                version: info.version,
+                plural: info.resource,
+                namespace: info.namespace,
             },
-            verb,
-            subresource: below.iter().map(|part| format!("/{part}")).collect(),
-            name: name.map(|name| (*name).to_owned()),
             selectors: selectors.map(|pair| format!(" {pair}")).collect(),
             // To apply the same again is how server-side apply is meant to be used.
-            may_be_idle: matches!(verb, "update" | "patch") && !is_apply,
+            may_be_idle: matches!(verb, Verb::Update | Verb::Patch) && !is_apply,
             after_rv,
         })
     }
@@ -142,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_as_faults_tell_them() {
+    fn requests_are_described_as_in_fault_plans() {
         for (method, uri, told) in [
             ("GET", "/api/v1/pods", "own list pods"),
             (

@@ -114,7 +114,7 @@ fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
         if names.contains(namespace) {
             return None;
         }
-        let (agent, verb, resource) = (&scope.user_agent, responses.verb, scope.resource());
+        let (agent, verb, resource) = (&scope.user_agent, responses.verb?.as_str(), scope.resource());
         Some(format!(
             "{agent} asks to {verb} {resource} in namespace {namespace}, which does not exist; create it, or \
              check which namespace the controller uses"
