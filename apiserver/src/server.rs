@@ -134,8 +134,33 @@ impl Core {
 
 /// A handle to an in-memory API server; clones share one state.
 ///
-/// It is a [`tower::Service`], so a `kube::Client` can hold it in process. Dropping the last handle
-/// drops all objects and ends no task: the server runs none of its own.
+/// It is a [`tower::Service`], so `kube::Client::new(server, "default")` is a client in process. The server runs no task of
+/// its own: dropping the last handle drops all objects.
+///
+/// ```
+/// use http::Request;
+/// use kubeproof_apiserver::ApiServer;
+/// use tower::ServiceExt;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// # runtime.block_on(async {
+/// let server = ApiServer::builder().seed(1).build();
+/// let map = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
+/// let request = Request::post("/api/v1/namespaces/default/configmaps")
+///     .header("content-type", "application/json")
+///     .body(map.to_owned())?;
+/// let response = server.clone().oneshot(request).await?;
+/// assert_eq!(response.status(), 201);
+///
+/// let request = Request::get("/api/v1/configmaps").body(String::new())?;
+/// assert_eq!(server.oneshot(request).await?.status(), 200);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Cancel safety: dropping the future of a request leaves it either completely executed or not at all, except while it
+/// waits for a webhook.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     core: Arc<Sheltered<Core>>,

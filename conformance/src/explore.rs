@@ -1,8 +1,8 @@
-//! Runs a scenario once for everything that could go wrong in it, and compares the outcomes.
+//! Runs a test once for each possible fault, and compares the outcomes.
 //!
-//! A run without faults notes its points: every request of a controller, and every event delivered to one. For each
-//! point and each kind of fault there is a plan, and a run with it. A run passes when its outcome equals the outcome
-//! without faults; its timeline may differ.
+//! A run without faults records its points: every request of a controller, and every event delivered to one. For each
+//! point and each fitting kind of fault there is a plan, and a run with it. A run passes when its outcome equals the
+//! outcome without faults; its timeline may differ.
 
 #[cfg(unix)]
 #[cfg(feature = "cli")]
@@ -44,13 +44,13 @@ const REPORTS: &[&str] = &[
 /// Controllers retry after a thousand seconds at the latest: a write that is still missing after that will not come.
 pub(crate) const FINAL_SETTLE: Duration = Duration::from_secs(1100);
 
-/// Selects the faults to explore.
+/// The faults to explore. By default: all kinds, one at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The kinds of faults; all of them when empty.
     pub kinds: BTreeSet<Kind>,
-    /// The user agents whose requests and events meet the faults. When empty: every controller of a scenario, and in
-    /// a testbed those that its builder was given.
+    /// The user agents whose requests and events meet the faults. When empty: the controllers under test; if there are
+    /// none, all controllers.
     pub from: BTreeSet<String>,
     /// The maximum number of additional plans with two faults, spread evenly over all pairs.
     pub pairs_max: usize,

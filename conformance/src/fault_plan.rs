@@ -1,4 +1,4 @@
-//! Fault plans: the faults of a run, as a text that replays it.
+//! Fault plans: the faults of a run, as a text that reproduces it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,31 +14,32 @@ const STALE_TIME: Duration = Duration::from_secs(60);
 /// The time for which missed events are withheld.
 const MISS_TIME: Duration = Duration::from_secs(30);
 
-/// A kind of fault.
+/// A kind of fault that an exploration injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The controllers crash before the write is carried out, and restart.
     CrashBefore,
     /// The controllers crash after the write, and restart.
     CrashAfter,
-    /// The controllers crash after the write, and restart on a stale replica.
+    /// The controllers crash after the write, and restart on a replica that lags by ten writes for a minute.
     StaleRestart,
     /// The write is refused as a conflict.
     Conflict,
     /// The write is refused with an internal error.
     Refuse,
-    /// The write is carried out and the answer lost.
+    /// The write is carried out and its response lost.
     LoseAnswer,
     /// The watch breaks off instead of delivering an event.
     Break,
     /// The watch expires instead of delivering an event.
     Expire,
-    /// The event and those after it are never delivered; later only what is left of their objects is seen.
+    /// The event and later ones are withheld for 30 s; then the watch expires, so that the client lists again and sees
+    /// only the final states.
     Miss,
 }
 
 impl Kind {
-    /// All kinds.
+    /// Every kind of fault.
     pub const ALL: [Self; 9] = [
         Self::CrashBefore,
         Self::CrashAfter,
@@ -117,15 +118,25 @@ impl fmt::Display for Kind {
     }
 }
 
-/// One fault at one point.
+/// One fault at one point of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     kind: Kind,
     point: Point,
 }
 
-/// The faults of a run. Written as `crash-after create pods default/web-1 #2 from
-/// statefulset-controller`, several with a `;` between.
+/// The faults of a run. Its text is that of its faults with `; ` between them: the kind of fault, the verb or the type
+/// of the event, the resource, the object, the number among equal requests if it is not the first, and the client.
+///
+/// ```
+/// use kubeproof::explore::{Kind, Plan};
+///
+/// let text = "crash-after create pods default/web-1 #2 from statefulset-controller";
+/// let plan: Plan = text.parse()?;
+/// assert_eq!(plan.faults()[0].kind(), Kind::CrashAfter);
+/// assert_eq!(plan.to_string(), text);
+/// # Ok::<(), kubeproof::explore::PlanError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan(Vec<Planned>);
 
@@ -146,7 +157,7 @@ pub enum PlanError {
 }
 
 impl Planned {
-    /// `kind` at `point`.
+    /// A fault of `kind` at `point`. It never strikes if the kind does not fit the point.
     #[must_use]
     pub fn new(kind: Kind, point: Point) -> Self {
         Self { kind, point }
@@ -164,7 +175,7 @@ impl Planned {
         &self.point
     }
 
-    /// The fault that the server is given.
+    /// Returns the rule that the server is given, under `name`.
     #[must_use]
     pub fn to_fault(&self, name: &str) -> Fault {
         self.point.fault(name, self.kind.effect(&self.point))
@@ -172,13 +183,13 @@ impl Planned {
 }
 
 impl Plan {
-    /// These faults, and no others.
+    /// A plan of `faults`.
     #[must_use]
     pub fn of(faults: Vec<Planned>) -> Self {
         Self(faults)
     }
 
-    /// The faults.
+    /// Returns the faults, in the order in which the plan names them.
     #[must_use]
     pub fn faults(&self) -> &[Planned] {
         &self.0

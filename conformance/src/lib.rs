@@ -9,7 +9,7 @@
 //! tokio = { version = "1", features = ["macros", "rt"] }
 //! ```
 //!
-//! A test starts a cluster, applies objects, waits until nothing is written any more, and looks at what happened:
+//! A test starts a cluster, applies objects, waits until it has settled, and checks the timeline:
 //!
 //! ```
 //! use std::time::Duration;
@@ -61,15 +61,15 @@
 //! ```
 //!
 //! [`examples/operator`](https://github.com/kubeproof/kubeproof/tree/main/conformance/examples/operator) has this
-//! operator and all of its tests: goldens, an exploration of everything that can go wrong once, and a property.
+//! operator and all of its tests: goldens, an exploration of possible faults, and a property.
 //!
 //! | | |
 //! | --- | --- |
 //! | [`Testbed`] | a cluster for one test: objects, time, timeline, outcome |
-//! | [`testbed::Snapshot`] | a cluster that is set up once, and from which many tests begin |
-//! | [`explore::testbed`] | a test run again for each fault that could strike: crashes, conflicts, lost answers, broken watches |
-//! | [`explore::replay`] | one of these runs, as a regression test |
-//! | [`properties`] | what must hold at every revision, in CEL or in Rust |
+//! | [`testbed::Snapshot`] | the state of a testbed, from which many tests start |
+//! | [`explore::testbed`] | repeats a test for each possible fault: crashes, conflicts, lost responses, broken watches |
+//! | [`explore::replay`] | repeats one of these runs, as a regression test |
+//! | [`properties`] | invariants that are checked at every revision, in CEL or in Rust |
 #![cfg_attr(
     feature = "scenarios",
     doc = "| [`scenarios!`] | scenario files as tests of a crate |"
@@ -83,12 +83,26 @@
 //!
 //! - `scenarios`: the macro `scenarios!`
 //! - `cli`: the program `kubeproof`
+//!
+//! # Code map
+//!
+//! The program and the tests of this package share the other modules, which may change at any time. From the bottom
+//! up; each module names only modules above it in this list:
+//!
+//! - `causes`, `user_agent`, `time`: errors on one line, names of clients, durations
+//! - `credentials`, `in_process`, `quota_usage`, `type_checking`, `nodes`: the server's services to controllers and nodes
+//! - `wire`, `api`, `table`, `generated`: connections of clients, any resource as JSON, tables, generated names
+//! - `refusals`, `timeline`, `outcome`: refused writes, the journal as text, the final state as text
+//! - [`properties`], `kruise`: invariants; webhooks and definitions of OpenKruise
+//! - `scenario`, `fault_plan`, `log`, `quiescence`: scenario files, faults of a run, logs, waits until a cluster has settled
+//! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
+//! - `replay`, [`explore`], `suite`: logs run again, runs with faults, comparisons with goldens
+//! - `report`, `exchange`, `cli`: pages, recorded exchanges, the program
 
 pub mod explore;
 pub mod properties;
 pub mod testbed;
 
-// The program `kubeproof` and the tests of this package share the others, which may change at any time.
 #[doc(hidden)]
 pub mod api;
 mod causes;

@@ -24,14 +24,14 @@ pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
 
-/// A violation of a property.
+/// A violation of a property by one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The version of the write that did it.
+    /// The `resourceVersion` of the write.
     pub rv: u64,
-    /// The property.
+    /// The name of the property.
     pub property: String,
-    /// The description of the violation.
+    /// The description of the violation, in one line.
     pub what: String,
 }
 
@@ -41,12 +41,47 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A property judges writes one by one, and remembers what it needs from earlier ones.
+/// A property in Rust, which checks each write with the objects after it and may remember earlier writes.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kubeproof::prelude::*;
+/// use kubeproof::properties::{JournalEntry, Property, World};
+///
+/// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+/// # let runtime = runtime.enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// /// No controller writes a ConfigMap without data.
+/// struct HasData;
+///
+/// impl Property for HasData {
+///     fn name(&self) -> &str {
+///         "config maps have data"
+///     }
+///
+///     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
+///         let is_empty = entry.gvr.resource == "configmaps" && entry.object["data"].is_null();
+///         match is_empty {
+///             true => vec![format!("{} has no data", entry.object["metadata"]["name"])],
+///             false => Vec::new(),
+///         }
+///     }
+/// }
+///
+/// let testbed = Testbed::builder().property_in_rust(|| HasData).start().await?;
+/// testbed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await?;
+/// let error = testbed.settle(Duration::from_secs(60)).await.unwrap_err();
+/// assert!(error.to_string().starts_with("config maps have data: \"a\" has no data"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Property {
-    /// The name of the property, as reports show it.
+    /// Returns the name of the property in reports.
     fn name(&self) -> &str;
 
-    /// Returns the violations by `entry`, which has led to `world`.
+    /// Returns a description of each violation by the write `entry`, after which `world` holds the objects.
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String>;
 }
 

@@ -180,7 +180,42 @@ pub enum Mode {
     Program(ExternalProgram),
 }
 
-/// A cluster in which scenarios and tests run.
+/// A cluster for one test: an API server, simulated nodes and controllers, in the process of the test and under its
+/// virtual time.
+///
+/// A test applies objects, waits with [`settle`](Self::settle), and looks at the [`timeline`](Self::timeline) and the
+/// [`outcome`](Self::outcome). Equal tests with deterministic controllers give equal bytes. Dropping a
+/// testbed panics if a violation, a panic or a livelock of a controller has not been reported to the test.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kubeproof::Testbed;
+///
+/// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+/// # let runtime = runtime.enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// const WEB: &str = "
+/// apiVersion: apps/v1
+/// kind: Deployment
+/// metadata: {name: web}
+/// spec:
+///   replicas: 2
+///   selector: {matchLabels: {app: web}}
+///   template:
+///     metadata: {labels: {app: web}}
+///     spec: {containers: [{name: web, image: 'nginx:1.25'}]}
+/// ";
+/// let builder = Testbed::builder().nodes(1).controllers(["deployment", "replicaset"]);
+/// let testbed = builder.start().await?;
+/// testbed.apply(WEB).await?;
+/// testbed.settle(Duration::from_secs(60)).await?;
+/// assert!(testbed.outcome().await?.contains("2/2"));
+/// testbed.shutdown().await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Testbed {
     api: Api,
     shown: Vec<String>,
@@ -213,7 +248,7 @@ struct Cluster {
 }
 
 impl Testbed {
-    /// Returns a builder of testbeds: without nodes and controllers, unless asked for.
+    /// Returns a builder of testbeds, with neither nodes nor controllers by default.
     pub fn builder() -> TestbedBuilder {
         TestbedBuilder::default()
     }
@@ -382,7 +417,7 @@ impl Testbed {
         &self.api
     }
 
-    /// A client of the test, which signs its requests with the user agent `test`.
+    /// Returns a client of the test in the testbed's namespace, with the user agent `test`. It has all permissions.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -393,26 +428,28 @@ impl Testbed {
         with_user_agent(&client, user_agent::TEST)
     }
 
-    /// The present time, which is virtual unless a program is under test.
+    /// Returns the present time. Virtual time begins at 2026-01-01T00:00:00Z.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.cluster().server.clock().now()
     }
 
-    /// The version of the last write.
+    /// Returns the `resourceVersion` of the last write, of whatever object.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.cluster().server.resource_version()
     }
 
-    /// Returns every write so far, in revision order.
+    /// Returns every write so far in the order of `resourceVersion`, including the setup of the testbed and, after a
+    /// snapshot, of its predecessors.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         let cluster = self.cluster();
         cluster.past.followed_by(cluster.server.journal())
     }
 
-    /// Every write so far that the server refused a controller, in the order of the answers.
+    /// Returns the refused writes of controllers so far, in the order of the responses. Conflicts, deletions of objects
+    /// that are gone, events and leases are left out, because they depend on timing alone.
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.cluster().recorder.refusals()
@@ -446,7 +483,9 @@ impl Testbed {
         self.cluster().server.subscribe()
     }
 
-    /// Lets virtual time pass.
+    /// Lets `time` pass, under virtual time at once. Controllers and nodes do their work meanwhile.
+    ///
+    /// Cancel safety: the time that has passed stays passed.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -455,14 +494,21 @@ impl Testbed {
         tokio::time::sleep(time).await;
     }
 
-    /// Every change that a reviewer looks for since [`Testbed::start`] returned, a line each, with the
-    /// time since the beginning.
+    /// Returns the changes that a reviewer looks for since the testbed has started, a line each: the time since the
+    /// epoch, the writer, the change. Uids and random suffixes of names are replaced by numbers, so that the text suits
+    /// a golden.
+    ///
+    /// ```text
+    ///   +0s      test                        webapp shop created (replicas 1)
+    ///   +2.5s    kubelet                     pod shop-7f675449cf-00001 ready
+    /// ```
     #[must_use]
     pub fn timeline(&self) -> String {
         self.timeline_since(self.started_rv)
     }
 
-    /// Returns the timeline of the changes after version `rv`; 0 for all, including the setup of the testbed.
+    /// Returns the [`timeline`](Self::timeline) of the changes after version `rv`; 0 for all, including the setup of
+    /// the testbed.
     #[must_use]
     pub fn timeline_since(&self, rv: u64) -> String {
         let journal = self.journal();
@@ -475,7 +521,8 @@ impl Testbed {
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
 
-    /// Returns the final state: tables of workloads and of custom resources, states, events.
+    /// Returns the present state as text: the tables of `kubectl get` for workloads, pods and custom resources, the
+    /// statuses of workloads, and the events. Empty tables are left out.
     ///
     /// # Errors
     /// [`TestbedError`] when a table cannot be read.

@@ -11,15 +11,19 @@ use crate::yaml::decode::Yaml;
 
 /// Objects to create, in the order in which they were added.
 ///
-/// ```no_run
-/// # use kubeproof_apiserver::{ApiServer, Manifests};
-/// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
-/// let manifests = Manifests::new().read("deploy/crds")?.object(&serde_json::json!({
-///     "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "apps" },
-/// }))?;
+/// ```
+/// use kubeproof_apiserver::{ApiServer, Manifests};
+/// use serde_json::json;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// # runtime.block_on(async {
+/// let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "apps"}});
+/// let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: apps}}";
+/// let manifests = Manifests::new().object(&namespace)?.yaml(map)?;
 /// let server = ApiServer::builder().build_with(manifests).await?;
-/// # Ok(())
-/// # }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -88,7 +92,7 @@ fn place(file: Option<&Path>) -> String {
 }
 
 impl Manifests {
-    /// No objects.
+    /// An empty list of objects.
     pub fn new() -> Self {
         Self::default()
     }

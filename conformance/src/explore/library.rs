@@ -25,16 +25,16 @@ const PLANS_SHOWN: usize = 3;
 /// The result of a script.
 type Done = Result<(), Box<dyn Error>>;
 
-/// The findings of an exploration.
+/// The findings of an exploration. As text it has each different outcome with up to three of its plans.
 #[derive(Debug)]
 pub struct Report {
     /// The number of runs, not counting the one without faults.
     pub runs: usize,
-    /// The plan of each of them, in the order in which their faults would strike.
+    /// The plan of each run, in the order in which the faults would strike.
     pub plans: Vec<Plan>,
     /// The runs with a different outcome, in the order in which their faults would strike.
     pub diverged: Vec<(Plan, Divergence)>,
-    /// The timeline without faults.
+    /// The timeline of the run without faults.
     pub timeline: String,
 }
 
@@ -65,18 +65,18 @@ impl fmt::Display for Report {
 /// The result of one run of a testbed.
 #[derive(Debug)]
 pub struct Replay {
-    /// The outcome without what differs from run to run, as explorations compare it.
+    /// The outcome as explorations compare it: without ages and other values that differ from run to run.
     pub outcome: String,
-    /// The timeline.
+    /// The timeline of the run.
     pub timeline: String,
-    /// The violations of properties.
+    /// The violations of properties after the setup of the testbed.
     pub violations: Vec<Violation>,
     points: Vec<Point>,
     /// The faults of the plan that did not strike.
     unmet: Vec<String>,
 }
 
-/// An exploration or a replay of nothing. As [`fmt::Debug`] it is the message.
+/// An exploration without a possible fault, or a plan that does not strike. As [`fmt::Debug`] it is the message.
 #[derive(thiserror::Error)]
 pub enum ExploreError {
     /// No client of that name sends a request.
@@ -103,10 +103,39 @@ impl fmt::Debug for ExploreError {
     }
 }
 
-/// Starts `builder`, settles, runs `script` and settles again; then repeats that once for every fault that could
-/// strike meanwhile, on as many threads as there are processors. Without [`Options::from`] the faults meet the
-/// controllers that the builder was given, or all if it was given none. Every run has a runtime of its own with
-/// paused time, so this is called from a plain test. It reports its progress on standard error every ten seconds.
+/// Runs a test once without faults, then once for each possible fault, and compares the outcomes.
+///
+/// Each run starts `builder`, settles, calls `script` and settles again. Without [`Options::from`] the faults affect the
+/// controllers under test; without any, all controllers. Runs take place on as many threads as there are
+/// processors, each in a runtime of its own with paused time, so this is called from a plain test. Progress is printed
+/// to standard error every ten seconds.
+///
+/// ```
+/// use kubeproof::explore::{self, Kind, Options};
+/// use kubeproof::Testbed;
+///
+/// # const REPLICA_SET: &str = "
+/// # apiVersion: apps/v1
+/// # kind: ReplicaSet
+/// # metadata: {name: web}
+/// # spec:
+/// #   replicas: 1
+/// #   selector: {matchLabels: {app: web}}
+/// #   template:
+/// #     metadata: {labels: {app: web}}
+/// #     spec: {containers: [{name: web, image: 'nginx:1.25'}]}
+/// # ";
+///
+/// let builder = Testbed::builder().controllers(["replicaset"]);
+/// let options = Options { kinds: [Kind::CrashAfter].into(), ..Options::default() };
+/// let report = explore::testbed(&builder, &options, async |testbed| {
+///     testbed.apply(REPLICA_SET).await?;
+///     Ok(())
+/// })?;
+/// assert!(report.runs > 0);
+/// assert!(report.diverged.is_empty(), "{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Errors of the run without faults, including violations of properties, and [`ExploreError`] when there is nothing
@@ -156,8 +185,35 @@ pub fn testbed(
     })
 }
 
-/// Runs `script` with the faults of `plan`, for example one that an exploration of the same builder
-/// and script has found.
+/// Runs a test once with the faults of `plan`, for example those of an exploration of the same builder and script. As
+/// for [`testbed`], the builder is started and settled before the script.
+///
+/// ```
+/// use kubeproof::explore;
+/// use kubeproof::Testbed;
+///
+/// # const REPLICA_SET: &str = "
+/// # apiVersion: apps/v1
+/// # kind: ReplicaSet
+/// # metadata: {name: web}
+/// # spec:
+/// #   replicas: 1
+/// #   selector: {matchLabels: {app: web}}
+/// #   template:
+/// #     metadata: {labels: {app: web}}
+/// #     spec: {containers: [{name: web, image: 'nginx:1.25'}]}
+/// # ";
+///
+/// let builder = Testbed::builder().controllers(["replicaset"]);
+/// let plan = "crash-after create pods default/ from replicaset-controller".parse()?;
+/// let replay = explore::replay(&builder, &plan, async |testbed| {
+///     testbed.apply(REPLICA_SET).await?;
+///     Ok(())
+/// })?;
+/// assert_eq!(replay.timeline.matches("pod web-00001 created").count(), 1);
+/// assert_eq!(replay.violations, []);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// Any error of the run; [`ExploreError::NotMet`] when a fault of the plan does not strike.

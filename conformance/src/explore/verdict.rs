@@ -20,9 +20,10 @@ const TIMELINE_CONTEXT: usize = 3;
 /// The difference between a run and the run without faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
-    /// The diff of the outcomes; instead of it the violations, or the reason for a missing outcome.
+    /// The violations of properties if there are any; otherwise the unified diff of the outcomes, or the reason for a
+    /// missing outcome.
     pub outcome: String,
-    /// The diff of the timelines.
+    /// The unified diff of the timelines, without and with faults.
     pub timelines: String,
 }
 

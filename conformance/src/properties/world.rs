@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A namespace and a name.
 type Key = (String, String);
 
-/// Every object at one revision, by resource.
+/// All objects of the server at one revision, by resource, namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     objects: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
@@ -19,7 +19,7 @@ pub struct World {
 }
 
 impl World {
-    /// Moves on by one write.
+    /// Applies one write. Writes have to come in the order of their revisions.
     pub fn take(&mut self, entry: &JournalEntry) {
         let resource = resource_text(&entry.gvr);
         let objects = self.objects.entry(resource).or_default();
@@ -49,7 +49,8 @@ impl World {
         known.map(|(_, object)| &**object)
     }
 
-    /// The objects of `resource`, such as `pods` or `statefulsets.apps`, in `namespace`, by name.
+    /// Returns the objects of `resource`, such as `pods` or `statefulsets.apps`, in `namespace`, sorted by name. The
+    /// namespace of cluster-scoped objects is empty.
     pub fn in_namespace<'a>(
         &'a self,
         resource: &str,
@@ -60,7 +61,8 @@ impl World {
         within.map(|(_, object)| &**object)
     }
 
-    /// One object.
+    /// Returns one object of `resource`, such as `pods` or `statefulsets.apps`. The namespace of a cluster-scoped object
+    /// is empty.
     #[must_use]
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<&Value> {
         let key = (namespace.to_owned(), name.to_owned());

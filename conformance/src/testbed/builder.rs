@@ -102,7 +102,7 @@ impl TestbedOptions {
     }
 }
 
-/// A testbed that is not started yet: no nodes and no controllers unless asked for.
+/// The settings of a [`Testbed`], with neither nodes nor controllers by default. It may start any number of testbeds.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TestbedBuilder {
@@ -123,46 +123,47 @@ impl Default for TestbedBuilder {
 }
 
 impl TestbedBuilder {
-    /// Seed of uids and generated names. Default: 1.
+    /// Sets the seed of uids and generated names. Default: 1.
     pub fn seed(mut self, seed: u64) -> Self {
         self.options.seed = seed;
         self
     }
 
-    /// The namespace of objects that name none. Default: `default`.
+    /// Sets the namespace of objects without `metadata.namespace`. It has to be among the manifests unless it is
+    /// `default`. Default: `default`.
     pub fn namespace(mut self, namespace: &str) -> Self {
         namespace.clone_into(&mut self.options.namespace);
         self
     }
 
-    /// The number of simulated nodes; a cluster with nodes has a scheduler. Default: none.
+    /// Sets the number of simulated nodes, `node-1` and so on; a cluster with nodes has a scheduler. Default: 0.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.options.nodes = nodes;
         self
     }
 
-    /// Brings kind's default storage class and its provisioner: claims without a class wait for their
+    /// Adds kind's default storage class and its provisioner: claims without a class wait for their
     /// pods. Default: neither, and such claims get volumes at once.
     pub fn default_storage_class(mut self) -> Self {
         self.options.default_storage_class = true;
         self
     }
 
-    /// Images that have several names, which then have the same digest. Default: those that the nodes
-    /// know of.
+    /// Sets the images that have several names, which then have the same digest. Default: a built-in list.
     pub fn same_images(mut self, same_images: SameImages) -> Self {
         self.options.same_images = same_images;
         self
     }
 
-    /// The built-in controllers that run, by their names in
+    /// Sets the built-in controllers that run, by their names in
     /// [`CONTROLLERS`](kubeproof_controller::CONTROLLERS). Default: none.
     pub fn controllers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.controllers = names.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// Manifests applied before any controller runs: definitions, objects.
+    /// Sets the manifests that are created before any controller runs, such as CustomResourceDefinitions and namespaces.
+    /// Default: none.
     pub fn manifests(mut self, manifests: Manifests) -> Self {
         self.options.manifests = manifests;
         self
@@ -175,8 +176,9 @@ impl TestbedBuilder {
         self
     }
 
-    /// Adds a controller under test: `run` gets a client that signs its requests with `user_agent`, and is called
-    /// again after each crash. The controller ends when its future does.
+    /// Adds a controller under test. `run` is called with a client whose requests carry `user_agent`, at the start and
+    /// again after each crash; a crash drops the future. The controller must not return; see
+    /// [`may_end`](Self::may_end). Tasks that it spawns do not end with it.
     pub fn controller<F>(
         mut self,
         user_agent: &'static str,
@@ -191,8 +193,8 @@ impl TestbedBuilder {
         self
     }
 
-    /// Lets the controller of that user agent return, which is an error of [`Testbed::settle`]
-    /// otherwise. A panic still is.
+    /// Allows the controller of that user agent to return, which is otherwise an error of [`Testbed::settle`]. A panic
+    /// stays one.
     pub fn may_end(mut self, user_agent: &str) -> Self {
         self.options.may_end.push(user_agent.to_owned());
         self
@@ -205,48 +207,68 @@ impl TestbedBuilder {
         self
     }
 
-    /// Runs in real time, where tokio's time is not paused. Default: not, and [`start`](Self::start)
-    /// fails there.
+    /// Allows a runtime whose time is not paused. Default: [`start`](Self::start) fails there with
+    /// [`TestbedError::NotPaused`].
     pub fn real_time(mut self) -> Self {
         self.options.mode = Mode::RealTime;
         self
     }
 
-    /// Leaves it to the test to ask for [`Testbed::violations`]: neither [`Testbed::settle`] nor the
-    /// end of the testbed fails because of them, nor does an exploration whose run without faults has some.
+    /// Leaves violations of properties to the test, which calls [`Testbed::violations`]. Neither [`Testbed::settle`]
+    /// nor the end of the testbed nor an exploration fails because of them.
     pub fn ignore_violations(mut self) -> Self {
         self.options.fails_on_violations = false;
         self
     }
 
-    /// Lets one built-in rule be broken, which [`Testbed::settle`] reports otherwise. In addition to the properties
-    /// of workloads there are rules for the controllers under test:
+    /// Allows violations of one built-in rule, which [`Testbed::settle`] reports otherwise. An unknown name is an error
+    /// of [`start`](Self::start). In addition to the properties of workloads there are rules for the controllers under
+    /// test:
     ///
-    /// - `no write loops`: none keeps writing an object while no other client writes
-    /// - `no hot requeue`: none sends the same request 40 times within five minutes in which nothing
-    ///   changes
-    /// - `no idle writes`: none sends the same update or patch ten times that changes nothing;
-    ///   server-side apply is not looked at
-    /// - `no leaked watches`: none has more than 30 equal watches open
-    /// - `resources are served`: none lists or watches a resource that has no definition
-    /// - `namespaces exist`: none lists, watches or writes in a namespace that was never there
-    /// - `objects of the test are seen`: a resource that the test writes and they list or watch in some
-    ///   namespaces is asked for in one of those in which the test has written it
-    /// - `finalizers are removed`: once everything has settled, no deleted object waits for a finalizer
-    ///   that they put or removed before
+    /// - `no write loops`: no controller keeps writing an object while no other client writes
+    /// - `no hot requeue`: no controller sends the same request 40 times within five minutes without a change
+    /// - `no idle writes`: no controller repeats an update or patch that changes nothing ten times; server-side apply
+    ///   is exempt
+    /// - `no leaked watches`: no controller has more than 30 equal watches open
+    /// - `resources are served`: no controller lists or watches a resource without a definition
+    /// - `namespaces exist`: no controller lists, watches or writes in a namespace that never existed
+    /// - `objects of the test are seen`: a controller that lists or watches a resource in some namespaces does so in
+    ///   one of those in which the test has written it
+    /// - `finalizers are removed`: once everything has settled, no deleted object waits for a finalizer that a
+    ///   controller has added or removed before
     pub fn allow(mut self, rule: &str) -> Self {
         self.options.allowed.push(rule.to_owned());
         self
     }
 
-    /// Adds a property that has to hold at every revision, in CEL; [`Testbed::violations`] and `explore` report
-    /// violations. It may be about objects of the kinds built in and of those that the manifests define.
+    /// Adds a property in CEL that has to hold at every revision, over objects of built-in kinds and of those that the
+    /// manifests define. [`Testbed::settle`], [`Testbed::violations`] and explorations report violations. An expression
+    /// that does not compile is an error of [`start`](Self::start).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kubeproof::prelude::*;
+    ///
+    /// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+    /// # let runtime = runtime.enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// let full = Declaration::new("maps have data", "objects.ConfigMap.all(one, has(one.data))");
+    /// let testbed = Testbed::builder().property(full).start().await?;
+    /// testbed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await?;
+    /// let error = testbed.settle(Duration::from_secs(60)).await.unwrap_err();
+    /// assert!(error.to_string().starts_with("maps have data: failed expression"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn property(mut self, declaration: Declaration) -> Self {
         self.options.properties.push(declaration);
         self
     }
 
-    /// Adds a property in Rust: `make` is called for each run, as properties remember earlier writes.
+    /// Adds a property in Rust that has to hold at every revision. `make` is called whenever a run is checked from its
+    /// beginning, because properties remember earlier writes.
     pub fn property_in_rust<P: Property + 'static>(
         mut self,
         make: impl Fn() -> P + Send + Sync + 'static,
@@ -255,20 +277,21 @@ impl TestbedBuilder {
         self
     }
 
-    /// Seed of the order in which simultaneous requests pass between controllers and server. Default: 0, the order of
-    /// their tasks.
+    /// Sets the seed of the order in which simultaneous requests, responses and events pass between controllers and
+    /// server. Each seed gives another order that a network could have produced. Default: 0, the order of tasks.
     pub fn schedule_seed(mut self, seed: u64) -> Self {
         self.options.schedule_seed = seed;
         self
     }
 
-    /// Notes every request, for [`Testbed::log`]. Default: not.
+    /// Records every request, for [`Testbed::log`]. Default: only writes are in the log.
     pub fn notes_requests(mut self) -> Self {
         self.options.notes = true;
         self
     }
 
-    /// Has [`Testbed::outcome`] show the tables of these resources too, such as `configmaps`.
+    /// Adds the tables of these resources, such as `configmaps`, to [`Testbed::outcome`]. Default: workloads, pods and
+    /// custom resources.
     pub fn shows<'a>(mut self, resources: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.shown = resources.into_iter().map(str::to_owned).collect();
         self
@@ -284,11 +307,17 @@ impl TestbedBuilder {
         self.options.under_test.iter().map(|own| own.user_agent)
     }
 
-    /// Starts it.
+    /// Starts the server, creates the manifests, then starts the nodes and the controllers. Controllers have opened
+    /// their watches when this returns.
+    ///
+    /// Cancel safety: dropping the future stops all that it has started.
     ///
     /// # Errors
-    /// [`TestbedError`] when something given is refused or a controller does not start, and outside of
-    /// a tokio runtime.
+    /// - [`TestbedError::NoRuntime`] and [`TestbedError::NotPaused`] in the wrong runtime,
+    /// - [`TestbedError::Load`] for a manifest that the server refuses,
+    /// - [`TestbedError::Property`] for a property that does not compile,
+    /// - [`TestbedError::UnknownRule`], [`TestbedError::UnknownController`] and [`TestbedError::Start`] for unknown
+    ///   names.
     pub async fn start(self) -> Result<Testbed, TestbedError> {
         Testbed::start(self.options).await
     }

@@ -29,7 +29,8 @@ pub(super) fn list(violations: &[Violation]) -> String {
 }
 
 impl Testbed {
-    /// The violations of all properties so far: of those built in and of the builder's.
+    /// Returns all violations so far, of built-in rules and of the builder's properties, in the order of their writes.
+    /// [`Testbed::settle`] does not report them again.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         let violations = self.violations_since(0);
@@ -130,8 +131,8 @@ impl Testbed {
     /// Stops everything that the testbed has started, and joins its tasks.
     ///
     /// # Panics
-    /// When a controller or a handler of the API server has panicked, and when a failure was not reported to the
-    /// test: violations of properties, a controller that ended or never settles.
+    /// When a handler of the API server has panicked, and for a failure that was not reported to the test: a violation
+    /// of a property, or a controller that has panicked, returned or loops.
     pub async fn shutdown(mut self) {
         let unreported = self.unreported();
         self.end().await;

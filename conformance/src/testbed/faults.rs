@@ -8,21 +8,69 @@ use crate::fault_plan::Plan;
 use crate::properties::Violation;
 
 impl Testbed {
-    /// The simulated nodes' faults.
+    /// Returns the faults of the simulated nodes: power off, disconnect, restore.
     #[must_use]
     pub fn faults(&self) -> &node::Faults {
         self.cluster().manager.faults()
     }
 
-    /// Restarts the controllers, as after a crash.
+    /// Restarts the built-in controllers, as after a crash. Controllers under test go on.
     pub fn restart_controllers(&self) {
         self.cluster().manager.restart_controllers();
     }
 
-    /// Injects a fault between clients and server.
+    /// Injects a fault between clients and server, from now on until it is used up, expires or is lifted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kubeproof::prelude::*;
+    ///
+    /// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+    /// # let runtime = runtime.enable_time().start_paused(true).build()?;
+    /// # runtime.block_on(async {
+    /// # const REPLICA_SET: &str = "
+    /// # apiVersion: apps/v1
+    /// # kind: ReplicaSet
+    /// # metadata: {name: web}
+    /// # spec:
+    /// #   replicas: 1
+    /// #   selector: {matchLabels: {app: web}}
+    /// #   template:
+    /// #     metadata: {labels: {app: web}}
+    /// #     spec: {containers: [{name: web, image: 'nginx:1.25'}]}
+    /// # ";
+    ///
+    /// let testbed = Testbed::builder().controllers(["replicaset"]).start().await?;
+    /// testbed.inject(Fault {
+    ///     name: "no more pods".to_owned(),
+    ///     requests: Requests {
+    ///         verb: Some("create".to_owned()),
+    ///         resource: Some("pods".to_owned()),
+    ///         ..Requests::default()
+    ///     },
+    ///     after: 0,
+    ///     times: Some(2),
+    ///     lasts: None,
+    ///     effect: Effect::Refuse(Refusal {
+    ///         code: 500,
+    ///         reason: "InternalError".to_owned(),
+    ///         message: "the quota service is down".to_owned(),
+    ///         retry_after_seconds: None,
+    ///     }),
+    /// })?;
+    /// testbed.apply(REPLICA_SET).await?;
+    /// testbed.settle(Duration::from_secs(60)).await?;
+    /// let timeline = testbed.timeline();
+    /// assert!(timeline.contains("refused 500 InternalError: POST pods"));
+    /// assert!(timeline.contains("pod web-00001 created"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
+    /// [`TestbedError::Fault`] for a verb or resource that the server does not serve.
     pub fn inject(&self, fault: Fault) -> Result<(), TestbedError> {
         let checked = self.cluster().server.check_fault(&fault);
         checked.map_err(TestbedError::Fault)?;
@@ -80,12 +128,12 @@ impl Testbed {
         self.cluster().monitor.forget();
     }
 
-    /// Ends the faults of that name; false when none is in force.
+    /// Ends the faults of that name. Returns false when none is in force.
     pub fn lift(&self, name: &str) -> bool {
         self.cluster().server.lift(name)
     }
 
-    /// The containers on the simulated nodes.
+    /// Returns the containers on the simulated nodes.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
         self.cluster().manager.containers()

@@ -4,9 +4,9 @@ use super::Testbed;
 use crate::log::{self, Happened};
 
 impl Testbed {
-    /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
-    /// [`TestbedBuilder::notes_requests`](super::TestbedBuilder::notes_requests) asks for them. It is replayed by running the test
-    /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --from-log` opens it.
+    /// Returns the log so far: a JSON object a line, first the seeds, then each write, fault and violation in order.
+    /// Requests are in it if [`TestbedBuilder::notes_requests`](super::TestbedBuilder::notes_requests) was called. The same test
+    /// writes the same log if its controllers are deterministic. `kubeproof serve --from-log` opens it.
     #[must_use]
     pub fn log(&self) -> String {
         let (journal, violations) = (self.journal(), self.violations_since(0));

@@ -21,10 +21,12 @@ pub(crate) const SETTLE_REAL_TIME_MAX: Duration = Duration::from_secs(300);
 const SPINNING_TIME: Duration = Duration::from_secs(5);
 
 impl Testbed {
-    /// Lets time pass until nothing but leases was written for `quiet`; at most for 24 hours.
+    /// Lets time pass until nothing but heartbeats was written for `quiet`; at most 24 hours of virtual time, or five
+    /// minutes of real time. Returns the time of the last write.
     ///
-    /// Returns the time of the last write. The server's journal decides, so that the outcome does
-    /// not depend on how the tasks are scheduled.
+    /// The server's journal decides, so the result does not depend on how tasks are scheduled.
+    ///
+    /// Cancel safety: the time that has passed stays passed.
     ///
     /// # Errors
     /// The errors of [`Testbed::settle_within`].
@@ -36,15 +38,14 @@ impl Testbed {
         self.settle_within(quiet, longest).await
     }
 
-    /// Waits like [`Testbed::settle`], for at most `longest` of virtual time.
+    /// Waits like [`Testbed::settle`], for at most `longest`.
     ///
     /// # Errors
-    /// - [`TestbedError::NotSettled`] when something is still written after that time,
-    /// - [`TestbedError::Livelock`] when a controller keeps asking within one instant,
-    /// - [`TestbedError::Spinning`] when one keeps the runtime busy and asks for nothing,
-    /// - [`TestbedError::ControllerEnded`] when one has panicked or returned,
-    /// - [`TestbedError::Violated`] when a property is violated, in a testbed of
-    ///   [`Testbed::builder`].
+    /// - [`TestbedError::NotSettled`] when writes continue after that time,
+    /// - [`TestbedError::Livelock`] when a controller sends too many requests within one instant,
+    /// - [`TestbedError::Spinning`] when a controller keeps the runtime busy without a request,
+    /// - [`TestbedError::ControllerEnded`] when a controller has panicked or returned,
+    /// - [`TestbedError::Violated`] when a property is violated, unless the builder ignores violations.
     pub async fn settle_within(
         &self,
         quiet: Duration,

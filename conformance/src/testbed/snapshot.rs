@@ -8,10 +8,33 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use super::{Testbed, TestbedError, TestbedOptions, check_runtime};
 use crate::properties::DeclaredProperties;
 
-/// A simulated cluster at one moment: set up once, tested many times.
+/// The state of a testbed at one moment, which many tests start from.
 ///
 /// A snapshot is bound to no runtime and may be shared between threads. It shares its objects with all testbeds that
-/// begin from it, so that the cost of taking and starting it does not depend on their number.
+/// start from it, so the cost of taking and starting it does not depend on the number of objects.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kubeproof::Testbed;
+///
+/// # let mut runtime = tokio::runtime::Builder::new_current_thread();
+/// # let runtime = runtime.enable_time().start_paused(true).build()?;
+/// # runtime.block_on(async {
+/// let testbed = Testbed::builder().start().await?;
+/// testbed.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}").await?;
+/// testbed.settle(Duration::from_secs(60)).await?;
+/// let snapshot = testbed.snapshot()?;
+///
+/// let (one, other) = (snapshot.start().await?, snapshot.start().await?);
+/// one.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}").await?;
+/// assert!(one.timeline().contains("configmap a created"));
+/// assert!(one.timeline().contains("configmap b created"));
+/// assert!(!other.timeline().contains("configmap b created"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     server: ApiServer,
@@ -50,9 +73,8 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Testbed {
-    /// Returns the present state of the cluster: objects, past events, the time, the journal. It does not include
-    /// requests under way, faults, or the memory of controllers and kubelets: take it when everything has settled
-    /// ([`Testbed::settle`]).
+    /// Captures the objects, the past events, the time and the journal. It does not capture requests under way, faults,
+    /// or the memory of controllers and kubelets, so call it after [`Testbed::settle`].
     ///
     /// # Errors
     /// [`TestbedError::NoSnapshot`] when a controller under test is one.
@@ -77,13 +99,13 @@ impl Testbed {
 }
 
 impl Snapshot {
-    /// Starts a testbed from the snapshot: the same nodes and controllers, restarted, and virtual time that continues
-    /// from that moment. Changes in it are invisible to other testbeds. Its journal and its timeline begin with the
-    /// writes that led to the snapshot.
+    /// Starts a testbed with the captured state. Nodes and controllers are started anew; virtual time continues from
+    /// the moment of the snapshot. Changes are invisible to other testbeds. The journal and the timeline begin with
+    /// the writes that led to the snapshot.
     ///
     /// # Errors
-    /// [`TestbedError`] when a controller does not start or discovery fails, and outside of a tokio
-    /// runtime.
+    /// [`TestbedError::NoRuntime`] outside of a tokio runtime, and [`TestbedError::Start`] when a controller does not
+    /// start.
     pub async fn start(&self) -> Result<Testbed, TestbedError> {
         check_runtime()?;
         let clock = Clock::simulated(self.time);
