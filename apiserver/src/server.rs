@@ -140,20 +140,20 @@ impl Core {
 /// ```
 /// use http::Request;
 /// use kubeproof_apiserver::ApiServer;
-/// use tower::ServiceExt;
+/// use tower::Service;
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 /// # runtime.block_on(async {
-/// let server = ApiServer::builder().seed(1).build();
+/// let mut server = ApiServer::builder().seed(1).build();
 /// let map = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}"#;
 /// let request = Request::post("/api/v1/namespaces/default/configmaps")
 ///     .header("content-type", "application/json")
 ///     .body(map.to_owned())?;
-/// let response = server.clone().oneshot(request).await?;
+/// let response = server.call(request).await?;
 /// assert_eq!(response.status(), 201);
 ///
 /// let request = Request::get("/api/v1/configmaps").body(String::new())?;
-/// assert_eq!(server.oneshot(request).await?.status(), 200);
+/// assert_eq!(server.call(request).await?.status(), 200);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

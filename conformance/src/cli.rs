@@ -134,7 +134,7 @@ fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
                 let name = name.trim();
                 ensure!(
                     !matches!(name, "all" | "none"),
-                    "{name:?} stands alone, without names of controllers beside it"
+                    "{name:?} cannot be combined with other controllers"
                 );
                 ensure!(
                     known.contains(&name),
@@ -168,7 +168,7 @@ mod tests {
         let error = controller_names("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");
         let error = controller_names("none,deployment").unwrap_err();
-        assert!(error.to_string().contains("stands alone"), "{error}");
+        assert!(error.to_string().contains("cannot be combined"), "{error}");
         let error = controller_names("deploymnet").unwrap_err();
         assert!(
             error.to_string().contains("did you mean \"deployment\"?"),

@@ -144,14 +144,14 @@ pub struct Plan(Vec<Planned>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The kind of fault does not exist.
-    #[error("there is no fault {found:?}; there are: {}", Kind::ALL.map(Kind::as_str).join(", "))]
+    #[error("unknown kind of fault {found:?}; the kinds are: {}", Kind::ALL.map(Kind::as_str).join(", "))]
     Kind {
         /// The word found instead of a kind.
         found: String,
     },
     /// The rest is not a point.
     #[error(
-        "{0:?} is no point, such as `create pods default/web-1 #2 from statefulset-controller`"
+        "{0:?} is not a point, such as `create pods default/web-1 #2 from statefulset-controller`"
     )]
     Point(String),
 }
@@ -363,7 +363,7 @@ mod tests {
             "break ADDED pods a",
             "break ADDED pods #0 from x",
         ] {
-            assert!(error(wrong).contains("is no point"), "{wrong}");
+            assert!(error(wrong).contains("is not a point"), "{wrong}");
         }
     }
 

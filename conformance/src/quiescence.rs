@@ -10,7 +10,7 @@ use crate::time::HumanDuration;
 
 /// Writes that continue past the limit of a wait.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
+#[error("the cluster did not settle within {after}: the last write is {object} by {user_agent}")]
 pub struct NotSettled {
     /// The limit of the wait.
     pub after: HumanDuration,

@@ -69,7 +69,7 @@ pub enum RunError {
     #[error("the outcome cannot be read: {0}")]
     Outcome(#[source] crate::api::ApiError),
     /// No runtime for the scenario.
-    #[error("no runtime: {0}")]
+    #[error("cannot start a runtime: {0}")]
     Runtime(#[source] std::io::Error),
 }
 

@@ -54,7 +54,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
     let read = read.and_then(|duration| Duration::try_from(duration).ok());
     let read = read.filter(|duration| *duration <= LONGEST);
     read.map(Some).ok_or_else(|| {
-        serde::de::Error::custom(format!("{text:?} is no duration, such as 90s or 1m30s"))
+        serde::de::Error::custom(format!("{text:?} is not a duration, such as 90s or 1m30s"))
     })
 }
 

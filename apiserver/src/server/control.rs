@@ -285,14 +285,17 @@ fn act(
         (Control::Clock, _) => {
             let jump = option("jump").unwrap_or_default();
             let time = jump.parse().map_err(|_| {
-                ApiError::BadRequest(format!("jump: {jump:?} is no duration, such as 10m or -1h"))
+                ApiError::BadRequest(format!(
+                    "jump: {jump:?} is not a duration, such as 10m or -1h"
+                ))
             })?;
             server.jump(time);
         }
         (Control::Faults, _) if *method == Method::GET => return Ok(faults_met(server)),
         (Control::Faults, _) => {
-            let fault: Fault = serde_json::from_slice(body)
-                .map_err(|error| ApiError::BadRequest(format!("this is no fault: {error}")))?;
+            let fault: Fault = serde_json::from_slice(body).map_err(|error| {
+                ApiError::BadRequest(format!("the fault cannot be read: {error}"))
+            })?;
             let checked = server.check_fault(&fault);
             checked.map_err(|error| ApiError::BadRequest(error.to_string()))?;
             server.inject(fault);
@@ -300,7 +303,7 @@ fn act(
         (Control::Fault(name), _) => {
             if !server.lift(name) {
                 return Err(ApiError::BadRequest(format!(
-                    "there is no fault {name:?} in force"
+                    "no active fault is named {name:?}"
                 )));
             }
         }

@@ -19,7 +19,7 @@ use crate::storage::{JournalEntry, WindowError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForkError {
     /// Events since then are forgotten.
-    #[error("revision {revision} is not remembered any more: the oldest is {oldest}")]
+    #[error("revision {revision} is no longer available: the oldest is {oldest}")]
     Forgotten {
         /// The requested revision.
         revision: u64,
@@ -27,7 +27,7 @@ pub enum ForkError {
         oldest: u64,
     },
     /// The revision has not been assigned yet.
-    #[error("revision {revision} is yet to come: the latest is {latest}")]
+    #[error("revision {revision} does not exist yet: the latest is {latest}")]
     Future {
         /// The requested revision.
         revision: u64,

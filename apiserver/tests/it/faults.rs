@@ -257,7 +257,7 @@ async fn faults_are_injected_and_lifted_over_the_wire() {
     let (code, status) = send(&server, &lift, Value::Null).await;
     assert_eq!(
         (code, &status["message"]),
-        (400, &json!("there is no fault \"full\" in force"))
+        (400, &json!("no active fault is named \"full\""))
     );
     let (code, status) = send(&server, &format!("POST {path}"), json!({"name": "x"})).await;
     assert_eq!(code, 400, "{status}");

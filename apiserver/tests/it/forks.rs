@@ -79,7 +79,7 @@ async fn a_past_revision_is_opened_as_it_was() {
     let forgotten = server.fork_at(rv).unwrap_err();
     assert_eq!(
         forgotten.to_string(),
-        format!("revision {rv} is not remembered any more: the oldest is {latest}")
+        format!("revision {rv} is no longer available: the oldest is {latest}")
     );
 }
 

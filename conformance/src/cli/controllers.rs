@@ -93,7 +93,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     out::say(&format!("running {running} against {url} ({version})"))?;
     out::note(&match args.exit_on_disconnect {
         None => format!(
-            "a watch that fails is begun again after {} at most; Ctrl-C or SIGTERM ends the controllers",
+            "failed watches are retried within {}; Ctrl-C or SIGTERM stops the controllers",
             HumanDuration(RETRY_MAX)
         ),
         Some(limit) => {

@@ -84,14 +84,14 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     };
     ensure!(
         base.program.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
-        "what a program does in real time has no order that a seed decides, and no replay"
+        "seeds and logs are not supported with --program, which runs in real time"
     );
     let paths = args.program.fitting(args.chosen.files()?, args.json)?;
     let read = paths.iter().map(|path| ScenarioFile::read(path));
     let files = read.collect::<Result<Vec<_>, _>>()?;
     if let Some(plan) = args.plan {
         let [file] = <[ScenarioFile; 1]>::try_from(files)
-            .map_err(|_| anyhow::anyhow!("a plan is replayed in one scenario"))?;
+            .map_err(|_| anyhow::anyhow!("--plan needs exactly one scenario"))?;
         let options = RunOptions {
             plan,
             schedule_seed: args.seed,
@@ -271,7 +271,7 @@ fn refuse_unmet(reference: &Reference, unmet: &[Planned]) -> anyhow::Result<()> 
     }
     let listed: Vec<String> = listed.iter().map(|plan| format!("\n  {plan}")).collect();
     anyhow::bail!(
-        "the point of `{planned}` never comes; there are {} for a fault of this kind, the nearest:{}",
+        "`{planned}` does not strike: no such point occurs; {} points fit this kind of fault, the nearest:{}",
         plans.len(),
         listed.concat()
     )

@@ -34,7 +34,7 @@ pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
         let request = Request::get(SNAPSHOT).body(Vec::new())?;
         match Client::try_from(config)?.request_text(request).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => {
-                bail!("the API server at {url} is none of kubeproof: it has no {SNAPSHOT}")
+                bail!("the API server at {url} is not kubeproof: it does not serve {SNAPSHOT}")
             }
             text => text.with_context(|| format!("cannot use the API server at {url}")),
         }

@@ -19,7 +19,7 @@ impl KruiseGates {
         let text = self.text.as_deref().unwrap_or_default();
         for name in Gates::without_effect(text) {
             out::note(&format!(
-                "feature gate {name} has no effect: what it is about is not here"
+                "feature gate {name} has no effect: its feature is not implemented"
             ));
         }
         text.parse().expect("the text has been checked")

@@ -186,11 +186,11 @@ fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     let is_remote = args.kubeconfig.is_some();
     ensure!(
         !(is_remote && (leaves_logs || has_order || has_program || args.report.is_some())),
-        "logs, reports, seeds and programs are for runs of their own, not for those with --kubeconfig"
+        "logs, reports, seeds and programs are not supported with --kubeconfig"
     );
     ensure!(
         !(has_program && (leaves_logs || has_order)),
-        "what a program does in real time has no order that a seed decides, and no replay"
+        "seeds and logs are not supported with --program, which runs in real time"
     );
     Ok(())
 }

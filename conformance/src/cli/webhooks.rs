@@ -53,7 +53,7 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
     let host = args.host.unwrap_or_else(|| address.ip().to_string());
-    let tls = Tls::for_host(&host).with_context(|| format!("{host:?} names no host"))?;
+    let tls = Tls::for_host(&host).with_context(|| format!("{host:?} is not a host"))?;
     let base = match host.contains(':') {
         true => format!("https://[{host}]:{}", address.port()),
         false => format!("https://{host}:{}", address.port()),
@@ -83,7 +83,7 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
         }
         registered.context("cannot register the webhooks")?;
         out::say(&format!(
-            "answering for {} on {base}",
+            "serving the webhooks of {} on {base}",
             kubeproof_controller::kruise::GROUP
         ))?;
         shutdown.await;

@@ -34,7 +34,7 @@ impl Http1 {
             url: url.to_owned(),
             why: why.to_owned(),
         };
-        let uri: Uri = url.parse().map_err(|_| refuse("this is no URL"))?;
+        let uri: Uri = url.parse().map_err(|_| refuse("this is not a URL"))?;
         let host = uri.host().ok_or_else(|| refuse("it names no host"))?;
         let (port, tls) = match uri.scheme_str() {
             Some("http") => (80, None),

@@ -37,7 +37,7 @@ enum StepError {
     Missing(#[from] Missing),
     #[error("there is no watch {0:?}")]
     NoWatch(String),
-    #[error("{0:?} is no method and path")]
+    #[error("{0:?} is not a method and a path")]
     RequestLine(String),
 }
 

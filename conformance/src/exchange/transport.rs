@@ -62,7 +62,7 @@ pub enum TransportError {
     #[error("{0}")]
     Dropped(#[source] Dropped),
     /// No data came in time.
-    #[error("the server says nothing")]
+    #[error("no data was received in time")]
     Silent,
 }
 

@@ -80,7 +80,7 @@ pub struct Replay {
 #[derive(thiserror::Error)]
 pub enum ExploreError {
     /// No client of that name sends a request.
-    #[error("no request comes from {}; there are: {}", .unknown.join(", "), .known.join(", "))]
+    #[error("no requests come from {}; the clients are: {}", .unknown.join(", "), .known.join(", "))]
     UnknownAgents {
         /// The user agents asked for that send none.
         unknown: Vec<String>,
@@ -88,12 +88,10 @@ pub enum ExploreError {
         known: Vec<String>,
     },
     /// No fault of the kinds asked for can strike.
-    #[error(
-        "no fault can strike: the controllers send no request and see no event that one would meet"
-    )]
+    #[error("no fault is possible: no request or event of the controllers fits the faults")]
     NoPlans,
     /// The requests or events that the plan names do not happen.
-    #[error("the plan does not strike: {0}")]
+    #[error("these faults of the plan did not strike: {0}")]
     NotMet(String),
 }
 
@@ -170,7 +168,7 @@ pub fn testbed(
             &run.violations,
         ),
         Err(error) => Some(Divergence {
-            outcome: format!("it does not come to an end: {error}"),
+            outcome: format!("the run failed: {error}"),
             timelines: String::new(),
         }),
     };
@@ -359,7 +357,7 @@ mod tests {
             timelines: String::new(),
         };
         let mut diverged: Vec<_> = (2..7).map(|n| (plan(n), divergence("-a\n+b"))).collect();
-        diverged.insert(1, (plan(9), divergence("it panics")));
+        diverged.insert(1, (plan(9), divergence("the run panicked")));
         let report = Report {
             runs: 8,
             plans: Vec::new(),
@@ -375,7 +373,7 @@ and 2 more runs with the same outcome
 -a
 +b
 crash-after patch configmaps default/a #9 from noter
-it panics
+the run panicked
 8 runs, 6 diverged"
         );
     }

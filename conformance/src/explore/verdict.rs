@@ -31,7 +31,7 @@ impl Divergence {
     /// A run in which something panicked.
     pub(super) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         Self {
-            outcome: format!("it panics: {}", panic_message(panic)),
+            outcome: format!("the run panicked: {}", panic_message(panic)),
             timelines: String::new(),
         }
     }
@@ -50,7 +50,7 @@ pub fn compare(
         Ok(transcript) => transcript,
         Err(error) => {
             return Some(Divergence {
-                outcome: format!("it does not come to an end: {error}"),
+                outcome: format!("the run failed: {error}"),
                 timelines: String::new(),
             });
         }

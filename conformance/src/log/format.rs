@@ -28,26 +28,26 @@ pub enum LogError {
         message: String,
     },
     /// The log is of another form.
-    #[error("this is a log of the form {found:?}; this program reads {FORM:?}")]
+    #[error("the log has the format {found:?}; this program reads {FORM:?}")]
     Form {
         /// The form that the first line of the log names.
         found: String,
     },
     /// A testbed's script is Rust and not in the log.
-    #[error("this is the log of a testbed in a test: to replay it, run the test")]
+    #[error("the log was written by a test; to replay it, run the test")]
     Testbed,
     /// The scenario in it cannot be read.
-    #[error("the scenario in the log: {0}")]
+    #[error("cannot read the scenario in the log: {0}")]
     Scenario(String),
     /// The plan in it cannot be read.
-    #[error("the plan in the log: {0}")]
+    #[error("cannot read the plan in the log: {0}")]
     Plan(#[from] PlanError),
     /// The state in it cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
     /// The log of a server, which many have written to.
     #[error(
-        "this is the log of a server, which cannot be replayed: open it with `kubeproof serve --from-log`"
+        "this is the log of a server and cannot be replayed; open it with `kubeproof serve --from-log`"
     )]
     Server,
     /// A moment that the log does not have.

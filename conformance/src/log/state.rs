@@ -42,8 +42,8 @@ impl FromStr for Moment {
             return since.parse().map(|since| Self::Step(step, since));
         }
         Err(format!(
-            "{text:?} is no revision (57), time (2026-01-01T00:10:00Z), time since the beginning (+10m) \
-             or since a step (1+5s)"
+            "{text:?} is not a revision (57), a time (2026-01-01T00:10:00Z), a time since the beginning (+10m) \
+             or a time since a step (1+5s)"
         ))
     }
 }
@@ -176,7 +176,7 @@ fn told(text: &str) -> Result<Told, LogError> {
             let (recipe, lines) = read(text)?;
             let began = recipe.began.parse().map_err(|_| LogError::Line {
                 number: 1,
-                message: format!("{:?} is no time", recipe.began),
+                message: format!("{:?} is not a time", recipe.began),
             })?;
             (Beginning::Fresh(recipe.seed), began, lines)
         }
@@ -193,7 +193,7 @@ fn told(text: &str) -> Result<Told, LogError> {
             Line::Commit(commit) => {
                 let entry = commit.to_entry().ok_or_else(|| LogError::Line {
                     number,
-                    message: "this is no commit".to_owned(),
+                    message: "this is not a commit".to_owned(),
                 })?;
                 told.commits.push(entry);
             }

@@ -12,7 +12,7 @@ use crate::user_agent;
 const WRITES_MAX: u32 = 10;
 /// This many equal requests while nothing changes are a hot requeue: a failing request that is retried with back-off
 /// is sent less often before a run counts as settled.
-const ASKED_MAX: u32 = 40;
+const REQUESTS_MAX: u32 = 40;
 /// Reports, whose writes do not count and interrupt no series.
 const REPORTS: &[&str] = &["events", "leases"];
 
@@ -57,7 +57,7 @@ impl Property for WriteLoop {
 
 /// Returns the controllers that repeat a request again and again while nothing is written.
 pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
-    let mut asked: BTreeMap<(u64, String), u32> = BTreeMap::new();
+    let mut repeated: BTreeMap<(u64, &str, String), u32> = BTreeMap::new();
     for point in points.iter().filter(|point| point.event.is_none()) {
         let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
         // A reopened watch does not count, and nodes send requests at fixed times.
@@ -66,17 +66,20 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
             continue;
         }
         let name = point.name.as_deref().unwrap_or_default();
-        let what = format!(
-            "{} asks to {} {} {name}",
-            point.from, point.verb, point.resource
-        );
-        *asked.entry((point.after_rv, what)).or_default() += 1;
+        let request = format!("{} {} {name}", point.verb, point.resource);
+        let key = (point.after_rv, &*point.from, request);
+        *repeated.entry(key).or_default() += 1;
     }
-    let hot = asked.into_iter().filter(|(_, times)| *times >= ASKED_MAX);
-    let violations = hot.map(|((rv, what), times)| Violation {
+    let hot = repeated
+        .into_iter()
+        .filter(|(_, times)| *times >= REQUESTS_MAX);
+    let violations = hot.map(|((rv, from, request), times)| Violation {
         rv,
         property: "no hot requeue".to_owned(),
-        what: format!("{} {times} times while nothing changes", what.trim_end()),
+        what: format!(
+            "{from} repeated `{}` {times} times while nothing changed",
+            request.trim_end()
+        ),
     });
     violations.collect()
 }
@@ -140,7 +143,7 @@ mod tests {
         let told = hot_requeues(&resting);
         assert_eq!(
             told[0].what,
-            "c asks to get pods web-0 100 times while nothing changes"
+            "c repeated `get pods web-0` 100 times while nothing changed"
         );
     }
 }

@@ -40,13 +40,13 @@ pub enum StepError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// Only a simulated cluster can take the step.
-    #[error("this takes a simulated cluster")]
+    #[error("the step needs a simulated cluster")]
     NotSimulated,
     /// A refusal was expected.
-    #[error("the server accepted what {0} was expected for")]
+    #[error("expected {0}, but the server accepted the request")]
     Accepted(u16),
     /// Another refusal was expected.
-    #[error("{expected} was expected, the server answered {got}")]
+    #[error("expected {expected}, but got {got}")]
     OtherRefusal {
         /// The refusal that the scenario expects.
         expected: String,
@@ -57,16 +57,16 @@ pub enum StepError {
     #[error("{0}")]
     Command(String),
     /// No fault of that name is in force.
-    #[error("there is no fault {0:?} in force")]
+    #[error("no active fault is named {0:?}")]
     NoFault(String),
     /// No simulated node has that name.
     #[error(transparent)]
     UnknownNode(#[from] kubeproof_node::UnknownNode),
     /// The object did not get as described.
-    #[error("it did not happen within {0}")]
+    #[error("timed out after {0}")]
     Timeout(crate::scenario::HumanDuration),
     /// The object did not get as waited for.
-    #[error("it did not happen within {within}: {found}")]
+    #[error("timed out after {within}: {found}")]
     NotMet {
         /// The time waited.
         within: crate::scenario::HumanDuration,

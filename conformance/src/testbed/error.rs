@@ -17,13 +17,13 @@ use crate::time::HumanDuration;
 #[derive(thiserror::Error)]
 pub enum TestbedError {
     /// The controllers did not start.
-    #[error("the controllers do not start: {0}")]
+    #[error("cannot start the controllers: {0}")]
     Start(#[source] kubeproof_controller::Error),
     /// A given object cannot be created.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The socket or files of the program under test cannot be created.
-    #[error("the controller outside of this process: {0}")]
+    #[error("cannot run the external program: {0}")]
     ExternalProgram(#[source] std::io::Error),
     /// The program under test does not run.
     #[error("{0}")]
@@ -39,13 +39,13 @@ pub enum TestbedError {
     )]
     NoRuntime,
     /// No request can meet the fault.
-    #[error("the fault would never strike: {0}")]
+    #[error("the fault matches no request: {0}")]
     Fault(#[source] NotServed),
     /// A controller has panicked or returned, which it must not.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
     ControllerEnded(Ended),
     /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that does not exist.
-    #[error("there is no controller {name} that could be allowed to end; there are: {}", .known.join(", "))]
+    #[error("no controller under test is named {name}; there are: {}", .known.join(", "))]
     UnknownController {
         /// The user agent given.
         name: String,
@@ -53,7 +53,7 @@ pub enum TestbedError {
         known: Vec<&'static str>,
     },
     /// [`TestbedBuilder::allow`](super::TestbedBuilder::allow) names a rule that does not exist.
-    #[error("there is no rule {name:?} that could be broken; there are: {}", .known.join(", "))]
+    #[error("there is no rule {name:?}; the rules are: {}", .known.join(", "))]
     UnknownRule {
         /// The name given.
         name: String,
@@ -65,7 +65,7 @@ pub enum TestbedError {
     Livelock(String),
     /// A controller keeps the runtime busy without asking for anything.
     #[error(
-        "a controller keeps the runtime busy and sends no request: virtual time has stood still for {waited}; the controllers of the test are {}",
+        "a controller keeps the runtime busy without sending requests: virtual time has stood still for {waited}; the controllers under test are {}",
         .under_test.join(", ")
     )]
     Spinning {

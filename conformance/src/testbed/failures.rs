@@ -164,7 +164,7 @@ impl Drop for Testbed {
             return;
         }
         if let Some(unreported) = self.unreported() {
-            panic!("the testbed is dropped, and its test has not heard of this: {unreported}");
+            panic!("the testbed was dropped with an unreported failure: {unreported}");
         }
     }
 }

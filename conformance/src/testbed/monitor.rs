@@ -159,8 +159,8 @@ impl RequestMonitor {
         if asking.duration().unsigned_abs() <= REQUESTS_WITHIN {
             let agent = &seen.scope.user_agent;
             let what = format!(
-                "{agent} asks to {seen} {} times in {:#} while nothing changes; let it wait for a change, \
-                 or back off",
+                "{agent} repeated `{seen}` {} times in {:#} while nothing changed; wait for a change, or \
+                 back off",
                 asking.count,
                 asking.duration(),
             );
@@ -196,8 +196,8 @@ impl RequestMonitor {
             times.count += 1;
             let agent = &seen.scope.user_agent;
             let what = format!(
-                "{agent} asks to {seen} {IDLE_WRITES_MAX} times, and nothing changes; let it compare with \
-                 what it has read before it writes"
+                "{agent} repeated `{seen}` {IDLE_WRITES_MAX} times without changing anything; compare with \
+                 the object as read before writing"
             );
             state.report(IDLE_WRITES, what);
         }
@@ -210,8 +210,8 @@ impl RequestMonitor {
         *open += 1;
         if *open > WATCHES_MAX {
             let what = format!(
-                "{} has more than {WATCHES_MAX} equal watches open: {seen}{}; let it share one, or drop \
-                 the streams that it no longer reads",
+                "{} has more than {WATCHES_MAX} equal watches open: {seen}{}; share one, or drop the \
+                 streams that are no longer read",
                 seen.scope.user_agent, seen.selectors
             );
             state.report(LEAKED_WATCHES, what);

@@ -121,7 +121,7 @@ impl RunningProgram {
         };
         let begun = tokio::time::timeout(START_MAX, begun).await;
         begun.unwrap_or_else(|_| {
-            let words = "the controller has not asked the server for anything";
+            let words = "the program has not sent any request";
             Err(TestbedError::Ended(words.to_owned()))
         })
     }
@@ -159,14 +159,14 @@ impl Drop for RunningProgram {
 async fn live(command: String, kubeconfig: PathBuf, output: PathBuf) -> String {
     let started = Process::start(&command, &kubeconfig, &output);
     let how = match started {
-        Err(error) => return format!("the controller does not start: {error}"),
+        Err(error) => return format!("the program cannot be started: {error}"),
         Ok(mut process) => process.child.wait().await,
     };
     let how = how.map_or_else(|error| error.to_string(), |status| status.to_string());
     let said = std::fs::read_to_string(&output).unwrap_or_default();
     let lines: Vec<&str> = said.lines().collect();
     let last = lines[lines.len().saturating_sub(SAID_LINES)..].join("\n");
-    format!("the controller has ended: {how}\n{last}")
+    format!("the program has exited: {how}\n{last}")
         .trim_end()
         .to_owned()
 }

@@ -63,7 +63,7 @@ fn workloads_run_with_webhooks_and_controllers_of_other_processes() {
 
     let (webhooks, line) = start(&mut kubeproof(&["webhooks", "--kubeconfig", path]));
     assert!(
-        line.starts_with("answering for apps.kruise.io on https://127.0.0.1:"),
+        line.starts_with("serving the webhooks of apps.kruise.io on https://127.0.0.1:"),
         "{line}"
     );
 

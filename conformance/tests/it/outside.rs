@@ -153,7 +153,7 @@ fn a_program_that_does_not_stand_crashes_is_found_out() {
         said.contains("crash-after patch configmaps default/a from copier"),
         "{said}"
     );
-    assert!(said.contains("it did not happen within 6s"), "{said}");
+    assert!(said.contains("timed out after 6s"), "{said}");
 }
 
 #[test]

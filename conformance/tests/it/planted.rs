@@ -133,7 +133,7 @@ async fn a_controller_that_is_always_busy_is_told_of() {
     let error = told(bed).await;
     assert_eq!(
         error.to_string(),
-        "a controller keeps the runtime busy and sends no request: virtual time has stood still for 5s; the controllers of the test are beater"
+        "a controller keeps the runtime busy without sending requests: virtual time has stood still for 5s; the controllers under test are beater"
     );
 }
 
@@ -164,7 +164,7 @@ async fn a_controller_that_panics_or_returns_is_an_error() {
     let unknown = returns().may_end("beeter").start().await.err().unwrap();
     assert_eq!(
         unknown.to_string(),
-        "there is no controller beeter that could be allowed to end; there are: beater"
+        "no controller under test is named beeter; there are: beater"
     );
 }
 
@@ -258,7 +258,7 @@ async fn settling_has_a_limit_of_ones_own() {
     let error = testbed.settle_within(QUIET, within).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "it does not come to rest: still written after 5m, last configmaps beat by beater"
+        "the cluster did not settle within 5m: the last write is configmaps beat by beater"
     );
     let loops = testbed.violations();
     assert!(
@@ -335,7 +335,7 @@ fn a_plan_is_replayed_and_one_that_never_strikes_is_an_error() {
     let error = explore::replay(&bed, &plan, script).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the plan does not strike: crash-after create pods default/web from beater"
+        "these faults of the plan did not strike: crash-after create pods default/web from beater"
     );
     let options = Options {
         from: ["nobody".to_owned()].into(),
@@ -344,12 +344,12 @@ fn a_plan_is_replayed_and_one_that_never_strikes_is_an_error() {
     let error = explore::testbed(&bed, &options, script).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no request comes from nobody; there are: beater"
+        "no requests come from nobody; the clients are: beater"
     );
     let idle = Testbed::builder();
     let error = explore::testbed(&idle, &Options::default(), script).unwrap_err();
     assert!(
-        error.to_string().starts_with("no fault can strike"),
+        error.to_string().starts_with("no fault is possible"),
         "{error}"
     );
 }

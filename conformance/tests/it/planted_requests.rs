@@ -84,7 +84,7 @@ async fn a_controller_that_never_waits_for_a_change_is_told() {
         api.get(&object.name_any()).await?;
         Ok(Action::requeue(Duration::from_secs(1)))
     });
-    insta::assert_snapshot!(told(bed, "no hot requeue").await, @"no hot requeue: beater asks to get configmaps default/beat 40 times in 39s while nothing changes; let it wait for a change, or back off (revision 190)");
+    insta::assert_snapshot!(told(bed, "no hot requeue").await, @"no hot requeue: beater repeated `get configmaps default/beat` 40 times in 39s while nothing changed; wait for a change, or back off (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_namespace_that_does_not_exist_is_told() {
         elsewhere.create(&PostParams::default(), &copy).await?;
         Ok(Action::await_change())
     });
-    insta::assert_snapshot!(told(writes, "namespaces exist").await, @"namespaces exist: beater asks to create configmaps in namespace prod, which does not exist; create it, or check which namespace the controller uses (revision 190)");
+    insta::assert_snapshot!(told(writes, "namespaces exist").await, @"namespaces exist: beater tries to create configmaps in namespace prod, which does not exist; create it, or check which namespace the controller uses (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn a_finalizer_that_is_never_removed_is_told() {
         api.delete("beat", &DeleteParams::default()).await.unwrap();
     };
     let told = told_after(holds, "finalizers are removed", deleted).await;
-    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat is deleted and stays, as nobody removes finalizer example.com/beat; beater is to remove it once deletionTimestamp is set (revision 192)");
+    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer example.com/beat; beater has to remove it once deletionTimestamp is set (revision 192)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +162,7 @@ async fn a_deletion_in_the_foreground_without_a_garbage_collector_is_told() {
             .unwrap();
     };
     let told = told_after(bed(rest), "finalizers are removed", deleted).await;
-    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat is deleted and stays, as nobody removes finalizer foregroundDeletion; name garbage-collector among TestbedBuilder::controllers (revision 191)");
+    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer foregroundDeletion; add garbage-collector to TestbedBuilder::controllers (revision 191)");
     let testbed = bed(rest)
         .controllers(["garbage-collector"])
         .start()
@@ -205,7 +205,7 @@ async fn a_watch_that_is_leaked_is_told() {
         }
     };
     let told = told_after(leaks, "no leaked watches", changes).await;
-    insta::assert_snapshot!(told, @"no leaked watches: beater has more than 30 equal watches open: watch configmaps in namespace default; let it share one, or drop the streams that it no longer reads (revision 219)");
+    insta::assert_snapshot!(told, @"no leaked watches: beater has more than 30 equal watches open: watch configmaps in namespace default; share one, or drop the streams that are no longer read (revision 219)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn a_status_written_without_a_change_is_told() {
     let bed = bed.manifests(Manifests::new().yaml(service).unwrap());
     let resyncs = async |testbed: &Testbed| testbed.advance(HOUR).await;
     let told = told_after(bed, "no idle writes", resyncs).await;
-    insta::assert_snapshot!(told, @"no idle writes: beater asks to patch services/status default/beat 10 times, and nothing changes; let it compare with what it has read before it writes (revision 192)");
+    insta::assert_snapshot!(told, @"no idle writes: beater repeated `patch services/status default/beat` 10 times without changing anything; compare with the object as read before writing (revision 192)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,6 +249,6 @@ async fn a_server_side_apply_may_be_repeated() {
 async fn a_rule_that_there_is_not_cannot_be_broken() {
     let error = Testbed::builder().allow("no leaks").start().await.err();
     let told = error.unwrap().to_string();
-    assert!(told.starts_with("there is no rule \"no leaks\" that could be broken; there are: "));
+    assert!(told.starts_with("there is no rule \"no leaks\"; the rules are: "));
     assert!(told.contains("no leaked watches"), "{told}");
 }

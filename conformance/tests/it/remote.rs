@@ -131,7 +131,7 @@ fn controllers_say_what_runs_and_end_with_their_server_if_asked_to() {
     terminate(forever);
     let mut said = String::new();
     stderr.read_to_string(&mut said).unwrap();
-    let cap = "a watch that fails is begun again after 30s at most";
+    let cap = "failed watches are retried within 30s";
     assert!(said.starts_with(cap), "{said}");
 }
 

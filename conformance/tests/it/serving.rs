@@ -267,7 +267,7 @@ fn a_log_is_opened_some_time_after_a_step() {
         ),
         ("+", "is not a duration"),
         ("1+", "is not a duration"),
-        ("soon", "or since a step (1+5s)"),
+        ("soon", "or a time since a step (1+5s)"),
     ] {
         let refused = output(&["serve", "--from-log", log, "--at", at]);
         let said = String::from_utf8(refused.stderr).unwrap();

@@ -268,7 +268,7 @@ fn a_fault_that_can_never_strike_is_refused() {
         ),
     ] {
         let refused = run("", &format!("[fault: {{name: f, on: {on}, hold: true}}]")).unwrap_err();
-        let wanted = format!(": the fault would never strike: {told}");
+        let wanted = format!(": the fault matches no request: {told}");
         assert!(refused.contains(&wanted), "{refused}");
     }
     let unknown = run("", "[fault: {name: f, on: {verb: creat}, hold: true}]").unwrap_err();
@@ -302,7 +302,7 @@ async fn what_unwrap_prints_is_the_message() {
     let error = testbed.inject(fault).unwrap_err();
     let told = format!("{error:?}");
     let wanted =
-        "the fault would never strike: there is no verb \"creat\"; did you mean \"create\"?";
+        "the fault matches no request: there is no verb \"creat\"; did you mean \"create\"?";
     assert!(told.starts_with(wanted), "{told}");
     let error = testbed.api().get(("pod", "a"), None).await.unwrap_err();
     assert_eq!(format!("{error:?}"), "404 NotFound: pods \"a\" not found");

@@ -123,7 +123,10 @@ fn a_plan_whose_point_never_comes_is_an_error_that_names_the_nearest() {
     let scenario = standard("statefulset/sts-create-ordered");
     let plan = "crash-after create pods default/web-9 from statefulset-controller";
     let told = refused(&["explore", &scenario, "--plan", plan]);
-    assert!(told.contains(&format!("`{plan}` never comes")), "{told}");
+    assert!(
+        told.contains(&format!("`{plan}` does not strike")),
+        "{told}"
+    );
     let near = "\n  crash-after create pods default/web-0 from statefulset-controller";
     assert!(told.contains(near), "{told}");
 }
@@ -168,9 +171,9 @@ fn empty_manifests_are_errors_that_name_the_file() {
     let directory = empty.parent().unwrap().to_str().unwrap();
     for path in [path, directory] {
         let told = refused(&["serve", "--load", path]);
-        let wanted = format!("error: --load {path}: there is no object in it\n");
+        let wanted = format!("error: --load {path}: the file contains no object\n");
         assert_eq!(told, wanted);
-        assert!(refused(&["serve", "--stages", path]).contains("there is no Stage in it"));
+        assert!(refused(&["serve", "--stages", path]).contains("the file contains no Stage"));
     }
     let words = file("empty-words/words.yaml", "hello world\n");
     let told = refused(&["serve", "--load", words.to_str().unwrap()]);
@@ -467,7 +470,7 @@ fn errors_say_why_once_and_what_was_meant() {
         (&["run", "--acept"][..], "'--accept'"),
         (
             &["serve", "--controllers", "none,deployment"],
-            "\"none\" stands alone",
+            "\"none\" cannot be combined",
         ),
         (
             &["serve", "--controllers", "deploymnet"],

@@ -302,7 +302,7 @@ fn what_is_no_stage_is_refused() {
         ),
         (
             stage("s", "Pod", json!({ "selector": selector, "next": {} })),
-            "stage \"s\": \"not a path\" is not understood at \"not a path\"",
+            "stage \"s\": cannot parse \"not a path\" at \"not a path\"",
         ),
         (
             stage(

@@ -83,12 +83,12 @@ impl<'p> Found<'p> {
     /// Takes the result of one job, in the order of the jobs.
     ///
     /// # Errors
-    /// When a scenario does not run without faults either, or a log cannot be written.
+    /// When a scenario fails even without faults, or a log cannot be written.
     pub(super) fn take(&mut self, done: Done) -> anyhow::Result<()> {
         match done {
             Done::Failed(file, error) => {
                 let error = anyhow::Error::new(error).context(file.name);
-                return Err(error.context("a scenario does not run without faults either"));
+                return Err(error.context("a scenario fails even without faults"));
             }
             Done::Planned(runs) => self.progress.inc_length(runs as u64),
             Done::Ran(ran, divergence) => self.take_run(ran, divergence)?,
@@ -221,7 +221,10 @@ impl<'p> Found<'p> {
     /// Prints the number of runs.
     pub(super) fn tell_numbers(&self) -> anyhow::Result<()> {
         if self.explained > 0 && !self.json {
-            out::say(&format!("{} differ as their scenarios say", self.explained))?;
+            out::say(&format!(
+                "{} differ as their scenarios expect",
+                self.explained
+            ))?;
         }
         tell_numbers(self.runs, self.diverged, self.json)
     }

@@ -28,7 +28,7 @@ pub(super) fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
         }
         ensure!(
             stages.len() > before,
-            "--stages {}: there is no Stage in it",
+            "--stages {}: the file contains no Stage",
             root.display()
         );
     }
@@ -59,7 +59,7 @@ pub(super) async fn load(
         }
         ensure!(
             !is_empty,
-            "--load {}: there is no object in it",
+            "--load {}: the file contains no object",
             root.display()
         );
     }

@@ -49,7 +49,7 @@ pub enum RemoteError {
     #[error(transparent)]
     Api(#[from] ApiError),
     /// The watches do not deliver the listed objects.
-    #[error("the watches of the cluster do not show what it lists")]
+    #[error("the watches of the cluster lag behind its lists")]
     WatchesLag,
     /// Writes continue.
     #[error(transparent)]

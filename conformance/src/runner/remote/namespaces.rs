@@ -27,10 +27,10 @@ pub enum NamespaceError {
     #[error(transparent)]
     Api(ApiError),
     /// There is one of that name which no run has made.
-    #[error("it exists already, and no run of kubeproof has made it")]
+    #[error("it exists already, and kubeproof did not create it")]
     Foreign,
     /// The namespace is not removed in time.
-    #[error("it was deleted and is still there after {0} s")]
+    #[error("it still exists {0} s after its deletion")]
     Remains(u64),
 }
 

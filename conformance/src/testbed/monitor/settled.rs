@@ -116,7 +116,7 @@ fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
         }
         let (agent, verb, resource) = (&scope.user_agent, responses.verb?.as_str(), scope.resource());
         Some(format!(
-            "{agent} asks to {verb} {resource} in namespace {namespace}, which does not exist; create it, or \
+            "{agent} tries to {verb} {resource} in namespace {namespace}, which does not exist; create it, or \
              check which namespace the controller uses"
         ))
     });
@@ -200,9 +200,9 @@ fn held(settled: &Settled<'_>) -> Vec<String> {
     for ((resource, namespace, name), entry) in terminating {
         for finalizer in finalizers(&entry.object) {
             let remedy = match handled.get(&finalizer) {
-                Some(agent) => format!("{agent} is to remove it once deletionTimestamp is set"),
+                Some(agent) => format!("{agent} has to remove it once deletionTimestamp is set"),
                 None if OF_GARBAGE_COLLECTOR.contains(&&*finalizer) && !collects => {
-                    format!("name {GARBAGE_COLLECTOR} among TestbedBuilder::controllers")
+                    format!("add {GARBAGE_COLLECTOR} to TestbedBuilder::controllers")
                 }
                 None => continue,
             };
@@ -211,7 +211,7 @@ fn held(settled: &Settled<'_>) -> Vec<String> {
                 namespace => format!("{namespace}/"),
             };
             told.push(format!(
-                "{resource} {scope}{name} is deleted and stays, as nobody removes finalizer {finalizer}; {remedy}"
+                "{resource} {scope}{name} was deleted but still has finalizer {finalizer}; {remedy}"
             ));
         }
     }

@@ -34,8 +34,8 @@ fn told(scenario: &str) -> Vec<String> {
 #[test]
 fn controllers_are_judged_from_the_first_step_on() {
     let scenario = "{title: t, source: s, given: {controllers: [], nodes: 0}, steps: STEPS}";
-    let polls = "poller asks to get configmaps default/a 40 times in 39s while nothing changes; let it wait \
-        for a change, or back off";
+    let polls = "poller repeated `get configmaps default/a` 40 times in 39s while nothing changed; wait for a change, \
+        or back off";
     assert_eq!(told(&scenario.replace("STEPS", "[advance: 2m]")), [polls]);
     assert_eq!(told(&scenario.replace("STEPS", "[advance: 30s]")), [""; 0]);
 }

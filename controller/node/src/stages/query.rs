@@ -19,7 +19,7 @@ enum Step {
 
 /// An error for text that is not a supported query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not understood at {rest:?}")]
+#[error("cannot parse {text:?} at {rest:?}")]
 pub(super) struct BadQuery {
     text: String,
     rest: String,

@@ -279,12 +279,12 @@ impl Reader<'_> {
                 let (number, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
                 let value = serde_json::from_str(number);
                 self.rest = rest;
-                Operand::Literal(value.map_err(|_| format!("{number:?} is no number"))?)
+                Operand::Literal(value.map_err(|_| format!("{number:?} is not a number"))?)
             }
             '"' => {
                 let mut values = serde_json::Deserializer::from_str(self.rest).into_iter();
                 let value: Option<Value> = values.next().and_then(Result::ok);
-                let value = value.ok_or_else(|| format!("{:?} is no literal", self.rest))?;
+                let value = value.ok_or_else(|| format!("{:?} is not a literal", self.rest))?;
                 self.rest = &self.rest[values.byte_offset()..];
                 Operand::Literal(value)
             }
