@@ -35,6 +35,7 @@ use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
 use crate::properties::{Declaration, DeclaredProperties, RustProperty};
+pub use crate::quiescence::NotSettled;
 use crate::refusals::Recorder;
 pub use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};

@@ -12,23 +12,23 @@ use crate::properties::Violation;
 use crate::quiescence::NotSettled;
 use crate::time::HumanDuration;
 
-/// A testbed that does not start or settle. As [`fmt::Debug`], which `unwrap` prints, it is the message with its
+/// An error of a [`Testbed`](super::Testbed). As [`fmt::Debug`], which `unwrap` prints, it is the message with its
 /// causes.
 #[derive(thiserror::Error)]
 pub enum TestbedError {
-    /// The controllers did not start.
+    /// A built-in controller cannot be started, for example because its name is unknown.
     #[error("cannot start the controllers: {0}")]
     Start(#[source] kubeproof_controller::Error),
-    /// A given object cannot be created.
+    /// The server refuses a manifest of the builder.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The socket or files of the program under test cannot be created.
+    /// The socket or the files of an external program cannot be created.
     #[error("cannot run the external program: {0}")]
     ExternalProgram(#[source] std::io::Error),
-    /// The program under test does not run.
+    /// An external program has exited, or sends no request.
     #[error("{0}")]
     Ended(String),
-    /// Time passes by itself only under tokio's paused time.
+    /// Tokio's time is not paused. Virtual time passes only under paused time.
     #[error(
         "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
     )]
@@ -38,10 +38,10 @@ pub enum TestbedError {
         "there is no tokio runtime: call this from an async function under #[tokio::test(start_paused = true)]"
     )]
     NoRuntime,
-    /// No request can meet the fault.
+    /// No request that the server serves can match the fault.
     #[error("the fault matches no request: {0}")]
     Fault(#[source] NotServed),
-    /// A controller has panicked or returned, which it must not.
+    /// A controller has panicked, or returned without permission.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
     ControllerEnded(Ended),
     /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that does not exist.
@@ -60,10 +60,11 @@ pub enum TestbedError {
         /// The names of the rules.
         known: Vec<String>,
     },
-    /// A controller keeps asking within one instant. The text names the controller, its requests and the answers.
+    /// A controller sends too many requests within one instant of virtual time. The text names the controller, its
+    /// requests, and the last versions of the object that it writes.
     #[error("{0}")]
     Livelock(String),
-    /// A controller keeps the runtime busy without asking for anything.
+    /// A controller keeps the runtime busy without sending requests, so that virtual time cannot pass.
     #[error(
         "a controller keeps the runtime busy without sending requests: virtual time has stood still for {waited}; the controllers under test are {}",
         .under_test.join(", ")
@@ -74,13 +75,13 @@ pub enum TestbedError {
         /// The user agents of the controllers under test.
         under_test: Vec<&'static str>,
     },
-    /// Properties are violated, in the order in which they were.
+    /// Properties are violated: the violations that were not reported before, in the order of their writes.
     #[error("{}", list(.0))]
     Violated(Vec<Violation>),
-    /// The harness cannot use the server.
+    /// A request of the testbed itself fails, such as discovery or a table of the outcome.
     #[error("{0}")]
     Api(#[from] ApiError),
-    /// A property does not compile: the error in its CEL.
+    /// A property in CEL does not compile; the text has the errors.
     #[error("{0}")]
     Property(String),
     /// A text or file cannot be read as objects.
@@ -89,12 +90,12 @@ pub enum TestbedError {
     /// [`Testbed::apply`](super::Testbed::apply) was given no object.
     #[error("there is nothing to apply: no document, or only empty ones and comments")]
     NothingToApply,
-    /// An object is not applied.
+    /// The server refuses an object that the test applies.
     #[error("cannot apply {object}: {source}")]
     Apply {
         /// The object as `FILE: API-VERSION KIND NAME`.
         object: String,
-        /// Why.
+        /// The response of the server.
         source: Box<ApiError>,
     },
     /// A document has fields twice.
