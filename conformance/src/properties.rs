@@ -173,7 +173,7 @@ pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<
     for entry in observed.journal {
         world.take(entry);
         let is_given = entry.rv <= observed.given_rv;
-        let mut tell = |property: &str, what: String| {
+        let mut report = |property: &str, what: String| {
             found.push(Violation {
                 rv: entry.rv,
                 property: property.to_owned(),
@@ -184,19 +184,19 @@ pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<
             let judged = property.judge(entry, &world);
             judged
                 .into_iter()
-                .for_each(|what| tell(property.name(), what));
+                .for_each(|what| report(property.name(), what));
         }
         for property in &mut rust {
             let judged = property.judge(entry, &world).into_iter();
             judged
                 .filter(|_| !is_given)
-                .for_each(|what| tell(property.name(), what));
+                .for_each(|what| report(property.name(), what));
         }
         if is_given {
             observer.pass(entry);
         } else {
             let broken = observer.judge(entry).into_iter();
-            broken.for_each(|one| tell(one.name, one.message));
+            broken.for_each(|one| report(one.name, one.message));
         }
     }
     found.extend(liveness::hot_requeues(observed.points));

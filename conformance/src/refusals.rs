@@ -74,7 +74,7 @@ impl Recorder {
         let body = body.collect().await;
         let bytes = body.expect("it is whole").to_bytes();
         let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        if is_told(&method, &resource, &status) {
+        if is_shown(&method, &resource, &status) {
             self.refusals.lock().push(Refusal {
                 after_rv: self.server.resource_version(),
                 time: self.server.clock().now(),
@@ -104,7 +104,7 @@ impl Service<Request<Body>> for Recorder {
 }
 
 /// Whether the refusal says something about the controller's behavior.
-fn is_told(method: &Method, resource: &str, status: &Value) -> bool {
+fn is_shown(method: &Method, resource: &str, status: &Value) -> bool {
     let resource = resource.split('/').next().unwrap_or_default();
     if UNTOLD.contains(&resource) {
         return false;
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn what_only_shows_a_cache_behind_is_not_told() {
-        let told = |method, reason| is_told(&method, "pods/web-0", &json!({"reason": reason}));
+        let told = |method, reason| is_shown(&method, "pods/web-0", &json!({"reason": reason}));
         assert!(!told(Method::PUT, "Conflict"));
         assert!(!told(Method::DELETE, "NotFound"));
         assert!(told(Method::PATCH, "NotFound"));
         assert!(told(Method::POST, "AlreadyExists"));
         let forbidden = json!({"reason": "Forbidden"});
-        assert!(!is_told(&Method::POST, "events", &forbidden));
+        assert!(!is_shown(&Method::POST, "events", &forbidden));
     }
 }

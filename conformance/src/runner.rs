@@ -391,7 +391,7 @@ async fn write_transcript(
         lines.extend(section.note.iter().map(|note| format!("   # {note}")));
         lines.extend(section.said.iter().map(|said| format!("  {said}")));
         let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
-        let (told, changes) = timeline.tell_all(own, refused, section.began);
+        let (told, changes) = timeline.lines(own, refused, section.began);
         lines.extend(told);
         lines.extend(ending(section, changes));
     }

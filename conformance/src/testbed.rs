@@ -518,7 +518,7 @@ impl Testbed {
         before.iter().for_each(|entry| timeline.learn(entry));
         let mut refusals = self.refusals();
         refusals.retain(|refusal| refusal.after_rv >= rv);
-        let (lines, _) = timeline.tell_all(after.iter(), &refusals, EPOCH);
+        let (lines, _) = timeline.lines(after.iter(), &refusals, EPOCH);
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
 

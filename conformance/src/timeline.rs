@@ -32,33 +32,33 @@ impl Timeline {
     }
 
     /// The lines for one write, none when it is nothing a reviewer looks for.
-    pub fn tell(&mut self, entry: &JournalEntry, began: Timestamp) -> Vec<String> {
-        self.tell_words(entry)
+    pub fn lines_of(&mut self, entry: &JournalEntry, began: Timestamp) -> Vec<String> {
+        self.words_of(entry)
             .into_iter()
             .map(|what| line(began, entry.time, &entry.user_agent, &what))
             .collect()
     }
 
     /// Returns the words for one write, without its time and writer.
-    pub(crate) fn tell_words(&mut self, entry: &JournalEntry) -> Vec<String> {
+    pub(crate) fn words_of(&mut self, entry: &JournalEntry) -> Vec<String> {
         self.learn(entry);
         kinds::describe(entry, &self.revisions)
     }
 
     /// The lines of `entries` and of `refusals`, in the order of their versions, and how many of them are changes.
-    pub(crate) fn tell_all<'a>(
+    pub(crate) fn lines<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a JournalEntry>,
         refusals: &[Refusal],
         began: Timestamp,
     ) -> (Vec<String>, usize) {
         let (mut lines, mut changes) = (Vec::new(), 0);
-        let mut refused = Self::tell_refusals(refusals, began).into_iter().peekable();
+        let mut refused = Self::refusal_lines(refusals, began).into_iter().peekable();
         for entry in entries {
             while let Some((_, line)) = refused.next_if(|(after_rv, _)| *after_rv < entry.rv) {
                 lines.push(line);
             }
-            let told = self.tell(entry, began);
+            let told = self.lines_of(entry, began);
             changes += told.len();
             lines.extend(told);
         }
@@ -69,7 +69,7 @@ impl Timeline {
     /// The lines for the writes that one step saw refused, each with the version it came after.
     ///
     /// A controller repeats a refused write as its backoff has it, so a repetition is only marked.
-    fn tell_refusals(refusals: &[Refusal], began: Timestamp) -> Vec<(u64, String)> {
+    fn refusal_lines(refusals: &[Refusal], began: Timestamp) -> Vec<(u64, String)> {
         let same = |one: &Refusal, other: &Refusal| {
             one.user_agent == other.user_agent && one.what == other.what
         };

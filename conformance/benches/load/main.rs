@@ -71,7 +71,7 @@ async fn start(tls: bool) {
         times.push(started.elapsed().as_secs_f64() * 1e3);
         resident = server.resident_mb();
     }
-    tell("ready", "ms", &mut times);
+    report("ready", "ms", &mut times);
     println!("resident when ready: {resident:.0} MB");
 }
 
@@ -97,10 +97,10 @@ async fn requests(tls: bool) {
         let patch = |index| Call::status_patch(&pods, index, round);
         patches.add(&server, &mut clients, CREATED, patch).await;
     }
-    small.tell("creates of ConfigMaps");
-    creates.tell("creates of pods");
-    gets.tell("gets of pods");
-    patches.tell("status patches of pods");
+    small.report("creates of ConfigMaps");
+    creates.report("creates of pods");
+    gets.report("gets of pods");
+    patches.report("status patches of pods");
     let stored = ROUNDS * CREATED;
     let resident = server.resident_mb();
     println!("resident with {stored} pods and {stored} ConfigMaps: {resident:.0} MB");
@@ -122,7 +122,7 @@ async fn list(tls: bool) {
         size = body.len();
     }
     println!("bytes of a pod in it: {}", size / LISTED);
-    tell(&format!("list of {LISTED} pods"), "ms", &mut times);
+    report(&format!("list of {LISTED} pods"), "ms", &mut times);
 }
 
 async fn watch(tls: bool) {
@@ -134,7 +134,7 @@ async fn watch(tls: bool) {
         let create = |index| Call::create(&maps, &config_map(round * EVENTS + index));
         rates.push(watched(&server.target, &maps, EVENTS, create).await);
     }
-    tell(
+    report(
         &format!("ConfigMap events to {WATCHES} watches"),
         "/s",
         &mut rates,
@@ -145,7 +145,7 @@ async fn watch(tls: bool) {
         let patch = |index| Call::status_patch(&pods, index, round + 1);
         rates.push(watched(&server.target, &pods, LISTED, patch).await);
     }
-    tell(
+    report(
         &format!("pod events to {WATCHES} watches"),
         "/s",
         &mut rates,
@@ -310,8 +310,8 @@ impl Rates {
         self.processor_us.push(taken / count as f64);
     }
 
-    fn tell(mut self, what: &str) {
-        tell(what, "/s", &mut self.rates);
+    fn report(mut self, what: &str) {
+        report(what, "/s", &mut self.rates);
         self.processor_us.sort_by(f64::total_cmp);
         let middle = self.processor_us[self.processor_us.len() / 2];
         println!("    {middle:.0} µs of the server's processor time each");
@@ -319,7 +319,7 @@ impl Rates {
 }
 
 /// Prints the middle of what has been measured, and the ends.
-fn tell(what: &str, unit: &str, measured: &mut [f64]) {
+fn report(what: &str, unit: &str, measured: &mut [f64]) {
     measured.sort_by(f64::total_cmp);
     let (least, most) = (measured[0], measured[measured.len() - 1]);
     let middle = measured[measured.len() / 2];

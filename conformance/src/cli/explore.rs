@@ -138,7 +138,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
-    found.tell_numbers()?;
+    found.report_numbers()?;
     refuse_nothing(&found, &options)?;
     Ok(match found.diverged() {
         0 => ExitCode::SUCCESS,
@@ -156,19 +156,19 @@ struct How<'h> {
     progress: &'h ProgressBar,
 }
 
-/// Does all runs; `tell` receives each result in the order of the jobs.
+/// Does all runs; `report` receives each result in the order of the jobs.
 fn each<B>(
     files: Vec<ScenarioFile>,
     how: How<'_>,
     (options, seeds): (&Options, u64),
-    tell: impl FnMut(Done) -> ControlFlow<B>,
+    report: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     #[cfg(unix)]
     if how.base.program.is_none() {
-        return branching::each(files, how, (options, seeds), tell);
+        return branching::each(files, how, (options, seeds), report);
     }
     let jobs = jobs::of(files, how.base, options, seeds);
-    threads::in_order(how.at_once, jobs, |job| job.run(how.base), tell)
+    threads::in_order(how.at_once, jobs, |job| job.run(how.base), report)
 }
 
 /// Returns an error when nothing was explored, so that this does not count as success.
@@ -235,7 +235,7 @@ fn replay(
         if !json {
             out::say("the same outcome")?;
         }
-        found::tell_numbers(1, 0, json)?;
+        found::report_numbers(1, 0, json)?;
         return Ok(ExitCode::SUCCESS);
     };
     if json {
@@ -249,7 +249,7 @@ fn replay(
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
         out::say(&format!("{}\n{}", out::diff(outcome), out::diff(timelines)))?;
     }
-    found::tell_numbers(1, 1, json)?;
+    found::report_numbers(1, 1, json)?;
     Ok(ExitCode::FAILURE)
 }
 

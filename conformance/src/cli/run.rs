@@ -106,7 +106,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let finished = match &args.kubeconfig {
         Some(kubeconfig) => {
             let controllers = options.controllers.unwrap_or_default();
-            let told = remote::Told {
+            let told = remote::Reporting {
                 json: args.json,
                 fail_fast: args.fail_fast,
                 jobs: args.jobs,

@@ -33,13 +33,13 @@ pub(super) fn at_once<J: Send, R: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// Runs `work` on `jobs`, which are made as they are needed, on this many threads. `tell` receives the results in the
+/// Runs `work` on `jobs`, which are made as they are needed, on this many threads. `report` receives the results in the
 /// order of the jobs, each as soon as its predecessors are done, until it returns `Break`.
 pub(super) fn in_order<J: Send, R: Send, B>(
     threads: usize,
     jobs: impl Iterator<Item = J> + Send,
     work: impl Fn(J) -> R + Sync,
-    mut tell: impl FnMut(R) -> ControlFlow<B>,
+    mut report: impl FnMut(R) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     let waiting = Mutex::new(jobs.enumerate());
     let (sender, results) = sync_channel(UNTOLD_MAX);
@@ -51,7 +51,7 @@ pub(super) fn in_order<J: Send, R: Send, B>(
                     let Some((place, job)) = waiting.lock().next() else {
                         return;
                     };
-                    // The receiver is gone when `tell` has returned `Break`.
+                    // The receiver is gone when `report` has returned `Break`.
                     if sender.send((place, work(job))).is_err() {
                         return;
                     }
@@ -63,7 +63,7 @@ pub(super) fn in_order<J: Send, R: Send, B>(
         for (place, result) in results {
             early.insert(place, result);
             while let Some(result) = early.remove(&next) {
-                tell(result)?;
+                report(result)?;
                 next += 1;
             }
         }

@@ -58,7 +58,7 @@ enum Beginning {
 }
 
 /// The content of a log, in order.
-struct Told {
+struct Content {
     beginning: Beginning,
     began: Timestamp,
     steps: Vec<Step<'static>>,
@@ -85,12 +85,12 @@ impl State {
     /// # Errors
     /// [`LogError`] when the text is neither, or has no such moment.
     pub fn read(text: &str, moment: Moment) -> Result<Self, LogError> {
-        let Told {
+        let Content {
             beginning,
             began,
             steps,
             mut commits,
-        } = told(text)?;
+        } = content(text)?;
         let (first, end, end_time) = match (&beginning, commits.first(), commits.last()) {
             (Beginning::Held(state), _, Some(last)) => (state.revision(), last.rv, last.time),
             (Beginning::Held(state), _, None) => (state.revision(), state.revision(), began),
@@ -161,7 +161,7 @@ impl State {
 }
 
 /// Reads a log, or the state of a server with its commits since.
-fn told(text: &str) -> Result<Told, LogError> {
+fn content(text: &str) -> Result<Content, LogError> {
     let (beginning, began, lines) = match ServerState::is_begun_by(text) {
         true => {
             let (state, rest) = ServerState::read(text)?;
@@ -181,7 +181,7 @@ fn told(text: &str) -> Result<Told, LogError> {
             (Beginning::Fresh(recipe.seed), began, lines)
         }
     };
-    let mut told = Told {
+    let mut content = Content {
         beginning,
         began,
         steps: Vec::new(),
@@ -189,20 +189,20 @@ fn told(text: &str) -> Result<Told, LogError> {
     };
     for (number, line) in lines {
         match line {
-            Line::Step(step) => told.steps.push(step),
+            Line::Step(step) => content.steps.push(step),
             Line::Commit(commit) => {
                 let entry = commit.to_entry().ok_or_else(|| LogError::Line {
                     number,
                     message: "this is not a commit".to_owned(),
                 })?;
-                told.commits.push(entry);
+                content.commits.push(entry);
             }
             _ => {}
         }
     }
     // Servers write them as they come, from several tables.
-    told.commits.sort_by_key(|entry| entry.rv);
-    Ok(told)
+    content.commits.sort_by_key(|entry| entry.rv);
+    Ok(content)
 }
 
 fn after(time: Timestamp, since: HumanDuration) -> Timestamp {

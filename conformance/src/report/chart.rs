@@ -277,7 +277,7 @@ impl<'a> Drawing<'a> {
 
     /// Draws a write: a column if the timeline shows it, and a change of its object's state in any case.
     fn write(&mut self, entry: &JournalEntry) {
-        let told = self.timeline.tell_words(entry);
+        let told = self.timeline.words_of(entry);
         let x = match told.is_empty() {
             true => self.x,
             false => self.column(entry.rv, entry.time),

@@ -219,12 +219,12 @@ pub fn compared_outcome(scenario: &Scenario, transcript: &str) -> String {
     });
     // A new claim gets its owner at once or, where the controller's cache does not show it yet, by an
     // update of the pod.
-    let is_told = |line: &&str| !retains || !line.contains(" SuccessfulUpdate Update Pod ");
+    let is_shown = |line: &&str| !retains || !line.contains(" SuccessfulUpdate Update Pod ");
     let is_certain = |line: &&str| !scenario.optional.iter().any(|one| one.line == *line);
     let outcome = portable_outcome(transcript);
     outcome
         .lines()
-        .filter(is_told)
+        .filter(is_shown)
         .filter(is_certain)
         .collect::<Vec<_>>()
         .join("\n")

@@ -7,7 +7,7 @@ const STATE: &str = "apps.kruise.io/inplace-update-state";
 const GRACE: &str = "apps.kruise.io/inplace-update-grace";
 
 /// Whether the annotation is one of these.
-pub(super) fn is_told(key: &str) -> bool {
+pub(super) fn is_shown(key: &str) -> bool {
     [STATE, GRACE].contains(&key)
 }
 

@@ -124,7 +124,7 @@ fn annotations(old: &Value, new: &Value) -> Vec<String> {
     differing
         .filter(|key| !UNTOLD_ANNOTATIONS.iter().any(|prefix| key.contains(prefix)))
         .map(|key| match new[&key].as_str() {
-            Some(value) if in_place::is_told(&key) => in_place::told(&key, value),
+            Some(value) if in_place::is_shown(&key) => in_place::told(&key, value),
             Some(value) => format!("annotation {key}={value}"),
             None => format!("annotation {key} removed"),
         })

@@ -13,38 +13,38 @@ use super::jobs::{Done, Ran, Subject, planned};
 /// The number of plans that branch off one run when the first difference ends all: the rest may not be needed.
 const PLANS_FAIL_FAST: usize = 64;
 
-/// Does all runs, scenario by scenario, plans with fewer faults first; `tell` receives each result in the order of
+/// Does all runs, scenario by scenario, plans with fewer faults first; `report` receives each result in the order of
 /// the jobs.
 pub(super) fn each<B>(
     files: Vec<ScenarioFile>,
     how: How<'_>,
     (options, seeds): (&Options, u64),
-    mut tell: impl FnMut(Done) -> ControlFlow<B>,
+    mut report: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     for file in files {
         let reference = match Reference::with(&file.scenario, how.base) {
             Ok(reference) => reference,
             Err(error) => {
-                tell(Done::Failed(Box::new(file), error))?;
+                report(Done::Failed(Box::new(file), error))?;
                 continue;
             }
         };
         let subject = Arc::new(Subject { file, reference });
         let singles = subject.reference.plans(options);
         let pairs = explore::pairs(&singles, options.pairs_max);
-        tell(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
+        report(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
         for (plans, tells_order) in [(singles, true), (pairs, false)] {
             for schedule_seed in 0..=seeds {
                 of_order(&subject, (&plans, schedule_seed), how, |ran, divergence| {
                     let is_run = tells_order && schedule_seed > 0 || !ran.plan.faults().is_empty();
                     match is_run {
-                        true => tell(Done::Ran(ran, divergence)),
+                        true => report(Done::Ran(ran, divergence)),
                         false => ControlFlow::Continue(()),
                     }
                 })?;
             }
         }
-        tell(Done::End(subject))?;
+        report(Done::End(subject))?;
     }
     ControlFlow::Continue(())
 }
@@ -54,7 +54,7 @@ fn of_order<B>(
     subject: &Arc<Subject>,
     (plans, schedule_seed): (&[Plan], u64),
     how: How<'_>,
-    mut tell: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
+    mut report: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     if plans.is_empty() && schedule_seed == 0 {
         return ControlFlow::Continue(());
@@ -83,10 +83,10 @@ fn of_order<B>(
         let (what, how) = ((plans, &options), (how.at_once, ended));
         let branched = explore::branches(scenario, reference, what, how);
         if index == 0 {
-            tell(ran(Plan::default()), branched.trunk)?;
+            report(ran(Plan::default()), branched.trunk)?;
         }
         for (plan, divergence) in plans.iter().zip(branched.plans) {
-            tell(ran(plan.clone()), divergence)?;
+            report(ran(plan.clone()), divergence)?;
         }
     }
     ControlFlow::Continue(())

@@ -219,14 +219,14 @@ impl<'p> Found<'p> {
     }
 
     /// Prints the number of runs.
-    pub(super) fn tell_numbers(&self) -> anyhow::Result<()> {
+    pub(super) fn report_numbers(&self) -> anyhow::Result<()> {
         if self.explained > 0 && !self.json {
             out::say(&format!(
                 "{} differ as their scenarios expect",
                 self.explained
             ))?;
         }
-        tell_numbers(self.runs, self.diverged, self.json)
+        report_numbers(self.runs, self.diverged, self.json)
     }
 
     /// Returns the data of a report's table.
@@ -265,7 +265,7 @@ fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Cas
 }
 
 /// Prints the number of runs in words; on standard error when standard output is JSON.
-pub(super) fn tell_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::Result<()> {
+pub(super) fn report_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::Result<()> {
     let numbers = format!("{runs} runs, {diverged} diverged");
     if !json {
         return out::say(&numbers);

@@ -24,13 +24,13 @@ const AT_ONCE: usize = 8;
 
 /// The flags that decide how runs are reported.
 #[derive(Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct Reporting {
     pub(super) json: bool,
     pub(super) fail_fast: bool,
     pub(super) jobs: Option<NonZeroUsize>,
 }
 
-impl Told {
+impl Reporting {
     fn skip(self, file: &ScenarioFile, why: &str) -> anyhow::Result<()> {
         match self.json {
             true => Ok(()),
@@ -45,7 +45,7 @@ pub(super) fn run(
     paths: &[PathBuf],
     kubeconfig: &Path,
     controllers: Vec<String>,
-    told: Told,
+    told: Reporting,
 ) -> anyhow::Result<Vec<Finished>> {
     let files = paths.iter().map(|path| ScenarioFile::read(path));
     let files = files.collect::<Result<Vec<_>, _>>()?;
@@ -59,7 +59,7 @@ async fn run_until_signal(
     files: Vec<ScenarioFile>,
     kubeconfig: &Path,
     names: Vec<String>,
-    told: Told,
+    told: Reporting,
 ) -> anyhow::Result<Vec<Finished>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -127,7 +127,7 @@ async fn run_all(
     files: Vec<ScenarioFile>,
     client: &Client,
     namespaces: &Namespaces,
-    told: Told,
+    told: Reporting,
 ) -> Vec<Finished> {
     let clock = Clock::real();
     // After the last failure, or once the reader is gone, started runs still finish, so that no namespace is left.

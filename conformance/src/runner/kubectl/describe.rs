@@ -34,7 +34,7 @@ pub(super) async fn perform(
     let mut lines = head(&set, &phases);
     template(&set["spec"]["template"], &mut lines);
     claims(&set["spec"]["volumeClaimTemplates"], &mut lines);
-    tell_events(of_set, cluster.now(), &mut lines);
+    describe_events(of_set, cluster.now(), &mut lines);
     Ok(align(&lines))
 }
 
@@ -200,7 +200,7 @@ fn claims(templates: &Value, lines: &mut Lines) {
     }
 }
 
-fn tell_events(mut events: Vec<&Value>, now: Timestamp, lines: &mut Lines) {
+fn describe_events(mut events: Vec<&Value>, now: Timestamp, lines: &mut Lines) {
     if events.is_empty() {
         put(lines, &["Events:", NONE]);
         return;
