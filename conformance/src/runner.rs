@@ -52,7 +52,7 @@ pub enum RunError {
         /// The step in words.
         words: String,
         /// Why.
-        source: StepError,
+        source: Box<StepError>,
     },
     /// The objects given could not be created.
     #[error("given: {0}")]
@@ -353,7 +353,7 @@ async fn take(
     section.said = said.map_err(|source| RunError::Step {
         number,
         words,
-        source,
+        source: Box::new(source),
     })?;
     if step.settle {
         section.settled = Some(cluster.settle(QUIET).await?);
