@@ -31,7 +31,7 @@ pub(crate) fn after_fork(state: &State) {
         true => Served::builtin(&state.catalog),
         false => Served::clone(&held),
     };
-    let served = Served::of(&definitions, &before, state.storage.revision());
+    let served = Served::of(&definitions, &before, state.storage.revision().get());
     state.definitions.serve(Arc::new(served));
 }
 
@@ -65,7 +65,11 @@ fn run(state: &State) {
             approval::sync(&store, definition);
         }
     }
-    let next = Arc::new(Served::of(&all(&store), &before, state.storage.revision()));
+    let next = Arc::new(Served::of(
+        &all(&store),
+        &before,
+        state.storage.revision().get(),
+    ));
     if !next.same_as(&before) {
         state.definitions.serve(Arc::clone(&next));
         if count(&next.catalog) < count(&before.catalog) {

@@ -4,6 +4,7 @@
 
 mod journal;
 mod object;
+mod resource_version;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use crate::meta::{GroupResource, GroupVersionResource};
 use journal::Journal;
 pub use journal::{JournalEntry, JournaledObject};
 pub(crate) use object::{ObjectKey, StoredObject};
+pub(crate) use resource_version::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 pub use table::WatchControl;
 pub(crate) use table::{
     Asked, Began, Change, Commit, Event, Raced, Snapshot, Table, WindowError, WindowLimits,
@@ -61,13 +63,13 @@ pub(crate) struct Revisions {
 
 impl Revisions {
     /// The latest revision given out.
-    pub(crate) fn current(&self) -> u64 {
-        self.counter.load(Ordering::Acquire)
+    pub(crate) fn current(&self) -> ResourceVersion {
+        ResourceVersion::new(self.counter.load(Ordering::Acquire))
     }
 
     /// The next revision. Called only under the write lock of the table that commits it.
-    fn take(&self) -> u64 {
-        self.counter.fetch_add(1, Ordering::AcqRel) + 1
+    fn take(&self) -> ResourceVersion {
+        ResourceVersion::new(self.counter.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     fn record(&self, entry: impl FnOnce() -> JournalEntry) {
@@ -85,7 +87,7 @@ type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<Arc<StoredObject>> + Sen
 #[derive(Clone)]
 pub(crate) struct Initial {
     /// The version that storage starts at, at least that of every initial object.
-    pub(crate) revision: u64,
+    pub(crate) revision: ResourceVersion,
     /// Whether the storage was never written, so that the objects at each earlier version are
     /// known.
     pub(crate) is_fresh: bool,
@@ -97,7 +99,7 @@ impl Initial {
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
         Self {
-            revision: 1,
+            revision: ResourceVersion::new(1),
             is_fresh: true,
             objects: Arc::new(|_| Vec::new()),
         }
@@ -129,8 +131,8 @@ impl Storage {
     /// Storage with its initial objects; each table remembers as much of its past as `window` says.
     pub(crate) fn new(initial: Initial, window: WindowLimits, journal: bool) -> Self {
         let revisions = Revisions {
-            counter: AtomicU64::new(initial.revision),
-            latest: watch::Sender::new(initial.revision),
+            counter: AtomicU64::new(initial.revision.get()),
+            latest: watch::Sender::new(initial.revision.get()),
             journal: journal.then(Mutex::default),
         };
         Self {
@@ -148,7 +150,7 @@ impl Storage {
     ///
     /// # Errors
     /// [`WindowError`] when that version is not remembered, or has not been given out yet.
-    pub(crate) fn fork(&self, rv: Option<u64>) -> Result<Self, WindowError> {
+    pub(crate) fn fork(&self, rv: Option<ResourceVersion>) -> Result<Self, WindowError> {
         let tables = self.tables();
         // All locks at once: nothing is written between one table and the next.
         let states: Vec<_> = tables.values().map(|table| (table, table.read())).collect();
@@ -158,8 +160,8 @@ impl Storage {
             return Err(WindowError::Future { current });
         }
         let revisions = Arc::new(Revisions {
-            counter: AtomicU64::new(rv),
-            latest: watch::Sender::new(rv),
+            counter: AtomicU64::new(rv.get()),
+            latest: watch::Sender::new(rv.get()),
             journal: self.revisions.journal.as_ref().map(|_| Mutex::default()),
         });
         let forked = DashMap::with_capacity(states.len());
@@ -190,8 +192,8 @@ impl Storage {
             let revisions = Arc::clone(&self.revisions);
             let objects = (self.initial.objects)(&key);
             let dropped = match was_dropped {
-                true => self.dropped.load(Ordering::Acquire),
-                false => 0,
+                true => ResourceVersion::new(self.dropped.load(Ordering::Acquire)),
+                false => ResourceVersion::ZERO,
             };
             let began = Began {
                 rv: self.initial.revision.max(dropped),
@@ -230,7 +232,8 @@ impl Storage {
             self.dropped_among_builtin.lock().insert(resource.clone());
         }
         // Updated before the removal, so that a caller that opens the table anew sees the revision.
-        self.dropped.fetch_max(self.revision(), Ordering::AcqRel);
+        let current = self.revision().get();
+        self.dropped.fetch_max(current, Ordering::AcqRel);
         let removed = self.tables.remove_if(resource, |_, table| table.len() == 0);
         if let Some((_, table)) = removed {
             table.retire();
@@ -245,7 +248,7 @@ impl Storage {
             self.revisions.record(|| entry.clone());
         }
         let current = self.revisions.current();
-        self.revisions.latest.send_replace(current);
+        self.revisions.latest.send_replace(current.get());
     }
 
     /// Drops the past events of a resource, or of all resources.
@@ -278,7 +281,7 @@ impl Storage {
         }
     }
 
-    pub(crate) fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> ResourceVersion {
         self.revisions.current()
     }
 

@@ -36,7 +36,7 @@ use crate::meta::GroupVersionKind;
 use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
-use crate::storage::{Asked, Event, Table, WindowError};
+use crate::storage::{Asked, Event, ResourceVersion, Table, WindowError};
 use crate::webhook::OwnedCaller;
 use conversion::Converter;
 use encoder::Encoder;
@@ -59,13 +59,13 @@ pub(crate) type Render = Arc<dyn Fn(&Value, bool) -> Option<Value> + Send + Sync
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The events after a version.
-    After(u64),
+    After(ResourceVersion),
     /// The events from now on.
     Now,
     /// The present objects as ADDED, once the version is reached.
     Present {
-        /// The least version to wait for; 0 for any.
-        not_older_than: u64,
+        /// The least version to wait for; zero for any.
+        not_older_than: ResourceVersion,
         /// Whether any version will do, however old.
         any: bool,
         /// Whether a bookmark marks the end of the present objects.
@@ -320,7 +320,7 @@ impl Watch {
 
     /// Delivers the selected ones of `events`, which follow version `after`, as far as faults let
     /// them pass.
-    fn deliver_batch(&mut self, after: u64, events: &[Arc<Event>]) {
+    fn deliver_batch(&mut self, after: ResourceVersion, events: &[Arc<Event>]) {
         let selected = events
             .iter()
             .filter_map(|event| self.selection.event(event));
@@ -369,7 +369,7 @@ impl Watch {
 }
 
 /// The error of a watch whose version `rv` was compacted.
-fn compacted(table: &Table, rv: u64) -> ApiError {
+fn compacted(table: &Table, rv: ResourceVersion) -> ApiError {
     let compacted = table.snapshot().rv;
     expired(rv, WindowError::Expired { compacted })
 }

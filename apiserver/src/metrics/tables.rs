@@ -57,7 +57,7 @@ pub(super) fn families(storage: &Storage, is_served: &dyn Fn(&str, &str) -> bool
         let facts = table.facts();
         objects.add(&labels, facts.objects as u64);
         counts.push((resource.to_string(), facts.objects as u64));
-        versions.add(&labels, facts.rv % 1_000_000_000_000_000);
+        versions.add(&labels, facts.rv.get() % 1_000_000_000_000_000);
         capacity.add(&labels, facts.capacity as u64);
         initializations.add(&labels, 1);
         if facts.events > 0 {

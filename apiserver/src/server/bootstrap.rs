@@ -13,7 +13,7 @@ use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::bootstrap;
 use crate::registry::core::component_status;
 use crate::schema;
-use crate::storage::{ObjectKey, StoredObject};
+use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
 
 /// The field manager that upstream names as the writer of these objects.
 const MANAGER: &str = "kube-apiserver";
@@ -56,7 +56,7 @@ pub(super) fn component_statuses(running: &BTreeSet<&'static str>) -> Vec<Arc<St
     statuses
         .map(|(name, value)| {
             let key = ObjectKey::new(None, name);
-            Arc::new(StoredObject::new(key, 0, value))
+            Arc::new(StoredObject::new(key, ResourceVersion::ZERO, value))
         })
         .collect()
 }
@@ -99,5 +99,5 @@ fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {
     metadata["resourceVersion"] = rv.to_string().into();
     let namespace = metadata["namespace"].as_str().map(str::to_owned);
     let key = ObjectKey::new(namespace.as_deref(), &text(&metadata["name"]));
-    StoredObject::new(key, rv, value)
+    StoredObject::new(key, ResourceVersion::new(rv), value)
 }

@@ -30,7 +30,7 @@ use crate::registry::catalog::Catalog;
 use crate::registry::{ApiGroup, GroupSource};
 #[cfg(test)]
 use crate::schema;
-use crate::storage::{Initial, Storage, WindowLimits};
+use crate::storage::{Initial, ResourceVersion, Storage, WindowLimits};
 use crate::webhook::Services;
 use crate::x509::Authorities;
 use crate::{admission, endpoints, registry, store};
@@ -318,7 +318,7 @@ impl ApiServerBuilder {
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::revision);
         let initial = Initial {
-            revision: begun.unwrap_or_else(registry::bootstrap::revision),
+            revision: ResourceVersion::new(begun.unwrap_or_else(registry::bootstrap::revision)),
             is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),

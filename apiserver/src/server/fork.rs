@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::endpoints::health::Checked;
 use crate::endpoints::openapi::OpenApi;
 use crate::nesting;
-use crate::storage::{JournalEntry, WindowError};
+use crate::storage::{JournalEntry, ResourceVersion, WindowError};
 
 /// The reason why a past state cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,15 +61,18 @@ impl ApiServer {
     /// # Errors
     /// [`ForkError`] when the revision is forgotten, or has not been assigned yet.
     pub fn fork_at(&self, revision: u64) -> Result<Self, ForkError> {
-        let forked = self.forked(Some(revision), self.core.clock.forked());
+        let forked = self.forked(
+            Some(ResourceVersion::new(revision)),
+            self.core.clock.forked(),
+        );
         forked.map_err(|error| match error {
             WindowError::Expired { compacted } => ForkError::Forgotten {
                 revision,
-                oldest: compacted,
+                oldest: compacted.get(),
             },
             WindowError::Future { current } => ForkError::Future {
                 revision,
-                latest: current,
+                latest: current.get(),
             },
         })
     }
@@ -81,12 +84,12 @@ impl ApiServer {
         let core = &self.core;
         nesting::where_stored(|| {
             core.storage.restore(entries);
-            core.entropy.set_apart(core.storage.revision());
+            core.entropy.set_apart(core.storage.revision().get());
             apiextensions::after_fork(&self.core);
         });
     }
 
-    fn forked(&self, revision: Option<u64>, clock: Clock) -> Result<Self, WindowError> {
+    fn forked(&self, revision: Option<ResourceVersion>, clock: Clock) -> Result<Self, WindowError> {
         let core = &self.core;
         let storage = core.storage.fork(revision)?;
         let forked = Self::cyclic(|weak| {

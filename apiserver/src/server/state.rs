@@ -16,7 +16,7 @@ use super::ApiServer;
 use crate::meta::GroupVersionResource;
 use crate::nesting;
 use crate::schema::read_object;
-use crate::storage::{ObjectKey, StoredObject};
+use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
 
 /// The form of the text that this program writes and reads.
 const FORM: &str = "kubeproof/v1";
@@ -95,7 +95,7 @@ impl ApiServer {
             (is_stored && !objects.is_empty()).then(|| (table.gvr().clone(), objects))
         });
         ServerState {
-            revision: frozen.revision(),
+            revision: frozen.revision().get(),
             time,
             held: held.collect(),
         }
@@ -214,8 +214,8 @@ fn stored(json: &str, revision: u64) -> Result<StoredObject, String> {
     }
     let key = ObjectKey::new(metadata["namespace"].as_str(), name);
     let rv = metadata["resourceVersion"].as_str();
-    let rv = rv.and_then(|rv| rv.parse().ok());
-    let rv = rv.filter(|rv| *rv <= revision);
+    let rv = rv.and_then(|rv| rv.parse::<ResourceVersion>().ok());
+    let rv = rv.filter(|rv| rv.get() <= revision);
     let rv = rv.ok_or_else(|| format!("{name} has no resourceVersion up to {revision}"))?;
     Ok(StoredObject::new(key, rv, value))
 }

@@ -130,11 +130,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::storage::ObjectKey;
+    use crate::storage::{ObjectKey, ResourceVersion};
 
     fn entry(rv: u64) -> JournalEntry {
         let key = ObjectKey::new(None, "a");
-        let stored = StoredObject::new(key, rv, json!({ "data": { "rv": rv } }));
+        let version = ResourceVersion::new(rv);
+        let stored = StoredObject::new(key, version, json!({ "data": { "rv": rv } }));
         stored.rest();
         JournalEntry {
             rv,

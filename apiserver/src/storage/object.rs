@@ -11,6 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::ResourceVersion;
 use crate::nesting;
 use crate::schema::protobuf::{self, Document};
 use crate::schema::{read_fields, read_object, write_answer};
@@ -72,7 +73,7 @@ impl fmt::Display for ObjectKey {
 #[derive(Debug)]
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
-    pub(crate) rv: u64,
+    pub(crate) rv: ResourceVersion,
     /// Whether the object nests too deeply for an ordinary stack; then only its text is kept.
     is_deep: bool,
     value: Mutex<Held>,
@@ -98,7 +99,7 @@ struct Json {
 }
 
 impl StoredObject {
-    pub(crate) fn new(key: ObjectKey, rv: u64, value: Value) -> Self {
+    pub(crate) fn new(key: ObjectKey, rv: ResourceVersion, value: Value) -> Self {
         Self {
             key,
             rv,

@@ -15,7 +15,7 @@ use imbl::{OrdMap, Vector};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
-use super::{EventType, ObjectKey, Revisions, StoredObject};
+use super::{EventType, ObjectKey, ResourceVersion, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
 pub(crate) use commit::{Change, Commit, Raced};
@@ -25,7 +25,7 @@ pub(crate) use state::WindowLimits;
 /// A past event, shared by all who watch.
 #[derive(Debug)]
 pub(crate) struct Event {
-    pub(crate) rv: u64,
+    pub(crate) rv: ResourceVersion,
     pub(crate) event_type: EventType,
     /// The object after the event; for a deletion its last state, at the deletion's version.
     pub(crate) object: Arc<StoredObject>,
@@ -86,7 +86,7 @@ pub(crate) fn watch_frame(event_type: &str, object: &[u8]) -> Bytes {
 /// The objects of a resource at one version.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) rv: u64,
+    pub(crate) rv: ResourceVersion,
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Facts {
     /// How many objects there are.
     pub(crate) objects: usize,
     /// The latest revision of the storage.
-    pub(crate) rv: u64,
+    pub(crate) rv: ResourceVersion,
     /// How many events there were since the table was opened.
     pub(crate) events: u64,
     /// How many events the window holds at most.
@@ -138,12 +138,12 @@ pub(crate) enum WindowError {
     /// The version is before the oldest version in the window.
     Expired {
         /// The version before the oldest event held.
-        compacted: u64,
+        compacted: ResourceVersion,
     },
     /// The version has not been assigned yet.
     Future {
         /// The latest version given out.
-        current: u64,
+        current: ResourceVersion,
     },
 }
 
@@ -151,7 +151,7 @@ pub(crate) enum WindowError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
     /// The version that its events come after.
-    pub(crate) rv: u64,
+    pub(crate) rv: ResourceVersion,
     /// Whether the resource had no table before.
     pub(crate) is_first: bool,
 }
@@ -235,7 +235,7 @@ impl Table {
     pub(super) fn forked(
         &self,
         state: &State,
-        rv: u64,
+        rv: ResourceVersion,
         revisions: Arc<Revisions>,
     ) -> Result<Self, WindowError> {
         let objects = match state.window.back() {
@@ -243,7 +243,7 @@ impl Table {
             last if last.is_none_or(|last| last.rv <= rv) && state.compacted <= rv => {
                 state.objects.clone()
             }
-            _ => state.objects_at(rv, u64::MAX)?,
+            _ => state.objects_at(rv, ResourceVersion::MAX)?,
         };
         let mut window = state.window.clone();
         let future = window.split_off(state.events_until(rv));
@@ -344,7 +344,7 @@ impl Table {
     }
 
     /// The objects as they were at version `rv`.
-    pub(crate) fn snapshot_at(&self, rv: u64) -> Result<Snapshot, WindowError> {
+    pub(crate) fn snapshot_at(&self, rv: ResourceVersion) -> Result<Snapshot, WindowError> {
         let state = self.state.read();
         let objects = state.objects_at(rv, self.revisions.current())?;
         Ok(Snapshot { rv, objects })
@@ -354,7 +354,7 @@ impl Table {
     pub(crate) fn snapshot_behind(&self, writes: u64) -> Snapshot {
         let state = self.state.read();
         let current = self.revisions.current();
-        let rv = current.saturating_sub(writes).max(state.compacted);
+        let rv = current.before(writes).max(state.compacted);
         let objects = state.objects_at(rv, current);
         Snapshot {
             rv,
@@ -363,7 +363,7 @@ impl Table {
     }
 
     /// The version that has `events` events between itself and `rv`, or the oldest remembered.
-    pub(crate) fn version_before(&self, rv: u64, events: usize) -> u64 {
+    pub(crate) fn version_before(&self, rv: ResourceVersion, events: usize) -> ResourceVersion {
         let state = self.state.read();
         let known = state.events_until(rv);
         match known.saturating_sub(events).checked_sub(1) {
@@ -375,9 +375,9 @@ impl Table {
     /// Events above version `rv`, oldest first, at most `max`; and the version they reach to.
     pub(crate) fn events_after(
         &self,
-        rv: u64,
+        rv: ResourceVersion,
         max: usize,
-    ) -> Result<(Vec<Arc<Event>>, u64), WindowError> {
+    ) -> Result<(Vec<Arc<Event>>, ResourceVersion), WindowError> {
         let state = self.state.read();
         if rv < state.compacted {
             if !state.base_is_initial {

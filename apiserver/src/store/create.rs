@@ -16,7 +16,7 @@ use crate::meta::GroupResource;
 use crate::meta::object::{self, is_terminating, meta, meta_mut};
 use crate::schema;
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, Raced};
+use crate::storage::{Change, Commit, Raced, ResourceVersion};
 
 /// How often `generateName` draws a suffix before it gives up, as upstream.
 const GENERATE_NAME_TRIES: u32 = 8;
@@ -156,7 +156,7 @@ impl Store<'_> {
         namespace: Option<&str>,
     ) -> Result<Attempt, ApiError> {
         let rv = parse_rv(meta(&object, "resourceVersion"));
-        if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
+        if rv.is_ok_and(|rv| rv != ResourceVersion::ZERO) && !self.dry_run {
             // This error comes from upstream's storage and so has no reason.
             let message = "resourceVersion should not be set on objects to be created";
             return Err(ApiError::Unknown(message.to_owned()));

@@ -1,12 +1,11 @@
 //! The errors of the store.
 
-use std::num::{IntErrorKind, ParseIntError};
-
 use super::Store;
 use crate::cancellation;
 use crate::meta::{GroupKind, validation};
 use crate::registry::core::event;
 use crate::status::{ApiError, FieldErrors};
+use crate::storage::{ParseResourceVersionError, ResourceVersion};
 
 impl Store<'_> {
     pub(crate) fn not_found(&self, name: &str) -> ApiError {
@@ -93,16 +92,11 @@ pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
     )))
 }
 
-/// The number of an object's `resourceVersion`; 0 for none.
-pub(super) fn parse_rv(rv: &str) -> Result<u64, ApiError> {
+/// The `resourceVersion` of an object; zero for none.
+pub(super) fn parse_rv(rv: &str) -> Result<ResourceVersion, ApiError> {
     if rv.is_empty() {
-        return Ok(0);
+        return Ok(ResourceVersion::ZERO);
     }
-    rv.parse().map_err(|error: ParseIntError| {
-        let why = match error.kind() {
-            IntErrorKind::PosOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        ApiError::Unknown(format!("strconv.ParseUint: parsing {rv:?}: {why}"))
-    })
+    rv.parse()
+        .map_err(|error: ParseResourceVersionError| ApiError::Unknown(error.to_string()))
 }

@@ -11,7 +11,7 @@ use crate::cancellation;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit};
+use crate::storage::{Change, Commit, ResourceVersion};
 
 impl Store<'_> {
     /// Replaces an object by the result of `change`; runs `change` again if another writer was
@@ -123,7 +123,7 @@ impl Store<'_> {
             return Err(self.storage_conflict(object::namespace(current), name, &message));
         }
         let rv = meta(next, "resourceVersion");
-        if parse_rv(rv)? == 0 {
+        if parse_rv(rv)? == ResourceVersion::ZERO {
             if self.strategy.allow_unconditional_update() {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde_json::{Value, json};
 
 use crate::status::ApiError;
-use crate::storage::ObjectKey;
+use crate::storage::{ObjectKey, ResourceVersion};
 
 /// As lenient about the bits after the last byte as Go is.
 const BASE64: GeneralPurpose =
@@ -24,13 +24,13 @@ pub(super) struct ContinueToken {
 
 impl ContinueToken {
     /// A token for the objects after `last` in a list of `namespace`.
-    pub(super) fn after(rv: u64, last: &ObjectKey, namespace: Option<&str>) -> Self {
+    pub(super) fn after(rv: ResourceVersion, last: &ObjectKey, namespace: Option<&str>) -> Self {
         let key = match namespace {
             Some(namespace) => last.as_str().strip_prefix(&format!("{namespace}/")),
             None => None,
         };
         let start = format!("{}\0", key.unwrap_or(last.as_str()));
-        let rv = i64::try_from(rv).expect("a server writes fewer than 2^63 times");
+        let rv = i64::try_from(rv.get()).expect("a server writes fewer than 2^63 times");
         Self { rv, start }
     }
 
@@ -99,8 +99,8 @@ impl ContinueToken {
     }
 
     /// The version to read at; `None` for any.
-    pub(super) fn rv(&self) -> Option<u64> {
-        u64::try_from(self.rv).ok()
+    pub(super) fn rv(&self) -> Option<ResourceVersion> {
+        u64::try_from(self.rv).ok().map(ResourceVersion::new)
     }
 
     /// The first key of the next page.
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_token_comes_back_as_it_was_made() {
         let key = ObjectKey::new(Some("ns"), "a");
-        let token = ContinueToken::after(7, &key, Some("ns"));
+        let token = ContinueToken::after(ResourceVersion::new(7), &key, Some("ns"));
         let read = ContinueToken::decode(&token.encode()).unwrap();
         assert_eq!(read, token);
-        assert_eq!(read.rv(), Some(7));
+        assert_eq!(read.rv(), Some(ResourceVersion::new(7)));
         assert!(read.start(Some("ns")) > key);
         assert!(read.start(Some("ns")) < ObjectKey::new(Some("ns"), "a0"));
         assert_eq!(read.inconsistent().rv(), None);

@@ -1,6 +1,6 @@
 //! GET of one object.
 
-use super::list_options::storage_rv;
+use super::list_options::requested_version;
 use super::{Answer, Request};
 use crate::endpoints::watch::expired;
 use crate::status::ApiError;
@@ -12,10 +12,9 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
         return Err(ApiError::BadRequest(message.to_owned()));
     }
     let current = request.state.storage.revision();
-    let rv = request.query.get("resourceVersion").unwrap_or_default();
-    if let Some(rv) = storage_rv(rv)?
-        && rv > current
-    {
+    let requested = request.query.get("resourceVersion").unwrap_or_default();
+    let rv = requested_version(requested)?.not_older_than();
+    if rv > current {
         return Err(expired(rv, WindowError::Future { current }));
     }
     let object = request

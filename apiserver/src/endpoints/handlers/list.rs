@@ -18,7 +18,7 @@ use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::metrics::Listed;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
+use crate::storage::{ObjectKey, ResourceVersion, Snapshot, StoredObject, WindowError};
 use crate::{cancellation, nesting};
 
 /// The selection of objects in a collection by a request.
@@ -170,7 +170,7 @@ fn field_value(object: &Value, field: &str) -> String {
 /// One page of a collection.
 pub(super) struct Page {
     pub(super) objects: Vec<Arc<StoredObject>>,
-    rv: u64,
+    rv: ResourceVersion,
     next: Option<String>,
     remaining: Option<usize>,
 }
@@ -222,7 +222,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     let listed = |fetched: usize, returned: usize| {
         let is_consistent = options.asks_for_latest() && !options.continues();
         let awaits_version = match read_at {
-            ReadAt::NotOlderThan(rv) => rv > 0 || is_consistent,
+            ReadAt::NotOlderThan(rv) => rv > ResourceVersion::ZERO || is_consistent,
             _ => false,
         };
         let listed = Listed {

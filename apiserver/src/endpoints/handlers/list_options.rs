@@ -4,6 +4,7 @@ use super::Request;
 use super::continue_token::ContinueToken;
 use crate::meta::GroupKind;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::storage::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 
 /// `limit`, `continue`, `resourceVersion` and `resourceVersionMatch`, checked against one another.
 #[derive(Debug)]
@@ -20,9 +21,9 @@ pub(super) enum ReadAt {
     /// The rest of a list begun before.
     Continue(ContinueToken),
     /// Exactly this version.
-    Exact(u64),
+    Exact(ResourceVersion),
     /// The present, which must have reached this version.
-    NotOlderThan(u64),
+    NotOlderThan(ResourceVersion),
 }
 
 impl ListOptions {
@@ -81,12 +82,14 @@ impl ListOptions {
             }
             return Ok(ReadAt::Continue(token));
         }
-        let rv = parse_rv(&self.rv)?.unwrap_or(0);
+        let requested = requested_version(&self.rv)
+            .map_err(|error| ApiError::BadRequest(format!("invalid resource version: {error}")))?;
         // Older clients ask for pages of a version without `resourceVersionMatch`.
         let legacy = self.rv_match.is_empty() && self.limit > 0 && whole;
-        Ok(match self.rv_match == "Exact" || legacy {
-            true if rv > 0 => ReadAt::Exact(rv),
-            _ => ReadAt::NotOlderThan(rv),
+        let is_exact = self.rv_match == "Exact" || legacy;
+        Ok(match requested {
+            RequestedVersion::At(rv) if is_exact => ReadAt::Exact(rv),
+            requested => ReadAt::NotOlderThan(requested.not_older_than()),
         })
     }
 }
@@ -127,21 +130,10 @@ pub(super) fn validate(
     invalid(errors)
 }
 
-/// The `resourceVersion` of a list; `None` when empty.
-fn parse_rv(rv: &str) -> Result<Option<u64>, ApiError> {
-    storage_rv(rv)
-        .map_err(|error| ApiError::BadRequest(format!("invalid resource version: {error}")))
-}
-
-/// The `resourceVersion` of a get or a watch; `None` when empty. Upstream gives no reason here.
-pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
-    if rv.is_empty() {
-        return Ok(None);
-    }
-    rv.parse().map(Some).map_err(|_| {
-        ApiError::Unknown(format!(
-            "resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"
-        ))
+/// The `resourceVersion` of a get or a watch. Upstream gives no reason for an error here.
+pub(super) fn requested_version(text: &str) -> Result<RequestedVersion, ApiError> {
+    text.parse().map_err(|error: ParseResourceVersionError| {
+        ApiError::Unknown(format!("resourceVersion: Invalid value: {text:?}: {error}"))
     })
 }
 

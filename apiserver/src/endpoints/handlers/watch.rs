@@ -8,7 +8,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use super::list::Selectors;
-use super::list_options::{invalid, storage_rv, validate};
+use super::list_options::{invalid, requested_version, validate};
 use super::{Answer, Request};
 use crate::clock::go_seconds;
 use crate::endpoints::body::ResponseBody;
@@ -20,6 +20,7 @@ use crate::fault::Asked;
 use crate::meta::GroupVersionKind;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::storage::RequestedVersion;
 
 /// The least that a watch lasts unless the client says; the default lasts up to twice as long.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -40,7 +41,8 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
             action: "watch".to_owned(),
         });
     }
-    let rv = storage_rv(request.query.get("resourceVersion").unwrap_or_default())?;
+    let requested = request.query.get("resourceVersion").unwrap_or_default();
+    let requested = requested_version(requested)?;
     let render = render(request)?;
     let accepted = accepted_stream(request.accepted)?;
     let bookmarks = request.query.flag("allowWatchBookmarks");
@@ -51,7 +53,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         namespace: namespace.map(str::to_owned),
         scope: selectors.scope(namespace),
         selectors,
-        start: initial_events.start(rv, bookmarks),
+        start: initial_events.start(requested, bookmarks),
         bookmarks,
         bookmark_period: request.state.bookmark_period,
         bookmark,
@@ -128,21 +130,18 @@ impl InitialEvents {
         })
     }
 
-    /// The start of a watch from `rv`.
-    fn start(self, rv: Option<u64>, bookmarks: bool) -> Start {
-        match (self, rv.unwrap_or(0)) {
-            (Self::Set(true), not_older_than) => Start::Present {
-                not_older_than,
-                any: rv == Some(0),
-                ends_with_bookmark: bookmarks,
-            },
-            (Self::Unset, 0) => Start::Present {
-                not_older_than: 0,
-                any: rv == Some(0),
-                ends_with_bookmark: false,
-            },
-            (Self::Set(false), 0) => Start::Now,
-            (_, rv) => Start::After(rv),
+    /// The start of a watch from the `requested` version.
+    fn start(self, requested: RequestedVersion, bookmarks: bool) -> Start {
+        let present = |ends_with_bookmark| Start::Present {
+            not_older_than: requested.not_older_than(),
+            any: requested == RequestedVersion::Any,
+            ends_with_bookmark,
+        };
+        match (self, requested) {
+            (Self::Set(true), _) => present(bookmarks),
+            (Self::Set(false) | Self::Unset, RequestedVersion::At(rv)) => Start::After(rv),
+            (Self::Unset, RequestedVersion::MostRecent | RequestedVersion::Any) => present(false),
+            (Self::Set(false), RequestedVersion::MostRecent | RequestedVersion::Any) => Start::Now,
         }
     }
 }

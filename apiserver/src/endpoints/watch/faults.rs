@@ -11,14 +11,14 @@ use super::state::WatchEvent;
 use crate::endpoints::body::Dropped;
 use crate::fault::{Asked, EventEffect, Faults, Turn, View};
 use crate::status::ApiError;
-use crate::storage::Table;
+use crate::storage::{ResourceVersion, Table};
 
 /// The faults that can affect one watch.
 pub(super) struct WatchFaults {
     /// The faults of the server, and the request of the watch as they see it.
     faults: Option<(Faults, Asked)>,
     /// While a fault delivers in batches: the last version of this batch, and the time of the next.
-    batch: Option<(u64, Instant)>,
+    batch: Option<(ResourceVersion, Instant)>,
     /// The time at which the watch ends as expired, if a fault withholds events.
     missing: Option<Instant>,
 }
@@ -73,19 +73,24 @@ impl WatchFaults {
                 0 => start,
                 events => Start::After(table.version_before(rv, events as usize)),
             },
-            Start::Now => Start::After(table.snapshot().rv.saturating_sub(self.view().lag)),
+            Start::Now => Start::After(table.snapshot().rv.before(self.view().lag)),
             Start::Present { .. } => start,
         }
     }
 
     /// The version up to which `view` shows the events of `table` at `now`; `None` for all.
-    pub(super) fn horizon(&mut self, view: View, table: &Table, now: Instant) -> Option<u64> {
+    pub(super) fn horizon(
+        &mut self,
+        view: View,
+        table: &Table,
+        now: Instant,
+    ) -> Option<ResourceVersion> {
         if view == View::default() {
             self.batch = None;
             return None;
         }
         let current = table.snapshot().rv;
-        let due = |(_, due): &(u64, Instant)| *due <= now;
+        let due = |(_, due): &(ResourceVersion, Instant)| *due <= now;
         match view.batch {
             Some(period) if self.batch.as_ref().is_none_or(due) => {
                 self.batch = Some((current, now + period));
@@ -94,7 +99,7 @@ impl WatchFaults {
             None => self.batch = None,
         }
         let batch = self.batch.map_or(current, |(rv, _)| rv);
-        Some(batch.min(current.saturating_sub(view.lag)))
+        Some(batch.min(current.before(view.lag)))
     }
 
     /// Passes `events` on until a fault strikes: then its effect follows, and nothing after it.
@@ -131,7 +136,7 @@ impl WatchFaults {
         };
         let key = event.object.key.as_str();
         let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-        faults.meet_event(watch, (name, event.event_type, event.rv))
+        faults.meet_event(watch, (name, event.event_type, event.rv.get()))
     }
 
     /// Whether events are withheld at `now`, since a fault has struck.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::Start;
 use crate::endpoints::handlers::list::Selectors;
 use crate::status::{ApiError, Cause};
-use crate::storage::{Event, EventType, StoredObject, Table, WindowError};
+use crate::storage::{Event, EventType, ResourceVersion, StoredObject, Table, WindowError};
 
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
@@ -37,7 +37,10 @@ pub(super) enum WatchEvent {
         event: Arc<Event>,
     },
     /// The version up to which the client has seen all events.
-    Bookmark { rv: u64, ends_initial_events: bool },
+    Bookmark {
+        rv: ResourceVersion,
+        ends_initial_events: bool,
+    },
     /// The last event of a watch that fails.
     Error(ApiError),
 }
@@ -79,7 +82,7 @@ impl Selection {
 pub(super) enum State {
     /// Nothing, until the objects are as new as the client asks.
     Waiting {
-        not_older_than: u64,
+        not_older_than: ResourceVersion,
         /// The time of the failure if there is no such version by then.
         until: Instant,
         /// Whether any version will do, however old.
@@ -89,21 +92,21 @@ pub(super) enum State {
     /// The objects of a snapshot, as ADDED.
     Initial {
         /// The version of the snapshot.
-        rv: u64,
+        rv: ResourceVersion,
         objects: IntoIter<Arc<StoredObject>>,
         ends_with_bookmark: bool,
     },
     /// The bookmark that says that the objects of the snapshot were all.
     Bookmarking {
         /// The version of the snapshot.
-        rv: u64,
+        rv: ResourceVersion,
     },
     /// The events of the window, as they happen.
     Streaming {
         /// The version up to which all events have been read.
-        rv: u64,
+        rv: ResourceVersion,
         /// The version of the table when the watch began: older events were there before.
-        began: u64,
+        began: ResourceVersion,
         /// Whether the window has had all that the watch missed; if it has not then, the watch is
         /// slow.
         keeps_up: bool,
@@ -120,7 +123,7 @@ pub(super) struct Source<'a> {
     /// The number of writes that the present objects lag, if any version will do.
     pub(super) lag: u64,
     /// The version up to which events are shown; `None` for all.
-    pub(super) horizon: Option<u64>,
+    pub(super) horizon: Option<ResourceVersion>,
 }
 
 /// The outcome of a step of the state machine.
@@ -137,7 +140,7 @@ pub(super) enum Advance {
     },
     /// The events after version `after`, of which the watch delivers those that are selected.
     Batch {
-        after: u64,
+        after: ResourceVersion,
         events: Vec<Arc<Event>>,
         /// The number of the events that had happened when the watch began.
         past: usize,
@@ -175,9 +178,9 @@ impl State {
     }
 
     /// The version that the client has seen all events of.
-    pub(super) fn rv(&self) -> u64 {
+    pub(super) fn rv(&self) -> ResourceVersion {
         match self {
-            Self::Waiting { .. } | Self::Ended => 0,
+            Self::Waiting { .. } | Self::Ended => ResourceVersion::ZERO,
             Self::Initial { rv, .. } | Self::Bookmarking { rv } | Self::Streaming { rv, .. } => *rv,
         }
     }
@@ -209,7 +212,7 @@ impl State {
     }
 
     /// The state after all of a snapshot is delivered.
-    fn after_snapshot(rv: u64) -> Self {
+    fn after_snapshot(rv: ResourceVersion) -> Self {
         Self::Streaming {
             rv,
             began: rv,
@@ -250,7 +253,7 @@ impl State {
                 };
                 Advance::Listed {
                     examined,
-                    was_awaited: not_older_than > 0,
+                    was_awaited: not_older_than > ResourceVersion::ZERO,
                 }
             }
             Self::Streaming {
@@ -285,7 +288,7 @@ impl State {
     }
 
     /// Ends the watch, as the table cannot serve version `rv`.
-    fn fail(&mut self, rv: u64, error: WindowError) -> Advance {
+    fn fail(&mut self, rv: ResourceVersion, error: WindowError) -> Advance {
         let fell_behind = matches!(self, Self::Streaming { keeps_up: true, .. });
         *self = Self::Ended;
         Advance::Failed {
@@ -296,7 +299,7 @@ impl State {
 }
 
 /// The error for a version `rv` that the window cannot serve.
-pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
+pub(crate) fn expired(rv: ResourceVersion, error: WindowError) -> ApiError {
     match error {
         WindowError::Expired { compacted } => {
             ApiError::Expired(format!("too old resource version: {rv} ({compacted})"))

@@ -12,7 +12,9 @@ use super::state::{Advance, Selection, Source, State, WatchEvent};
 use super::{Selectors, Start};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, EventType, Initial, ObjectKey, Storage, Table, WindowLimits};
+use crate::storage::{
+    Change, Commit, EventType, Initial, ObjectKey, ResourceVersion, Storage, Table, WindowLimits,
+};
 
 /// A table of ConfigMaps whose window holds `events` events; its first write takes version 2.
 fn configmaps(events: usize) -> Arc<Table> {
@@ -62,7 +64,7 @@ fn source<'a>(table: &'a Table, selection: &'a Selection) -> Source<'a> {
 
 fn present(not_older_than: u64, ends_with_bookmark: bool) -> Start {
     Start::Present {
-        not_older_than,
+        not_older_than: ResourceVersion::new(not_older_than),
         any: false,
         ends_with_bookmark,
     }
@@ -71,7 +73,7 @@ fn present(not_older_than: u64, ends_with_bookmark: bool) -> Start {
 /// The versions of the events of a batch.
 fn versions(advance: Advance) -> Vec<u64> {
     match advance {
-        Advance::Batch { events, .. } => events.iter().map(|event| event.rv).collect(),
+        Advance::Batch { events, .. } => events.iter().map(|event| event.rv.get()).collect(),
         other => panic!("no batch: {other:?}"),
     }
 }
@@ -104,16 +106,18 @@ fn present_objects_come_before_their_bookmark_and_then_events() {
             was_awaited: false
         }
     ));
-    assert!(matches!(state, State::Initial { rv: 3, .. }));
+    assert!(matches!(state, State::Initial { .. }));
+    assert_eq!(state.rv().get(), 3);
     // Written after the snapshot, so delivered as an event.
     write(&table, "c", Some("x"));
     let initial: Vec<_> = std::iter::from_fn(|| state.take_initial()).collect();
     let names: Vec<_> = initial.iter().map(name_of).collect();
     assert_eq!(names, ["ns/a", "ns/b", "bookmark 3 true"]);
-    assert!(matches!(state, State::Streaming { rv: 3, .. }));
+    assert!(matches!(state, State::Streaming { .. }));
+    assert_eq!(state.rv().get(), 3);
     let batch = state.advance(source(&table, &everything), now);
     assert_eq!(versions(batch), [4]);
-    assert_eq!(state.rv(), 4);
+    assert_eq!(state.rv().get(), 4);
     let idle = state.advance(source(&table, &everything), now);
     assert!(matches!(idle, Advance::Idle));
 }
@@ -127,14 +131,15 @@ fn without_a_bookmark_the_events_follow_the_present_objects() {
     let listed = state.advance(source(&table, &none), now);
     assert!(matches!(listed, Advance::Listed { examined: 1, .. }));
     assert!(state.take_initial().is_none(), "nothing is selected");
-    assert!(matches!(
-        state,
-        State::Streaming {
-            rv: 2,
-            began: 2,
-            keeps_up: false
-        }
-    ));
+    let State::Streaming {
+        rv,
+        began,
+        keeps_up: false,
+    } = state
+    else {
+        panic!("{state:?}");
+    };
+    assert_eq!((rv.get(), began.get()), (2, 2));
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn a_version_to_come_is_awaited_for_three_seconds() {
     for state in [&mut early, &mut late] {
         let idle = state.advance(source(&table, &everything), soon);
         assert!(matches!(idle, Advance::Idle));
-        assert_eq!(state.rv(), 0);
+        assert_eq!(state.rv(), ResourceVersion::ZERO);
     }
     write(&table, "a", Some("x"));
     let over = now + Duration::from_secs(3);
@@ -179,14 +184,14 @@ fn a_watch_behind_the_window_expires() {
     let (table, everything) = (configmaps(2), selection(""));
     let now = Instant::now();
     let mut slow = State::start(Start::Now, &table, now);
-    assert!(matches!(slow, State::Streaming { rv: 1, .. }));
+    assert_eq!(slow.rv().get(), 1);
     write(&table, "a", Some("1"));
     let batch = slow.advance(source(&table, &everything), now);
     assert_eq!(versions(batch), [2]);
     for tier in ["2", "3", "4"] {
         write(&table, "a", Some(tier));
     }
-    let mut resumed = State::start(Start::After(2), &table, now);
+    let mut resumed = State::start(Start::After(ResourceVersion::new(2)), &table, now);
     for (state, slow) in [(&mut slow, true), (&mut resumed, false)] {
         let failed = state.advance(source(&table, &everything), now);
         let Advance::Failed { error, fell_behind } = failed else {
@@ -208,16 +213,16 @@ fn events_beyond_the_horizon_come_later() {
     for name in ["a", "b", "c"] {
         write(&table, name, Some("x"));
     }
-    let mut state = State::start(Start::After(1), &table, now);
+    let mut state = State::start(Start::After(ResourceVersion::new(1)), &table, now);
     let until = |horizon| Source {
-        horizon: Some(horizon),
+        horizon: Some(ResourceVersion::new(horizon)),
         ..source(&table, &everything)
     };
     assert!(matches!(state.advance(until(1), now), Advance::Idle));
     assert_eq!(versions(state.advance(until(3), now)), [2, 3]);
     // A horizon that falls back takes nothing back.
     assert!(matches!(state.advance(until(2), now), Advance::Idle));
-    assert_eq!(state.rv(), 3);
+    assert_eq!(state.rv().get(), 3);
     let rest = state.advance(source(&table, &everything), now);
     assert_eq!(versions(rest), [4]);
 }
@@ -228,18 +233,18 @@ fn events_before_the_watch_began_are_counted() {
     let now = Instant::now();
     write(&table, "a", Some("x"));
     write(&table, "b", Some("x"));
-    let mut state = State::start(Start::After(1), &table, now);
+    let mut state = State::start(Start::After(ResourceVersion::new(1)), &table, now);
     write(&table, "c", Some("x"));
     let batch = state.advance(source(&table, &everything), now);
     let Advance::Batch {
-        after: 1,
+        after,
         events,
         past: 2,
     } = batch
     else {
         panic!("{batch:?}");
     };
-    assert_eq!(events.len(), 3);
+    assert_eq!((after.get(), events.len()), (1, 3));
 }
 
 #[test]
@@ -254,7 +259,7 @@ fn changes_become_arrivals_and_departures_of_a_selection() {
     ] {
         write(&table, "a", tier);
     }
-    let (events, _) = table.events_after(1, 10).unwrap();
+    let (events, _) = table.events_after(ResourceVersion::new(1), 10).unwrap();
     let seen: Vec<_> = events.iter().map(|event| front.event(event)).collect();
     let types = seen.into_iter().map(|event| match event {
         Some(WatchEvent::Change { event_type, .. }) => Some(event_type),

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::state::State;
 use super::{Event, Table};
-use crate::storage::{EventType, JournalEntry, JournaledObject, ObjectKey, StoredObject};
+use crate::storage::{
+    EventType, JournalEntry, JournaledObject, ObjectKey, ResourceVersion, StoredObject,
+};
 
 /// The effect of a commit on a key.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ impl Table {
             let rv = self.revisions.take();
             let event = state.apply(commit.key, commit.change, previous, rv);
             self.revisions.record(|| JournalEntry {
-                rv,
+                rv: rv.get(),
                 time: commit.time,
                 gvr: self.gvr.clone(),
                 event: event.event_type,
@@ -76,7 +78,7 @@ impl Table {
         if object.is_deep() {
             object.rest();
         }
-        let rv = object.rv;
+        let rv = object.rv.get();
         self.changed.notify_waiters();
         self.revisions.latest.send_if_modified(|latest| {
             let newer = rv > *latest;
@@ -100,7 +102,7 @@ impl Table {
         };
         let mut state = self.state.write();
         let previous = state.objects.get(&key).cloned();
-        let event = state.apply(&key, change, previous, entry.rv);
+        let event = state.apply(&key, change, previous, ResourceVersion::new(entry.rv));
         let rests = state.keep_awake(std::iter::once(Arc::clone(&event.object)));
         drop(state);
         for object in rests {
@@ -115,7 +117,7 @@ impl State {
         key: &ObjectKey,
         change: Change,
         previous: Option<Arc<StoredObject>>,
-        rv: u64,
+        rv: ResourceVersion,
     ) -> Arc<Event> {
         let (is_removed, mut value) = match change {
             Change::Put(value) => (false, value),

@@ -27,13 +27,13 @@ const LIMITS: WindowLimits = WindowLimits {
 const CHECKPOINT: usize = 5000;
 
 /// The commits as the writers recorded them: revision, type and key of each.
-type Ledger = Vec<(u64, EventType, ObjectKey)>;
+type Ledger = Vec<(ResourceVersion, EventType, ObjectKey)>;
 
 #[derive(Default)]
 struct Informer {
     /// The revision up to which the informer has seen every event.
-    rv: u64,
-    objects: BTreeMap<ObjectKey, u64>,
+    rv: ResourceVersion,
+    objects: BTreeMap<ObjectKey, ResourceVersion>,
     /// The number of ledger entries that the informer has received as events or skipped by a list.
     told: usize,
     seen: usize,
@@ -68,7 +68,7 @@ impl Informer {
         }
     }
 
-    fn handle(&mut self, event: &Event, told: &(u64, EventType, ObjectKey)) {
+    fn handle(&mut self, event: &Event, told: &(ResourceVersion, EventType, ObjectKey)) {
         let key = &event.object.key;
         assert_eq!(
             (event.rv, event.event_type, key),
@@ -165,7 +165,7 @@ fn catch_up(informer: &mut Informer, table: &Table, ledger: &Ledger) {
     }
     let snapshot = table.snapshot();
     let objects = snapshot.range(None, None);
-    let objects: BTreeMap<ObjectKey, u64> = objects
+    let objects: BTreeMap<ObjectKey, ResourceVersion> = objects
         .map(|object| (object.key.clone(), object.rv))
         .collect();
     assert_eq!(informer.objects, objects, "at version {}", snapshot.rv);

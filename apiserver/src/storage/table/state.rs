@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use imbl::{OrdMap, Vector};
 
 use super::{Event, WindowError};
-use crate::storage::{EventType, ObjectKey, StoredObject};
+use crate::storage::{EventType, ObjectKey, ResourceVersion, StoredObject};
 
 /// The number of objects of a table that stay decoded: those of the latest writes, whose trees are
 /// still in the processor's caches when they are dropped.
@@ -31,7 +31,7 @@ pub(in crate::storage) struct State {
     /// Ascending by `rv`; holds every event above `compacted`.
     pub(super) window: Vector<Arc<Event>>,
     /// Versions below this one are forgotten; a watch may start from it.
-    pub(super) compacted: u64,
+    pub(super) compacted: ResourceVersion,
     /// The objects at version `compacted`.
     pub(super) base: OrdMap<ObjectKey, Arc<StoredObject>>,
     /// Whether `base` is still the initial state of the table: lists can then read its past.
@@ -82,7 +82,7 @@ impl State {
 
     /// The creations of initial objects above version `rv`, oldest first, at most `max`: the past
     /// of a table that has not forgotten anything.
-    pub(super) fn initial_events_after(&self, rv: u64, max: usize) -> Vec<Arc<Event>> {
+    pub(super) fn initial_events_after(&self, rv: ResourceVersion, max: usize) -> Vec<Arc<Event>> {
         let mut objects: Vec<_> = self.base.values().filter(|own| own.rv > rv).collect();
         objects.sort_by_key(|object| object.rv);
         objects
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// How many events of the window there were at version `rv`.
-    pub(super) fn events_until(&self, rv: u64) -> usize {
+    pub(super) fn events_until(&self, rv: ResourceVersion) -> usize {
         match self.window.binary_search_by(|event| event.rv.cmp(&rv)) {
             Ok(at) => at + 1,
             Err(at) => at,
@@ -113,8 +113,8 @@ impl State {
 
     pub(super) fn objects_at(
         &self,
-        rv: u64,
-        current: u64,
+        rv: ResourceVersion,
+        current: ResourceVersion,
     ) -> Result<OrdMap<ObjectKey, Arc<StoredObject>>, WindowError> {
         if rv > current {
             return Err(WindowError::Future { current });

@@ -44,6 +44,11 @@ fn put(table: &Table, name: &str, data: &str) -> u64 {
     )
     .unwrap()
     .rv
+    .get()
+}
+
+fn rv(number: u64) -> ResourceVersion {
+    ResourceVersion::new(number)
 }
 
 fn names(snapshot: &Snapshot) -> Vec<&str> {
@@ -58,7 +63,7 @@ fn versions_ascend_across_tables_and_are_written_into_the_object() {
     let (storage, table) = configmaps(10);
     let first = put(&table, "a", "1");
     let second = put(&table, "a", "2");
-    assert_eq!((first, second, storage.revision()), (2, 3, 3));
+    assert_eq!((first, second, storage.revision().get()), (2, 3, 3));
     let object = table.get(&ObjectKey::new(Some("ns"), "a")).unwrap();
     assert_eq!(object.value()["metadata"]["resourceVersion"], "3");
     assert_eq!(
@@ -114,7 +119,7 @@ fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
         assert_eq!(table.commit(commit).unwrap_err(), Raced);
     }
     assert_eq!(table.get(&key).unwrap().value()["data"], "2");
-    assert_eq!(storage.revision(), 3);
+    assert_eq!(storage.revision(), rv(3));
 }
 
 #[test]
@@ -126,19 +131,22 @@ fn the_window_answers_events_and_lists_of_any_version_it_holds() {
     let deleted = commit(&table, "a", Change::Remove(last)).unwrap();
     assert_eq!(deleted.value()["metadata"]["resourceVersion"], "4");
 
-    let (events, reached) = table.events_after(2, 100).unwrap();
+    let (events, reached) = table.events_after(rv(2), 100).unwrap();
     let types: Vec<_> = events.iter().map(|event| event.event_type).collect();
     assert_eq!(
         (types, reached),
-        (vec![EventType::Added, EventType::Deleted], 4)
+        (vec![EventType::Added, EventType::Deleted], rv(4))
     );
 
-    assert_eq!(names(&table.snapshot_at(1).unwrap()), Vec::<&str>::new());
-    assert_eq!(names(&table.snapshot_at(3).unwrap()), ["ns/a", "ns/b"]);
-    assert_eq!(names(&table.snapshot_at(4).unwrap()), ["ns/b"]);
     assert_eq!(
-        table.snapshot_at(5).unwrap_err(),
-        WindowError::Future { current: 4 }
+        names(&table.snapshot_at(rv(1)).unwrap()),
+        Vec::<&str>::new()
+    );
+    assert_eq!(names(&table.snapshot_at(rv(3)).unwrap()), ["ns/a", "ns/b"]);
+    assert_eq!(names(&table.snapshot_at(rv(4)).unwrap()), ["ns/b"]);
+    assert_eq!(
+        table.snapshot_at(rv(5)).unwrap_err(),
+        WindowError::Future { current: rv(4) }
     );
 }
 
@@ -148,17 +156,17 @@ fn versions_before_the_window_are_expired() {
     for data in ["1", "2", "3", "4"] {
         put(&table, "a", data);
     }
-    let expired = WindowError::Expired { compacted: 3 };
-    assert_eq!(table.events_after(2, 100).unwrap_err(), expired);
-    assert_eq!(table.snapshot_at(2).unwrap_err(), expired);
-    assert_eq!(table.events_after(3, 100).unwrap().0.len(), 2);
-    assert_eq!(names(&table.snapshot_at(3).unwrap()), ["ns/a"]);
+    let expired = WindowError::Expired { compacted: rv(3) };
+    assert_eq!(table.events_after(rv(2), 100).unwrap_err(), expired);
+    assert_eq!(table.snapshot_at(rv(2)).unwrap_err(), expired);
+    assert_eq!(table.events_after(rv(3), 100).unwrap().0.len(), 2);
+    assert_eq!(names(&table.snapshot_at(rv(3)).unwrap()), ["ns/a"]);
     table.compact();
     assert_eq!(
-        table.events_after(4, 9).unwrap_err(),
-        WindowError::Expired { compacted: 5 }
+        table.events_after(rv(4), 9).unwrap_err(),
+        WindowError::Expired { compacted: rv(5) }
     );
-    assert!(table.events_after(5, 9).unwrap().0.is_empty());
+    assert!(table.events_after(rv(5), 9).unwrap().0.is_empty());
 }
 
 #[test]
@@ -171,12 +179,12 @@ fn a_window_of_large_events_holds_few() {
         table.get(&ObjectKey::new(Some("ns"), "a")).unwrap().json();
     }
     // Three events of 30,000 bytes fit, and the newest is not counted yet.
-    let (events, _) = table.events_after(last - 4, 100).unwrap();
+    let (events, _) = table.events_after(rv(last - 4), 100).unwrap();
     assert_eq!(events.len(), 4);
     assert_eq!(
-        table.events_after(last - 5, 100).unwrap_err(),
+        table.events_after(rv(last - 5), 100).unwrap_err(),
         WindowError::Expired {
-            compacted: last - 4
+            compacted: rv(last - 4)
         }
     );
     // Small ones push them out one by one, and many are remembered again.
@@ -184,7 +192,10 @@ fn a_window_of_large_events_holds_few() {
         last = put(&table, "b", "small");
         table.get(&ObjectKey::new(Some("ns"), "b")).unwrap().json();
     }
-    assert_eq!(table.events_after(last - 100, 200).unwrap().0.len(), 100);
+    assert_eq!(
+        table.events_after(rv(last - 100), 200).unwrap().0.len(),
+        100
+    );
 }
 
 #[test]
@@ -192,9 +203,9 @@ fn the_lines_of_watches_count_too() {
     let (_, table) = configmaps(1000);
     let large = "x".repeat(30_000);
     for _ in 0..10 {
-        let rv = put(&table, "a", &large);
+        let last = put(&table, "a", &large);
         table.get(&ObjectKey::new(Some("ns"), "a")).unwrap().json();
-        table.events_after(rv - 1, 1).unwrap().0[0].frame();
+        table.events_after(rv(last - 1), 1).unwrap().0[0].frame();
     }
     assert_eq!(table.state.read().window.len(), 2);
 }
@@ -203,8 +214,8 @@ fn the_lines_of_watches_count_too() {
 fn watchers_of_an_event_share_its_bytes() {
     let (_, table) = configmaps(10);
     put(&table, "a", "1");
-    let one = table.events_after(1, 1).unwrap().0[0].frame();
-    let other = table.events_after(1, 1).unwrap().0[0].frame();
+    let one = table.events_after(rv(1), 1).unwrap().0[0].frame();
+    let other = table.events_after(rv(1), 1).unwrap().0[0].frame();
     assert_eq!(one.as_ptr(), other.as_ptr());
 }
 

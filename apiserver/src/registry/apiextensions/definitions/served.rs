@@ -15,7 +15,7 @@ use crate::registry::apiextensions::custom_resource::{
 };
 use crate::registry::apiextensions::custom_resource_definition::conditions;
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
-use crate::storage::{ObjectKey, StoredObject};
+use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its
 /// definition is being deleted.
@@ -46,7 +46,7 @@ pub(crate) struct Served {
 #[derive(Clone, Debug)]
 struct Definition {
     /// The `resourceVersion` of the definition.
-    rv: u64,
+    rv: ResourceVersion,
     /// Whether the definition is in discovery.
     established: bool,
     served: bool,
@@ -159,7 +159,7 @@ impl Served {
 
     /// Whether nothing has changed since `before`.
     pub(crate) fn same_as(&self, before: &Self) -> bool {
-        let rvs = |served: &Self| -> Vec<u64> {
+        let rvs = |served: &Self| -> Vec<ResourceVersion> {
             let definitions = served.definitions.values();
             definitions.map(|definition| definition.rv).collect()
         };
