@@ -230,3 +230,22 @@ fn contributing_says_which_versions_are_needed_and_served() {
     let served = format!("| Kubernetes API | {minor}, as of {served} |");
     assert!(text.contains(&served), "{served}");
 }
+
+#[test]
+fn a_create_and_a_watch_are_read_in_at_most_eight_files() {
+    let text = include_str!("../../../ARCHITECTURE.md");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apiserver/src");
+    let paragraphs = text.split("\n\n");
+    let lists: Vec<&str> = paragraphs
+        .filter(|paragraph| paragraph.starts_with("Files of a "))
+        .collect();
+    assert_eq!(lists.len(), 2, "{lists:?}");
+    for list in lists {
+        let files: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+        assert!((2..=8).contains(&files.len()), "{files:?}");
+        for file in files {
+            let path = sources.join(format!("{file}.rs"));
+            assert!(path.is_file(), "{} does not exist", path.display());
+        }
+    }
+}
