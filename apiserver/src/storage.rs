@@ -26,8 +26,8 @@ pub(crate) use object::{ObjectKey, StoredObject};
 pub(crate) use resource_version::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 pub use table::WatchControl;
 pub(crate) use table::{
-    Asked, Began, Change, Commit, Event, Raced, Snapshot, Table, WindowError, WindowLimits,
-    watch_frame,
+    Began, Change, Conflict, ControlCounts, Event, Snapshot, Table, Transaction, WindowError,
+    WindowLimits, watch_frame,
 };
 
 /// The type of an event.
@@ -211,7 +211,7 @@ impl Storage {
         canonicalize(&mut gvr.group);
         let key = gvr.group_resource();
         // There may be many objects, and few are read.
-        objects.iter().for_each(|object| object.rest());
+        objects.iter().for_each(|object| object.evict());
         let began = Began {
             rv: self.initial.revision,
             is_first: false,

@@ -16,7 +16,7 @@ use crate::meta::object::{name, namespace};
 use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, StoredObject};
+use crate::storage::{Change, StoredObject, Transaction};
 
 /// The options of a charge: whether the write is a dry run, and its user agent.
 #[derive(Clone, Copy)]
@@ -95,7 +95,7 @@ impl Written<'_> {
                 .iter()
                 .map(|(name, own)| (name.clone(), json!(own.to_string())));
             next["status"]["used"] = Value::Object(shown.collect());
-            let commit = Commit {
+            let commit = Transaction {
                 key: &quota.key,
                 expected: Some(&quota),
                 change: Change::Put(next),

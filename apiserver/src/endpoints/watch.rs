@@ -36,7 +36,7 @@ use crate::meta::GroupVersionKind;
 use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
-use crate::storage::{Asked, Event, ResourceVersion, Table, WindowError};
+use crate::storage::{ControlCounts, Event, ResourceVersion, Table, WindowError};
 use crate::webhook::OwnedCaller;
 use conversion::Converter;
 use encoder::Encoder;
@@ -106,7 +106,7 @@ struct Watch {
     table: Arc<Table>,
     changed: Arc<Notify>,
     /// The requests of [`Table::control_watches`] that are handled.
-    asked: Asked,
+    controls: ControlCounts,
     state: State,
     selection: Selection,
     converter: Converter,
@@ -140,7 +140,7 @@ impl Watch {
         let representation = (request.render, request.media);
         let mut watch = Self {
             changed: table.changed(),
-            asked: table.asked(),
+            controls: table.control_counts(),
             state: State::start(faults.start(request.start, &table), &table, now),
             selection: Selection {
                 namespace: request.namespace,
@@ -173,12 +173,12 @@ impl Watch {
             if self.faults.let_deliver().await == Turn::BreakOff {
                 return self.break_off();
             }
-            let asked = self.table.asked();
-            if asked.drops > self.asked.drops {
-                self.asked = asked;
+            let controls = self.table.control_counts();
+            if controls.drops > self.controls.drops {
+                self.controls = controls;
                 return self.break_off();
             }
-            if asked.closes > self.asked.closes {
+            if controls.closes > self.controls.closes {
                 return None;
             }
             if let Some(line) = self.ready().await {
@@ -205,15 +205,15 @@ impl Watch {
             }
             // A retired table gets no more writes, so a read after this check sees all.
             let retired = self.table.is_retired();
-            if self.table.asked() != asked || self.advance(view).await {
+            if self.table.control_counts() != controls || self.advance(view).await {
                 continue;
             }
             if retired {
                 return None;
             }
             let bookmarks = self.schedule.has_bookmarks() && !view.withholds_bookmarks;
-            if asked.bookmarks > self.asked.bookmarks {
-                self.asked = asked;
+            if controls.bookmarks > self.controls.bookmarks {
+                self.controls = controls;
                 if bookmarks {
                     return self.bookmark().map(Ok);
                 }

@@ -10,7 +10,7 @@ use super::{EventType, StoredObject};
 use crate::meta::GroupVersionResource;
 
 /// The number of newest entries that keep their objects decoded; others are decoded on demand.
-const AWAKE_MAX: usize = 1024;
+const DECODED_MAX: usize = 1024;
 
 /// One commit, as the journal keeps it.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl JournaledObject {
         })
     }
 
-    fn rest(&mut self) {
+    fn evict(&mut self) {
         if self.stored.is_some() {
             self.value.take();
         }
@@ -110,8 +110,8 @@ impl Journal {
             entry.object.held();
         }
         self.0.push(entry);
-        if let Some(old) = self.0.len().checked_sub(AWAKE_MAX + 1) {
-            self.0[old].object.rest();
+        if let Some(old) = self.0.len().checked_sub(DECODED_MAX + 1) {
+            self.0[old].object.evict();
         }
     }
 
@@ -136,7 +136,7 @@ mod tests {
         let key = ObjectKey::new(None, "a");
         let version = ResourceVersion::new(rv);
         let stored = StoredObject::new(key, version, json!({ "data": { "rv": rv } }));
-        stored.rest();
+        stored.evict();
         JournalEntry {
             rv,
             time: Timestamp::UNIX_EPOCH,
@@ -155,10 +155,13 @@ mod tests {
     #[test]
     fn old_entries_keep_their_text_and_are_read_again() {
         let mut journal = Journal::default();
-        let count = AWAKE_MAX as u64 + 2;
+        let count = DECODED_MAX as u64 + 2;
         (0..count).for_each(|rv| journal.record(entry(rv)));
-        let awake = |entry: &&JournalEntry| entry.object.value.get().is_some();
-        assert_eq!(journal.entries().iter().filter(awake).count(), AWAKE_MAX);
+        let decoded = |entry: &&JournalEntry| entry.object.value.get().is_some();
+        assert_eq!(
+            journal.entries().iter().filter(decoded).count(),
+            DECODED_MAX
+        );
         for (rv, entry) in journal.entries().iter().enumerate() {
             assert_eq!(entry.object["data"]["rv"], rv);
         }

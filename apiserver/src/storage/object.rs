@@ -76,7 +76,7 @@ pub(crate) struct StoredObject {
     pub(crate) rv: ResourceVersion,
     /// Whether the object nests too deeply for an ordinary stack; then only its text is kept.
     is_deep: bool,
-    value: Mutex<Held>,
+    value: Mutex<Form>,
     json: OnceLock<Json>,
     /// The object in protobuf; boxed, as few clients request it.
     protobuf: OnceLock<Option<Box<Document>>>,
@@ -84,10 +84,10 @@ pub(crate) struct StoredObject {
 
 /// The decoded form of an object.
 #[derive(Debug)]
-enum Held {
-    Awake(Arc<Value>),
+enum Form {
+    Decoded(Arc<Value>),
     /// Only the text is kept; concurrent readers share one decoded value.
-    Resting(Weak<Value>),
+    Encoded(Weak<Value>),
 }
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl StoredObject {
             key,
             rv,
             is_deep: nesting::note_stored(&value),
-            value: Mutex::new(Held::Awake(Arc::new(value))),
+            value: Mutex::new(Form::Decoded(Arc::new(value))),
             json: OnceLock::new(),
             protobuf: OnceLock::new(),
         }
@@ -123,11 +123,11 @@ impl StoredObject {
         );
         let mut held = self.value.lock();
         match &*held {
-            Held::Awake(value) => Arc::clone(value),
-            Held::Resting(shared) => shared.upgrade().unwrap_or_else(|| {
+            Form::Decoded(value) => Arc::clone(value),
+            Form::Encoded(shared) => shared.upgrade().unwrap_or_else(|| {
                 let json = &self.json.get().expect("what rests is written").bytes;
                 let value = Arc::new(read_object(json).expect("what was written can be read"));
-                *held = Held::Resting(Arc::downgrade(&value));
+                *held = Form::Encoded(Arc::downgrade(&value));
                 value
             }),
         }
@@ -136,20 +136,20 @@ impl StoredObject {
     /// Returns the fields at these dotted paths, and possibly others.
     pub(crate) fn fields(&self, paths: &[&str]) -> Arc<Value> {
         if !self.is_deep
-            && let Held::Awake(value) = &*self.value.lock()
+            && let Form::Decoded(value) = &*self.value.lock()
         {
             return Arc::clone(value);
         }
         Arc::new(read_fields(&self.json(), paths))
     }
 
-    /// Keeps the object decoded until [`Self::rest`].
-    pub(super) fn wake(&self) {
+    /// Keeps the object decoded until [`Self::evict`].
+    pub(super) fn keep_decoded(&self) {
         if self.is_deep {
             return;
         }
         let value = self.value();
-        *self.value.lock() = Held::Awake(value);
+        *self.value.lock() = Form::Decoded(value);
     }
 
     /// Whether the decoded value needs a deep stack.
@@ -158,11 +158,11 @@ impl StoredObject {
     }
 
     /// Evicts the decoded value and keeps only the text of the object.
-    pub(super) fn rest(&self) {
+    pub(super) fn evict(&self) {
         self.encoded();
         let mut held = self.value.lock();
-        if let Held::Awake(value) = &*held {
-            *held = Held::Resting(Arc::downgrade(value));
+        if let Form::Decoded(value) = &*held {
+            *held = Form::Encoded(Arc::downgrade(value));
         }
     }
 

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::{EventType, ObjectKey, ResourceVersion, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
-pub(crate) use commit::{Change, Commit, Raced};
+pub(crate) use commit::{Change, Conflict, Transaction};
 use state::State;
 pub(crate) use state::WindowLimits;
 
@@ -163,7 +163,7 @@ pub(crate) struct Table {
     revisions: Arc<Revisions>,
     state: RwLock<State>,
     changed: Arc<Notify>,
-    asks: Asks,
+    controls: ControlCounters,
     /// Whether the resource is not served any more.
     retired: AtomicBool,
 }
@@ -182,14 +182,14 @@ pub enum WatchControl {
 /// The number of requests for each [`WatchControl`]; a watch compares it with the number it has
 /// handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ControlCounts {
     pub(crate) bookmarks: u64,
     pub(crate) closes: u64,
     pub(crate) drops: u64,
 }
 
 #[derive(Debug, Default)]
-struct Asks {
+struct ControlCounters {
     bookmarks: AtomicU64,
     closes: AtomicU64,
     drops: AtomicU64,
@@ -215,15 +215,15 @@ impl Table {
             weighed: 0,
             window_bytes: 0,
             events: 0,
-            awake: VecDeque::new(),
-            awake_bytes: 0,
+            decoded: VecDeque::new(),
+            decoded_bytes: 0,
         };
         Self {
             gvr,
             revisions,
             state: RwLock::new(state),
             changed: Arc::default(),
-            asks: Asks::default(),
+            controls: ControlCounters::default(),
             retired: AtomicBool::new(false),
         }
     }
@@ -260,15 +260,15 @@ impl Table {
             weighed,
             window_bytes: state.window_bytes - cut,
             events: 0,
-            awake: VecDeque::new(),
-            awake_bytes: 0,
+            decoded: VecDeque::new(),
+            decoded_bytes: 0,
         };
         Ok(Self {
             gvr: self.gvr.clone(),
             revisions,
             state: RwLock::new(state),
             changed: Arc::default(),
-            asks: Asks::default(),
+            controls: ControlCounters::default(),
             retired: AtomicBool::new(false),
         })
     }
@@ -286,9 +286,9 @@ impl Table {
     /// Asks all watches for `control`; those that are stuck in a full socket see it later.
     pub(crate) fn control_watches(&self, control: WatchControl) {
         let count = match control {
-            WatchControl::Bookmark => &self.asks.bookmarks,
-            WatchControl::Close => &self.asks.closes,
-            WatchControl::Drop => &self.asks.drops,
+            WatchControl::Bookmark => &self.controls.bookmarks,
+            WatchControl::Close => &self.controls.closes,
+            WatchControl::Drop => &self.controls.drops,
         };
         count.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -305,11 +305,11 @@ impl Table {
     }
 
     /// Returns the requests to watches so far.
-    pub(crate) fn asked(&self) -> Asked {
-        Asked {
-            bookmarks: self.asks.bookmarks.load(Ordering::Acquire),
-            closes: self.asks.closes.load(Ordering::Acquire),
-            drops: self.asks.drops.load(Ordering::Acquire),
+    pub(crate) fn control_counts(&self) -> ControlCounts {
+        ControlCounts {
+            bookmarks: self.controls.bookmarks.load(Ordering::Acquire),
+            closes: self.controls.closes.load(Ordering::Acquire),
+            drops: self.controls.drops.load(Ordering::Acquire),
         }
     }
 

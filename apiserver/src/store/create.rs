@@ -16,7 +16,7 @@ use crate::meta::GroupResource;
 use crate::meta::object::{self, is_terminating, meta, meta_mut};
 use crate::schema;
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, Raced, ResourceVersion};
+use crate::storage::{Change, Conflict, ResourceVersion, Transaction};
 
 /// How often `generateName` draws a suffix before it gives up, as upstream.
 const GENERATE_NAME_TRIES: u32 = 8;
@@ -47,7 +47,7 @@ enum Attempt {
         terminating: bool,
     },
     /// Another writer was faster.
-    Raced,
+    Conflict,
 }
 
 impl Store<'_> {
@@ -70,7 +70,7 @@ impl Store<'_> {
             match self.insert(valid, namespace).await? {
                 Attempt::Created(written) => return Ok(written),
                 Attempt::Exists { terminating } => names.terminating = terminating,
-                Attempt::Raced => {}
+                Attempt::Conflict => {}
             }
         }
         Err(names.exhausted(self.resource.gvr().group_resource()))
@@ -172,7 +172,7 @@ impl Store<'_> {
             return Ok(Attempt::Created(Written::Unstored(Arc::new(object))));
         }
         meta_mut(&mut object).remove("resourceVersion");
-        let commit = Commit {
+        let commit = Transaction {
             key: &key,
             expected: None,
             change: Change::Put(self.stored_form(object).await?),
@@ -185,7 +185,7 @@ impl Store<'_> {
                 let shown = self.converted(stored).await?;
                 Ok(Attempt::Created(Written::Stored(shown)))
             }
-            Err(Raced) => Ok(Attempt::Raced),
+            Err(Conflict) => Ok(Attempt::Conflict),
         }
     }
 

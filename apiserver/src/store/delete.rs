@@ -13,7 +13,7 @@ use crate::metrics::admission::Step;
 use crate::request::Operation;
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, StoredObject};
+use crate::storage::{Change, StoredObject, Transaction};
 use crate::{admission, cancellation};
 
 /// The garbage collector's finalizer for dependents that are to live on.
@@ -87,7 +87,7 @@ impl Store<'_> {
             let commit = |expected: &Arc<StoredObject>, change: Change| {
                 self.commit(
                     &table,
-                    Commit {
+                    Transaction {
                         key: &key,
                         expected: Some(expected),
                         change,

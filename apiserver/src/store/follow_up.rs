@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::Store;
 use crate::admission::webhook;
 use crate::cancellation;
-use crate::storage::{Commit, Raced, StoredObject, Table};
+use crate::storage::{Conflict, StoredObject, Table, Transaction};
 
 impl Store<'_> {
     /// Commits a write, then runs the server's own controllers.
     pub(super) fn commit(
         &self,
         table: &Table,
-        commit: Commit<'_>,
-    ) -> Result<Arc<StoredObject>, Raced> {
+        commit: Transaction<'_>,
+    ) -> Result<Arc<StoredObject>, Conflict> {
         let stored = table.commit(commit)?;
         cancellation::shielded(|| {
             for follow in self.state.after_write {

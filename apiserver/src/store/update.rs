@@ -11,7 +11,7 @@ use crate::cancellation;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ResourceVersion};
+use crate::storage::{Change, ResourceVersion, Transaction};
 
 impl Store<'_> {
     /// Replaces an object by the result of `change`; runs `change` again if another writer was
@@ -72,7 +72,7 @@ impl Store<'_> {
             } else {
                 Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };
-            let commit = Commit {
+            let commit = Transaction {
                 key: &key,
                 expected: Some(&held),
                 change,

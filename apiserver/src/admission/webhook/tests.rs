@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{GROUP, Phase};
 use crate::server::ApiServer;
-use crate::storage::{Change, Commit, ObjectKey};
+use crate::storage::{Change, ObjectKey, Transaction};
 
 async fn create_config_map(server: &ApiServer, query: &str) -> (u16, Value) {
     let path = format!("/api/v1/namespaces/default/configmaps{query}");
@@ -51,7 +51,7 @@ async fn a_webhook_with_side_effects_refuses_dry_runs_unasked_and_whatever_its_p
                 "admissionReviewVersions": ["v1"],
             }],
         });
-        let commit = Commit {
+        let commit = Transaction {
             key: &ObjectKey::new(None, "old"),
             expected: None,
             change: Change::Put(configuration),

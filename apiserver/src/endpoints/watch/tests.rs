@@ -13,7 +13,8 @@ use super::{Selectors, Start};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{
-    Change, Commit, EventType, Initial, ObjectKey, ResourceVersion, Storage, Table, WindowLimits,
+    Change, EventType, Initial, ObjectKey, ResourceVersion, Storage, Table, Transaction,
+    WindowLimits,
 };
 
 /// A table of ConfigMaps whose window holds `events` events; its first write takes version 2.
@@ -34,7 +35,7 @@ fn write(table: &Table, name: &str, tier: Option<&str>) {
         Some(tier) => Change::Put(json!({"metadata": {"name": name, "labels": {"tier": tier}}})),
         None => Change::Remove(Value::clone(&held.as_ref().unwrap().value())),
     };
-    let commit = Commit {
+    let commit = Transaction {
         key: &key,
         expected: held.as_ref(),
         change,

@@ -20,9 +20,9 @@ pub(crate) enum Change {
     Remove(Value),
 }
 
-/// A write that was decided on a read object.
+/// A write that was decided on a read object; it fails if the object has changed since.
 #[derive(Debug)]
-pub(crate) struct Commit<'a> {
+pub(crate) struct Transaction<'a> {
     pub(crate) key: &'a ObjectKey,
     /// The object that the decision is based on; `None` if there was no object.
     pub(crate) expected: Option<&'a Arc<StoredObject>>,
@@ -31,16 +31,16 @@ pub(crate) struct Commit<'a> {
     pub(crate) user_agent: &'a Arc<str>,
 }
 
-/// Another writer has written the object since it was read.
+/// The error of a transaction: another writer has written the object since it was read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Raced;
+pub(crate) struct Conflict;
 
 impl Table {
     /// Applies `commit` unless another writer has written the key since it was read.
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
-    pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let (object, rests) = {
+    pub(crate) fn commit(&self, commit: Transaction<'_>) -> Result<Arc<StoredObject>, Conflict> {
+        let (object, evicted) = {
             let mut state = self.state.write();
             let current = state.objects.get(commit.key);
             let unchanged = match (current, commit.expected) {
@@ -49,7 +49,7 @@ impl Table {
                 _ => false,
             };
             if !unchanged {
-                return Err(Raced);
+                return Err(Conflict);
             }
             let previous = current.cloned();
             let rv = self.revisions.take();
@@ -66,17 +66,17 @@ impl Table {
             let object = Arc::clone(&event.object);
             // Watchers read both versions.
             if let Some(previous) = &event.previous {
-                previous.wake();
+                previous.keep_decoded();
             }
             let written = [event.previous.clone(), Some(Arc::clone(&object))];
-            let rests = state.keep_awake(written.into_iter().flatten());
-            (object, rests)
+            let evicted = state.keep_decoded(written.into_iter().flatten());
+            (object, evicted)
         };
-        for object in rests {
-            object.rest();
+        for object in evicted {
+            object.evict();
         }
         if object.is_deep() {
-            object.rest();
+            object.evict();
         }
         let rv = object.rv.get();
         self.changed.notify_waiters();
@@ -103,10 +103,10 @@ impl Table {
         let mut state = self.state.write();
         let previous = state.objects.get(&key).cloned();
         let event = state.apply(&key, change, previous, ResourceVersion::new(entry.rv));
-        let rests = state.keep_awake(std::iter::once(Arc::clone(&event.object)));
+        let evicted = state.keep_decoded(std::iter::once(Arc::clone(&event.object)));
         drop(state);
-        for object in rests {
-            object.rest();
+        for object in evicted {
+            object.evict();
         }
     }
 }

@@ -102,7 +102,7 @@ fn write(table: &Table, random: &mut ChaCha8Rng, ledger: &mut Ledger) {
         (Some(_), false) => EventType::Modified,
         (Some(_), true) => EventType::Deleted,
     };
-    let commit = Commit {
+    let commit = Transaction {
         key: &key,
         expected: held.as_ref(),
         change: if removes {

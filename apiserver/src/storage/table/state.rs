@@ -10,10 +10,10 @@ use crate::storage::{EventType, ObjectKey, ResourceVersion, StoredObject};
 
 /// The number of objects of a table that stay decoded: those of the latest writes, whose trees are
 /// still in the processor's caches when they are dropped.
-pub(super) const AWAKE_MAX: usize = 32;
+pub(super) const DECODED_MAX: usize = 32;
 
 /// The limit of these objects' texts in bytes. Trees take ten times as much.
-const AWAKE_BYTES_MAX: usize = 1024 * 1024;
+const DECODED_BYTES_MAX: usize = 1024 * 1024;
 
 /// The limits of a table's window of past events; the first limit to be reached drops the oldest
 /// events.
@@ -44,40 +44,40 @@ pub(in crate::storage) struct State {
     pub(super) events: u64,
     /// The objects written last, whose values are held, with the bytes of their texts as far as
     /// they are known; oldest first.
-    pub(super) awake: VecDeque<(Arc<StoredObject>, usize)>,
-    pub(super) awake_bytes: usize,
+    pub(super) decoded: VecDeque<(Arc<StoredObject>, usize)>,
+    pub(super) decoded_bytes: usize,
 }
 
 impl State {
     /// Keeps `objects` decoded, and returns the objects to evict now.
-    pub(super) fn keep_awake(
+    pub(super) fn keep_decoded(
         &mut self,
         objects: impl Iterator<Item = Arc<StoredObject>>,
     ) -> Vec<Arc<StoredObject>> {
         // By the next write an object has its text, as its writer has been answered.
-        for (object, bytes) in self.awake.iter_mut().rev().take(2) {
+        for (object, bytes) in self.decoded.iter_mut().rev().take(2) {
             if *bytes == 0 {
                 *bytes = object.known_bytes();
-                self.awake_bytes += *bytes;
+                self.decoded_bytes += *bytes;
             }
         }
-        let before = self.awake.len();
+        let before = self.decoded.len();
         for object in objects {
             let bytes = object.known_bytes();
-            self.awake_bytes += bytes;
-            self.awake.push_back((object, bytes));
+            self.decoded_bytes += bytes;
+            self.decoded.push_back((object, bytes));
         }
-        let mut rests = Vec::new();
+        let mut evicted = Vec::new();
         for _ in 0..before {
-            if self.awake.len() <= AWAKE_MAX && self.awake_bytes <= AWAKE_BYTES_MAX {
+            if self.decoded.len() <= DECODED_MAX && self.decoded_bytes <= DECODED_BYTES_MAX {
                 break;
             }
-            if let Some((object, bytes)) = self.awake.pop_front() {
-                self.awake_bytes -= bytes;
-                rests.push(object);
+            if let Some((object, bytes)) = self.decoded.pop_front() {
+                self.decoded_bytes -= bytes;
+                evicted.push(object);
             }
         }
-        rests
+        evicted
     }
 
     /// The creations of initial objects above version `rv`, oldest first, at most `max`: the past

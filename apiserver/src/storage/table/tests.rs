@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::{Initial, Storage};
-use super::state::AWAKE_MAX;
+use super::state::DECODED_MAX;
 use super::*;
 
 fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
@@ -24,10 +24,10 @@ fn configmaps_with(window_events_max: usize, journal: bool) -> (Storage, Arc<Tab
     (storage, table)
 }
 
-fn commit(table: &Table, name: &str, change: Change) -> Result<Arc<StoredObject>, Raced> {
+fn commit(table: &Table, name: &str, change: Change) -> Result<Arc<StoredObject>, Conflict> {
     let key = ObjectKey::new(Some("ns"), name);
     let expected = table.get(&key);
-    table.commit(Commit {
+    table.commit(Transaction {
         key: &key,
         expected: expected.as_ref(),
         change,
@@ -78,7 +78,7 @@ fn objects_rest_as_text_and_are_the_same_again() {
     put(&table, "first", "1");
     let first = table.get(&ObjectKey::new(Some("ns"), "first")).unwrap();
     let written = first.value();
-    for index in 0..AWAKE_MAX {
+    for index in 0..DECODED_MAX {
         assert!(Arc::ptr_eq(&written, &first.value()), "still awake");
         put(&table, &format!("other-{index}"), "");
     }
@@ -109,14 +109,14 @@ fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
     let stale = table.get(&key);
     put(&table, "a", "2");
     for expected in [stale.as_ref(), None] {
-        let commit = Commit {
+        let commit = Transaction {
             key: &key,
             expected,
             change: Change::Put(json!({"metadata": {}})),
             time: Timestamp::UNIX_EPOCH,
             user_agent: &Arc::from("test"),
         };
-        assert_eq!(table.commit(commit).unwrap_err(), Raced);
+        assert_eq!(table.commit(commit).unwrap_err(), Conflict);
     }
     assert_eq!(table.get(&key).unwrap().value()["data"], "2");
     assert_eq!(storage.revision(), rv(3));
@@ -228,7 +228,7 @@ fn keys_are_ordered_by_bytes_as_in_etcd() {
         let user_agent = Arc::from("");
         let time = Timestamp::UNIX_EPOCH;
         table
-            .commit(Commit {
+            .commit(Transaction {
                 key: &key,
                 expected: None,
                 change,
