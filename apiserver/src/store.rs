@@ -4,8 +4,8 @@ mod admit;
 mod create;
 mod delete;
 mod follow_up;
+mod managed_fields;
 mod own_writes;
-mod ownership;
 mod refusals;
 mod update;
 mod validate;
@@ -32,17 +32,17 @@ use refusals::check_name;
 pub(crate) use admit::View;
 pub(crate) use delete::Deleted;
 
-/// Which half of an object a request writes.
+/// The subresource through which an object is written; it decides what the write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Subresource {
     /// Everything but the status, where there is a status subresource.
-    Main,
+    None,
     /// The status and nothing else.
     Status,
     /// A subresource that changes the object by rules of its own: nothing is kept for it.
-    Whole,
+    Other,
     /// A write past the strategy, which does not even count the generation.
-    Raw,
+    Unchecked,
 }
 
 /// The server's state that writes use.
@@ -103,7 +103,7 @@ pub(crate) struct Store<'a> {
 
 /// The result of a write: the stored object, or the last state after a dry run or a removal.
 #[derive(Clone, Debug)]
-pub(crate) enum Written {
+pub(crate) enum WriteResult {
     Stored(Arc<StoredObject>),
     Unstored(Arc<Value>),
 }
@@ -114,7 +114,7 @@ pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
     written.expect("a write without a requester waits for nobody")
 }
 
-impl Written {
+impl WriteResult {
     pub(crate) fn value(&self) -> Arc<Value> {
         match self {
             Self::Stored(object) => object.value(),

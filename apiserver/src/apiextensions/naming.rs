@@ -8,7 +8,7 @@ use crate::clock::rfc3339;
 use crate::meta::object::child_mut;
 use crate::registry::apiextensions::custom_resource_definition::conditions::{self, Condition};
 use crate::storage::StoredObject;
-use crate::store::{Part, Store, at_once};
+use crate::store::{Store, Subresource, at_once};
 use crate::x509;
 
 /// Accepts the names of a definition unless another one in its group has them.
@@ -95,7 +95,7 @@ pub(super) fn write_status(
     change: impl Fn(&mut Value),
 ) {
     let name = definition.key.as_str();
-    let written = store.update(None, name, Part::Status, |current| {
+    let written = store.update(None, name, Subresource::Status, |current| {
         let mut next = current.clone();
         change(&mut next);
         Ok(next)

@@ -57,7 +57,7 @@ use crate::request::{RequestInfo, Verb};
 use crate::schema::scheme;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
-use crate::store::{Store, Written};
+use crate::store::{Store, WriteResult};
 
 /// Whether the work of a request may need a stack for deeply nested documents.
 pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> bool {
@@ -239,10 +239,10 @@ impl Request<'_> {
         })
     }
 
-    fn written(&self, code: u16, written: &Written) -> Answer {
+    fn written(&self, code: u16, written: &WriteResult) -> Answer {
         match written {
-            Written::Stored(object) => self.object(code, object),
-            Written::Unstored(value) => self.value(code, value),
+            WriteResult::Stored(object) => self.object(code, object),
+            WriteResult::Unstored(value) => self.value(code, value),
         }
     }
 

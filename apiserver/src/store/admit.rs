@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Part, Store};
+use super::{Store, Subresource};
 use crate::admission::course::Course;
 use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
@@ -107,12 +107,12 @@ impl Store<'_> {
         &self,
         object: &mut Value,
         old: &Value,
-        part: Part,
+        subresource: Subresource,
     ) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, Operation::Update);
         // Built-in plugins do not handle subresources.
-        let admitted = match part {
-            Part::Main => {
+        let admitted = match subresource {
+            Subresource::None => {
                 let written = (&mut *object, old);
                 admission::admit_update(self.state, self.resource, written, &mut course)
             }

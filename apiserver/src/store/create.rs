@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::refusals::parse_rv;
-use super::{Store, Written};
+use super::{Store, WriteResult};
 use crate::admission;
 use crate::cancellation;
 use crate::clock::{Entropy, rfc3339};
@@ -41,7 +41,7 @@ struct Valid(Named);
 
 /// The outcome of an attempt to store an object under a name.
 enum Attempt {
-    Created(Written),
+    Created(WriteResult),
     /// An object of this name exists.
     Exists {
         terminating: bool,
@@ -59,7 +59,7 @@ impl Store<'_> {
         &self,
         namespace: Option<&str>,
         object: Value,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let received = self.receive(object, namespace)?;
         let admitted = self.admit(received).await?;
         let mut names = Names::of(admitted);
@@ -81,7 +81,7 @@ impl Store<'_> {
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
         self.check_escalation(&object, None)?;
-        self.own_created(&mut object);
+        self.manage_created(&mut object);
         admission::check_definition(self.resource, &object)?;
         Ok(Received(object))
     }
@@ -169,7 +169,7 @@ impl Store<'_> {
         }
         if self.dry_run {
             self.fill_read_defaults(&mut object);
-            return Ok(Attempt::Created(Written::Unstored(Arc::new(object))));
+            return Ok(Attempt::Created(WriteResult::Unstored(Arc::new(object))));
         }
         meta_mut(&mut object).remove("resourceVersion");
         let commit = Transaction {
@@ -183,7 +183,7 @@ impl Store<'_> {
         match self.commit(&table, commit) {
             Ok(stored) => {
                 let shown = self.converted(stored).await?;
-                Ok(Attempt::Created(Written::Stored(shown)))
+                Ok(Attempt::Created(WriteResult::Stored(shown)))
             }
             Err(Conflict) => Ok(Attempt::Conflict),
         }

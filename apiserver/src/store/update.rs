@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::refusals::{check_name, parse_rv};
-use super::{Part, Store, Written, ownership};
+use super::{Store, Subresource, WriteResult, managed_fields};
 use crate::cancellation;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::request::options::Preconditions;
@@ -27,9 +27,9 @@ impl Store<'_> {
         &self,
         namespace: Option<&str>,
         name: &str,
-        part: Part,
+        subresource: Subresource,
         mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
@@ -39,25 +39,25 @@ impl Store<'_> {
             let current = &*shown.value();
             let mut next = change(current)?;
             self.strategy.default(&mut next);
-            self.own_updated(current, &mut next);
+            self.manage_updated(current, &mut next);
             self.set_namespace(&mut next, namespace)?;
             self.check_escalation(&next, Some(current))?;
-            self.admit_changed(&mut next, current, part).await?;
+            self.admit_changed(&mut next, current, subresource).await?;
             self.check_preconditions(&next, current, name)?;
-            self.keep_system_fields(&mut next, current, part);
-            self.prepare_for_update(&mut next, current, part)?;
-            self.bump_generation(&mut next, current, part);
-            self.validate_changed(&next, current, name, part)?;
+            self.keep_system_fields(&mut next, current, subresource);
+            self.prepare_for_update(&mut next, current, subresource)?;
+            self.bump_generation(&mut next, current, subresource);
+            self.validate_changed(&next, current, name, subresource)?;
             self.forget_empty_lists(&mut next);
-            if part == Part::Main {
+            if subresource == Subresource::None {
                 self.warn(&next, Some(current));
             }
             self.approve_stored(&next, Some(current)).await?;
-            if ownership::is_no_change(&mut next, current) {
-                return Ok(Written::Stored(shown));
+            if managed_fields::is_no_change(&mut next, current) {
+                return Ok(WriteResult::Stored(shown));
             }
             if self.dry_run {
-                return Ok(Written::Unstored(Arc::new(next)));
+                return Ok(WriteResult::Unstored(Arc::new(next)));
             }
             let gone = is_terminating(&next)
                 && object::finalizers(&next).next().is_none()
@@ -82,9 +82,9 @@ impl Store<'_> {
             cancellation::check()?;
             if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(if gone {
-                    Written::Unstored(Arc::new(next))
+                    WriteResult::Unstored(Arc::new(next))
                 } else {
-                    Written::Stored(self.converted(stored).await?)
+                    WriteResult::Stored(self.converted(stored).await?)
                 });
             }
         }
@@ -94,14 +94,14 @@ impl Store<'_> {
         &self,
         next: &mut Value,
         old: &Value,
-        part: Part,
+        subresource: Subresource,
     ) -> Result<(), ApiError> {
-        if matches!(part, Part::Whole | Part::Raw) {
+        if matches!(subresource, Subresource::Other | Subresource::Unchecked) {
             return Ok(());
         }
         let siblings = self.table().snapshot();
         let context = self.context(&siblings);
-        if part == Part::Status {
+        if subresource == Subresource::Status {
             self.strategy.prepare_for_status_update(next, old, context);
             return Ok(());
         }
@@ -172,15 +172,15 @@ impl Store<'_> {
     }
 
     /// Keeps the fields that this request may not write: server-owned metadata and the other half.
-    fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
+    fn keep_system_fields(&self, next: &mut Value, current: &Value, subresource: Subresource) {
         if self.resource.subresource("status").is_some() {
-            match part {
-                Part::Main => copy_field(next, current, "status"),
-                Part::Status => {
+            match subresource {
+                Subresource::None => copy_field(next, current, "status"),
+                Subresource::Status => {
                     let sent = mem::take(next);
                     *next = self.with_sent_status(current, sent);
                 }
-                Part::Whole | Part::Raw => {}
+                Subresource::Other | Subresource::Unchecked => {}
             }
         }
         let system = [
@@ -210,8 +210,10 @@ impl Store<'_> {
         }
     }
 
-    fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
-        if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
+    fn bump_generation(&self, next: &mut Value, current: &Value, subresource: Subresource) {
+        if !self.strategy.counts_generation()
+            || matches!(subresource, Subresource::Status | Subresource::Unchecked)
+        {
             return;
         }
         let counts_status = self.resource.custom.is_some();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Part, Store};
+use super::{Store, Subresource};
 use crate::admission::devices;
 use crate::meta::validation::{self, NameRule};
 use crate::registry::MetadataCheck;
@@ -40,16 +40,18 @@ impl Store<'_> {
         next: &Value,
         current: &Value,
         name: &str,
-        part: Part,
+        subresource: Subresource,
     ) -> Result<(), ApiError> {
         let meta = &next["metadata"];
         let path = FieldPath::new("metadata");
         let updated = validation::validate_object_meta_update(meta, &current["metadata"], &path);
         let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
         errors.extend(updated.clone());
-        let checks = match part {
-            Part::Status => self.strategy.status_metadata_checks(),
-            Part::Main | Part::Whole | Part::Raw => self.strategy.metadata_checks(),
+        let checks = match subresource {
+            Subresource::Status => self.strategy.status_metadata_checks(),
+            Subresource::None | Subresource::Other | Subresource::Unchecked => {
+                self.strategy.metadata_checks()
+            }
         };
         for check in checks {
             errors.extend(match check {
@@ -60,7 +62,7 @@ impl Store<'_> {
             });
             errors.extend(self.validate_finalizers(meta));
         }
-        let is_status = part == Part::Status;
+        let is_status = subresource == Subresource::Status;
         let old = Some(current);
         errors.extend(devices::faults(
             self.state,
@@ -69,10 +71,10 @@ impl Store<'_> {
             old,
             is_status,
         ));
-        errors.extend(match part {
-            Part::Main => self.strategy.validate_update(next, current),
-            Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole | Part::Raw => FieldErrors::new(),
+        errors.extend(match subresource {
+            Subresource::None => self.strategy.validate_update(next, current),
+            Subresource::Status => self.strategy.validate_status_update(next, current),
+            Subresource::Other | Subresource::Unchecked => FieldErrors::new(),
         });
         self.invalid(name, errors)
     }

@@ -8,12 +8,16 @@ use crate::field_manager::{FieldManager, Force};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::ApiError;
-use crate::store::{Part, Store, Written};
+use crate::store::{Store, Subresource, WriteResult};
 
 /// Times that an apply starts over when the object comes or goes meanwhile.
 const TRIES: usize = 3;
 
-pub(super) async fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> Answer {
+pub(super) async fn apply(
+    request: &Request<'_>,
+    subresource: Subresource,
+    dry_run: bool,
+) -> Answer {
     let store = request.store(dry_run);
     let manager = store.field_manager().expect("every request has a writer");
     // The outcome of an apply comes with its owners.
@@ -24,11 +28,12 @@ pub(super) async fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> A
     let mut tries = TRIES;
     loop {
         tries -= 1;
-        let updated = store.update(request.namespace(), request.name(), part, |live| {
+        let updated = store.update(request.namespace(), request.name(), subresource, |live| {
             applied(request, &manager, Some(live))
         });
         let updated = updated.await;
-        if !updated.as_ref().is_err_and(ApiError::is_not_found) || part != Part::Main {
+        if !updated.as_ref().is_err_and(ApiError::is_not_found) || subresource != Subresource::None
+        {
             return request.written(200, &updated?);
         }
         match create(request, &store, &manager).await {
@@ -42,7 +47,7 @@ async fn create(
     request: &Request<'_>,
     store: &Store<'_>,
     manager: &FieldManager,
-) -> Result<Written, ApiError> {
+) -> Result<WriteResult, ApiError> {
     let mut object = applied(request, manager, None)?;
     let uid = meta(&object, "uid");
     if !uid.is_empty() {

@@ -14,7 +14,7 @@ use crate::meta::{GroupResource, GroupVersionKind};
 use crate::registry::catalog::ResourceInfo;
 use crate::request::options::DeleteOptions;
 use crate::status::{ApiError, Cause};
-use crate::store::{Part, Store};
+use crate::store::{Store, Subresource};
 
 /// Evictions that a budget remembers before its controller has seen the pods go.
 const DISRUPTED_PODS_MAX: usize = 2000;
@@ -137,7 +137,7 @@ async fn disrupt(
     };
     let now = rfc3339(request.state.clock.now());
     let (namespace, name) = (request.namespace(), request.name());
-    let written = store.update(namespace, name, Part::Raw, |pod| {
+    let written = store.update(namespace, name, Subresource::Unchecked, |pod| {
         store.check_delete_preconditions(pod, name, &options)?;
         let condition = json!({
             "type": "DisruptionTarget",
@@ -227,7 +227,7 @@ async fn take_from_budget(
     };
     let now = rfc3339(request.state.clock.now());
     store
-        .update(request.namespace(), budget, Part::Status, |budget| {
+        .update(request.namespace(), budget, Subresource::Status, |budget| {
             check(budget)?;
             let allowed = count(budget, "disruptionsAllowed") - 1;
             let mut next = budget.clone();

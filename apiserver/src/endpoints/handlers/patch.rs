@@ -11,25 +11,30 @@ use crate::patch::{self, PatchType};
 use crate::request::options::field_validation;
 use crate::schema;
 use crate::status::ApiError;
-use crate::store::Part;
+use crate::store::Subresource;
 
 pub(super) async fn patch(request: &Request<'_>) -> Answer {
-    patch_part(request, Part::Main).await
+    patch_subresource(request, Subresource::None).await
 }
 
-pub(super) async fn patch_part(request: &Request<'_>, part: Part) -> Answer {
+pub(super) async fn patch_subresource(request: &Request<'_>, subresource: Subresource) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
     if patch_type == PatchType::Apply {
-        return apply::apply(request, part, dry_run).await;
+        return apply::apply(request, subresource, dry_run).await;
     }
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
-    let written = store.update(request.namespace(), request.name(), part, |current| {
-        let mut object = patched(request, gvk, patch_type, part, current)?;
-        owner_references::dedup(request, &mut object);
-        Ok(object)
-    });
+    let written = store.update(
+        request.namespace(),
+        request.name(),
+        subresource,
+        |current| {
+            let mut object = patched(request, gvk, patch_type, subresource, current)?;
+            owner_references::dedup(request, &mut object);
+            Ok(object)
+        },
+    );
     let written = written.await?;
     request.written(200, &written)
 }
@@ -39,7 +44,7 @@ pub(super) fn patched(
     request: &Request<'_>,
     gvk: &GroupVersionKind,
     patch_type: PatchType,
-    part: Part,
+    subresource: Subresource,
     current: &Value,
 ) -> Result<Value, ApiError> {
     let schema = schema::builtin(gvk).map(|schema| &**schema);
@@ -57,7 +62,7 @@ pub(super) fn patched(
         }
         Ok(object)
     };
-    let apart = Apart::of(part, patch_type, &request.body, schema.is_some());
+    let apart = Apart::of(subresource, patch_type, &request.body, schema.is_some());
     let mut object = match decoded(apart) {
         // A refusal may show the whole object.
         Err(_) if apart.is_some() => decoded(None)?,
@@ -77,7 +82,12 @@ struct Apart {
 
 impl Apart {
     /// The parts that a patch surely keeps: its text names neither them nor a directive.
-    fn of(part: Part, patch_type: PatchType, body: &[u8], typed: bool) -> Option<Self> {
+    fn of(
+        subresource: Subresource,
+        patch_type: PatchType,
+        body: &[u8],
+        typed: bool,
+    ) -> Option<Self> {
         let body = std::str::from_utf8(body).ok()?;
         let names = |texts: &[&str]| texts.iter().any(|text| body.contains(text));
         let merges = matches!(patch_type, PatchType::Merge | PatchType::StrategicMerge);
@@ -85,7 +95,7 @@ impl Apart {
             return None;
         }
         // A write of a status keeps the spec by itself, so that only faults could tell.
-        let spec = typed && part == Part::Status && !body.contains("spec\"");
+        let spec = typed && subresource == Subresource::Status && !body.contains("spec\"");
         Some(Self { spec })
     }
 
@@ -125,24 +135,31 @@ mod tests {
 
     #[test]
     fn what_a_patch_may_mean_does_not_stand_apart() {
-        let apart =
-            |patch_type, part, body: &str| Apart::of(part, patch_type, body.as_bytes(), true);
+        let apart = |patch_type, subresource, body: &str| {
+            Apart::of(subresource, patch_type, body.as_bytes(), true)
+        };
         let status = r#"{"status":{"phase":"Running","$setElementOrder/conditions":[]}}"#;
         let spec = |spec| Some(Apart { spec });
         let merge = PatchType::StrategicMerge;
-        assert_eq!(apart(merge, Part::Status, status), spec(true));
-        assert_eq!(apart(merge, Part::Main, status), spec(false));
-        assert_eq!(apart(merge, Part::Status, r#"{"spec":null}"#), spec(false));
+        assert_eq!(apart(merge, Subresource::Status, status), spec(true));
+        assert_eq!(apart(merge, Subresource::None, status), spec(false));
+        assert_eq!(
+            apart(merge, Subresource::Status, r#"{"spec":null}"#),
+            spec(false)
+        );
         let labels = r#"{"metadata":{"labels":null}}"#;
-        assert_eq!(apart(PatchType::Merge, Part::Main, labels), spec(false));
-        assert_eq!(apart(PatchType::Json, Part::Main, "[]"), None);
+        assert_eq!(
+            apart(PatchType::Merge, Subresource::None, labels),
+            spec(false)
+        );
+        assert_eq!(apart(PatchType::Json, Subresource::None, "[]"), None);
         for body in [
             r#"{"metadata":{"managedFields":null}}"#,
             r#"{"metadata":{"managed\u0046ields":null}}"#,
             r#"{"metadata":{"$patch":"replace"}}"#,
             r#"{"metadata":{"$retainKeys":["name"]}}"#,
         ] {
-            assert_eq!(apart(merge, Part::Status, body), None, "{body}");
+            assert_eq!(apart(merge, Subresource::Status, body), None, "{body}");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::core::pod::{validate_ephemeral_containers, validate_resize};
 use crate::status::{ApiError, FieldErrors};
-use crate::store::{Part, Store};
+use crate::store::{Store, Subresource};
 
 /// A part of a pod's spec.
 #[derive(Clone, Copy)]
@@ -90,7 +90,7 @@ pub(super) async fn patch(request: &Request<'_>, part: PodPart) -> Answer {
     let gvk = request.resource.gvk();
     write(request, part, dry_run, |manager, current| {
         if patch_type != PatchType::Apply {
-            let mut wanted = patch::patched(request, gvk, patch_type, Part::Whole, current)?;
+            let mut wanted = patch::patched(request, gvk, patch_type, Subresource::Other, current)?;
             update_owners(request, manager, current, &mut wanted);
             return Ok(wanted);
         }
@@ -126,7 +126,7 @@ async fn write(
         ..store
     };
     let (namespace, name) = (request.namespace(), request.name());
-    let written = store.update(namespace, name, Part::Whole, |current| {
+    let written = store.update(namespace, name, Subresource::Other, |current| {
         let mut wanted = change(&manager, current)?;
         store.strategy.default(&mut wanted);
         let next = part.take(&wanted, current);

@@ -15,7 +15,7 @@ use crate::registry::apiextensions::custom_resource::scale::{self, names};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::store::{Part, Store, View};
+use crate::store::{Store, Subresource, View};
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
     let object = request
@@ -60,7 +60,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Answer {
         .await;
     }
     write(request, dry_run, |manager, current| {
-        let mut scale = patch::patched(request, &gvk, patch_type, Part::Whole, current)?;
+        let mut scale = patch::patched(request, &gvk, patch_type, Subresource::Other, current)?;
         manager.update(current, &mut scale, &now(request));
         Ok(scale)
     })
@@ -97,13 +97,18 @@ async fn write(
         view: Some(&view),
         ..store
     };
-    let written = store.update(request.namespace(), request.name(), Part::Main, |object| {
-        let current = view.managed(object)?;
-        let scaled = change(&manager, &current)?;
-        let mut next = object.clone();
-        view.write(&scaled, &mut next)?;
-        Ok(next)
-    });
+    let written = store.update(
+        request.namespace(),
+        request.name(),
+        Subresource::None,
+        |object| {
+            let current = view.managed(object)?;
+            let scaled = change(&manager, &current)?;
+            let mut next = object.clone();
+            view.write(&scaled, &mut next)?;
+            Ok(next)
+        },
+    );
     let written = written.await?;
     let seen = Seen::of(request, &written.value()).map_err(ApiError::BadRequest)?;
     request.value_of(ResourceInfo::scale(), 200, &seen.scale)

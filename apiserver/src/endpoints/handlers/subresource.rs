@@ -17,14 +17,14 @@ use crate::registry::core::namespace::validate_finalize;
 use crate::request::Verb;
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::store::{Part, Store};
+use crate::store::{Store, Subresource};
 
 pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
     let plural = request.resource.gvr().resource.as_str();
     match (subresource, verb) {
         ("status", Verb::Get) => looked_up(request, get::get).await,
-        ("status", Verb::Update) => update::update_part(request, Part::Status).await,
-        ("status", Verb::Patch) => patch::patch_part(request, Part::Status).await,
+        ("status", Verb::Update) => update::update_subresource(request, Subresource::Status).await,
+        ("status", Verb::Patch) => patch::patch_subresource(request, Subresource::Status).await,
         ("scale", Verb::Get) => looked_up(request, scale::get).await,
         ("scale", Verb::Update) => scale::update(request).await,
         ("scale", Verb::Patch) => scale::patch(request).await,
@@ -52,8 +52,10 @@ pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb)
         ("token", Verb::Create) => token::create(request).await,
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
-        ("approval", Verb::Update) => update::update_part(request, Part::Status).await,
-        ("approval", Verb::Patch) => patch::patch_part(request, Part::Status).await,
+        ("approval", Verb::Update) => {
+            update::update_subresource(request, Subresource::Status).await
+        }
+        ("approval", Verb::Patch) => patch::patch_subresource(request, Subresource::Status).await,
         ("finalize", Verb::Update) if plural == "namespaces" => finalize(request).await,
         _ => Err(ApiError::NoSuchPath),
     }
@@ -139,41 +141,46 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         name: pod_name.to_owned(),
         message,
     };
-    let bound = store.update(request.namespace(), pod_name, Part::Raw, |pod| {
-        if let Some(message) = preconditions.violation(pod) {
-            let namespace = request.namespace().unwrap_or_default();
-            return Err(store.storage_conflict(namespace, pod_name, &message));
-        }
-        if crate::meta::object::is_terminating(pod) {
-            return Err(refuse(format!(
-                "pod {pod_name} is being deleted, cannot be assigned to a host"
-            )));
-        }
-        let bound = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !bound.is_empty() {
-            return Err(refuse(format!(
-                "pod {pod_name} is already assigned to node {bound:?}"
-            )));
-        }
-        let gates = pod["spec"]["schedulingGates"].as_array();
-        if gates.is_some_and(|gates| !gates.is_empty()) {
-            return Err(refuse(format!(
-                "pod {pod_name} has non-empty .spec.schedulingGates"
-            )));
-        }
-        let mut next = pod.clone();
-        child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
-        child_mut(&mut next, "status").remove("nominatedNodeName");
-        set_scheduled(&mut next, &crate::clock::rfc3339(request.state.clock.now()));
-        for field in ["annotations", "labels"] {
-            let brought = binding["metadata"][field].as_object();
-            for (key, value) in brought.into_iter().flatten() {
-                child_mut(&mut next["metadata"], field).insert(key.clone(), value.clone());
+    let bound = store.update(
+        request.namespace(),
+        pod_name,
+        Subresource::Unchecked,
+        |pod| {
+            if let Some(message) = preconditions.violation(pod) {
+                let namespace = request.namespace().unwrap_or_default();
+                return Err(store.storage_conflict(namespace, pod_name, &message));
             }
-        }
-        admission::topology::label(request.state, node, &mut next);
-        Ok(next)
-    });
+            if crate::meta::object::is_terminating(pod) {
+                return Err(refuse(format!(
+                    "pod {pod_name} is being deleted, cannot be assigned to a host"
+                )));
+            }
+            let bound = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            if !bound.is_empty() {
+                return Err(refuse(format!(
+                    "pod {pod_name} is already assigned to node {bound:?}"
+                )));
+            }
+            let gates = pod["spec"]["schedulingGates"].as_array();
+            if gates.is_some_and(|gates| !gates.is_empty()) {
+                return Err(refuse(format!(
+                    "pod {pod_name} has non-empty .spec.schedulingGates"
+                )));
+            }
+            let mut next = pod.clone();
+            child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
+            child_mut(&mut next, "status").remove("nominatedNodeName");
+            set_scheduled(&mut next, &crate::clock::rfc3339(request.state.clock.now()));
+            for field in ["annotations", "labels"] {
+                let brought = binding["metadata"][field].as_object();
+                for (key, value) in brought.into_iter().flatten() {
+                    child_mut(&mut next["metadata"], field).insert(key.clone(), value.clone());
+                }
+            }
+            admission::topology::label(request.state, node, &mut next);
+            Ok(next)
+        },
+    );
     bound.await?;
     Ok(success(request))
 }
@@ -239,7 +246,7 @@ async fn finalize(request: &Request<'_>) -> Answer {
     let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
     update::check_place(request, &store, &mut wanted)?;
-    let written = store.update(None, request.name(), Part::Whole, |namespace| {
+    let written = store.update(None, request.name(), Subresource::Other, |namespace| {
         let mut next = wanted.clone();
         copy_field(&mut next, namespace, "status");
         let errors = validate_finalize(&next);

@@ -6,25 +6,25 @@ use super::{Answer, Request, decode, owner_references};
 use crate::meta::object::{meta, meta_mut, name};
 use crate::request::options::Preconditions;
 use crate::status::ApiError;
-use crate::store::{Part, Store};
+use crate::store::{Store, Subresource};
 
 pub(super) async fn update(request: &Request<'_>) -> Answer {
-    update_part(request, Part::Main).await
+    update_subresource(request, Subresource::None).await
 }
 
-pub(super) async fn update_part(request: &Request<'_>, part: Part) -> Answer {
+pub(super) async fn update_subresource(request: &Request<'_>, subresource: Subresource) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut object = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
     check_place(request, &store, &mut object)?;
     owner_references::dedup(request, &mut object);
     let updated = store
-        .update(request.namespace(), request.name(), part, |_| {
+        .update(request.namespace(), request.name(), subresource, |_| {
             Ok(object.clone())
         })
         .await;
     if updated.as_ref().is_err_and(ApiError::is_not_found)
-        && part == Part::Main
+        && subresource == Subresource::None
         && request.resource.strategy().allow_create_on_update()
     {
         return create(request, &store, object).await;

@@ -13,7 +13,7 @@ use crate::meta::object::name;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::flowcontrol::flow_schema::GROUP;
 use crate::registry::unstructured::items;
-use crate::store::{Part, State, Store, at_once};
+use crate::store::{State, Store, Subresource, at_once};
 
 const VERSION: &str = "v1";
 const SCHEMAS: &str = "flowschemas";
@@ -84,7 +84,7 @@ fn apply(store: &Store<'_>, name: &str, mut condition: Value) {
         writer: None,
         ..*store
     };
-    let written = store.update(None, name, Part::Status, |live| {
+    let written = store.update(None, name, Subresource::Status, |live| {
         manager.apply(Some(live), &applied, Force::Yes, &now)
     });
     if let Err(error) = at_once(written) {

@@ -1,4 +1,4 @@
-//! Ownership of the fields that a request writes.
+//! Managed fields: the owners of the fields that a request writes.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ impl Store<'_> {
         Some(FieldManager::new(kind, schema, &writer, reset))
     }
 
-    pub(super) fn own_created(&self, new: &mut Value) {
+    pub(super) fn manage_created(&self, new: &mut Value) {
         if let Some(manager) = self.field_manager() {
             // No client can set these fields at creation, so they get no owner.
             for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -33,7 +33,7 @@ impl Store<'_> {
         }
     }
 
-    pub(super) fn own_updated(&self, current: &Value, next: &mut Value) {
+    pub(super) fn manage_updated(&self, current: &Value, next: &mut Value) {
         if let Some(manager) = self.field_manager() {
             manager.update(current, next, &rfc3339(self.state.clock.now()));
         }
