@@ -13,7 +13,7 @@ pub(crate) mod escalation;
 mod impersonation;
 mod peer;
 mod rbac;
-mod requester;
+mod request_attributes;
 mod token_keys;
 mod tokens;
 
@@ -32,7 +32,7 @@ pub(crate) use authentication::{authenticate, review_token};
 pub(crate) use impersonation::{LastModes, impersonate};
 pub(crate) use peer::{Peer, check_local};
 pub(crate) use rbac::{Attributes, authorize, decide, rules_of};
-pub(crate) use requester::Requester;
+pub(crate) use request_attributes::RequestAttributes;
 pub use token_keys::{TokenKeyError, TokenKeys};
 pub(crate) use tokens::{
     BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, SecretClaims, Tokens,

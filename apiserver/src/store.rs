@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::admission;
-use crate::auth::Requester;
+use crate::auth::RequestAttributes;
 use crate::field_manager::Writer;
 use crate::meta::object::{self, meta_mut};
 use crate::registry::catalog::ResourceInfo;
@@ -94,9 +94,9 @@ pub(crate) struct Store<'a> {
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
-    /// The user of the request, as admission webhooks see it; without a requester, no webhook is
+    /// The user of the request, as admission webhooks see it; without attributes, no webhook is
     /// called.
-    pub(crate) requester: Option<Requester<'a>>,
+    pub(crate) request_attributes: Option<RequestAttributes<'a>>,
     /// The form of the objects that webhooks see, if it differs from the objects.
     pub(crate) view: Option<&'a dyn View>,
 }
@@ -111,7 +111,7 @@ pub(crate) enum WriteResult {
 /// Returns the result of a write that calls no webhook and so never waits.
 pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
     let written = write.now_or_never();
-    written.expect("a write without a requester waits for nobody")
+    written.expect("a write without a request waits for nobody")
 }
 
 impl WriteResult {

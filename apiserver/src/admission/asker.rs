@@ -60,7 +60,7 @@ impl Admission<'_> {
         Arc::new(Asker {
             authorization: self.state.authorization,
             storage: Arc::clone(&self.state.storage),
-            user: self.requester.user.clone(),
+            user: self.request_attributes.user.clone(),
             metrics: Arc::clone(&self.state.metrics),
         })
     }
@@ -71,7 +71,7 @@ impl Admission<'_> {
         Question {
             group: gvr.group.clone(),
             resource: gvr.resource.clone(),
-            subresource: self.requester.subresource.to_owned(),
+            subresource: self.request_attributes.subresource.to_owned(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             ..Question::default()

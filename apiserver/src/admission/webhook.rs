@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::course::Course;
 use super::policy::Policies;
 use crate::admission::State;
-use crate::auth::Requester;
+use crate::auth::RequestAttributes;
 use crate::cel::{Expression, Returns, Scope};
 use crate::clock::nanos_between;
 use crate::meta::GroupVersionResource;
@@ -167,7 +167,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) state: &'a State,
     pub(crate) resource: &'a ResourceInfo,
     pub(crate) strategy: &'a dyn Strategy,
-    pub(crate) requester: Requester<'a>,
+    pub(crate) request_attributes: RequestAttributes<'a>,
     pub(crate) operation: Operation,
     pub(crate) name: String,
     pub(crate) namespace: String,
@@ -325,7 +325,7 @@ impl Admission<'_> {
 
     /// The webhooks of a phase; none for a write of the configurations themselves.
     fn webhooks(&self, phase: Phase) -> Arc<[Webhook]> {
-        let kind = self.requester.kind;
+        let kind = self.request_attributes.kind;
         let is_exempt = kind.group == GROUP
             && matches!(
                 kind.kind.as_str(),
@@ -404,7 +404,9 @@ impl Admission<'_> {
         asked: Result<T, Failure>,
     ) -> Result<Option<T>, ApiError> {
         let nanos = nanos_between(started, self.state.clock.now());
-        self.requester.waited.fetch_add(nanos, Ordering::Relaxed);
+        self.request_attributes
+            .waited
+            .fetch_add(nanos, Ordering::Relaxed);
         let (code, rejection) = match &asked {
             Ok(_) => (200, None),
             Err(Failure::Refused(error)) => (error.code(), Some(Rejection::NoError)),
@@ -446,7 +448,7 @@ impl Admission<'_> {
         course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
         // They have nothing to say of subresources.
-        if !self.requester.subresource.is_empty() {
+        if !self.request_attributes.subresource.is_empty() {
             return Ok(());
         }
         if self.resource.namespaced && namespace(object).is_empty() {

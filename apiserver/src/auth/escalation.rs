@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Requester;
+use super::RequestAttributes;
 use super::State;
 use super::rbac::{self, Attributes, GROUP, authorize};
 use super::{Authorization, MASTERS, User};
@@ -32,12 +32,12 @@ struct Right {
 /// `Forbidden` if it would grant more than they have, `NotFound` for a binding to no role.
 pub(crate) fn check(
     state: &State,
-    requester: Requester<'_>,
+    attributes: RequestAttributes<'_>,
     resource: &ResourceInfo,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let user = requester.user;
+    let user = attributes.user;
     let gvr = resource.gvr();
     let is_free = state.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
     if gvr.group != GROUP || is_free {
@@ -49,7 +49,7 @@ pub(crate) fn check(
         resource: gvr.group_resource(),
         namespace: namespace(object),
         name: name(object),
-        requested: requester.name,
+        requested: attributes.name,
     };
     if old.is_some_and(|old| only_collects_garbage(object, old)) {
         return Ok(());

@@ -42,7 +42,7 @@ use super::body::ResponseBody;
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
-use crate::auth::{Requester, User};
+use crate::auth::{RequestAttributes, User};
 use crate::endpoints::State;
 use crate::fault::{Asked, View};
 use crate::field_manager::Writer;
@@ -126,19 +126,19 @@ impl Request<'_> {
             warnings: Some(&self.warnings),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
-            requester: Some(self.requester()),
+            request_attributes: Some(self.request_attributes()),
             view: None,
         }
     }
 
     /// The store of the resource, for a DELETE with these options in its body.
     fn store_for_deletion<'a>(&'a self, dry_run: bool, options: Option<&'a Value>) -> Store<'a> {
-        let requester = Requester {
+        let request_attributes = RequestAttributes {
             delete_options: options,
-            ..self.requester()
+            ..self.request_attributes()
         };
         Store {
-            requester: Some(requester),
+            request_attributes: Some(request_attributes),
             ..self.store(dry_run)
         }
     }
@@ -155,8 +155,8 @@ impl Request<'_> {
     }
 
     /// The facts of the request that admission webhooks see.
-    fn requester(&self) -> Requester<'_> {
-        Requester {
+    fn request_attributes(&self) -> RequestAttributes<'_> {
+        RequestAttributes {
             user: &self.user,
             query: &self.query,
             namespace: self.namespace().unwrap_or_default(),

@@ -9,7 +9,7 @@ use crate::admission::course::Course;
 use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::Admission;
-use crate::auth::{Requester, escalation};
+use crate::auth::{RequestAttributes, escalation};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::metrics::admission::{Plugin, Step};
@@ -79,7 +79,7 @@ impl Store<'_> {
     /// Begins a step of admission.
     pub(super) fn course(&self, step: Step, operation: Operation) -> Course<'_> {
         Course::start(
-            self.requester.map(|_| &self.state.admission),
+            self.request_attributes.map(|_| &self.state.admission),
             step,
             operation,
         )
@@ -186,10 +186,10 @@ impl Store<'_> {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
-        let Some(requester) = self.requester else {
+        let Some(request_attributes) = self.request_attributes else {
             return Ok(());
         };
-        escalation::check(self.state, requester, self.resource, object, old)
+        escalation::check(self.state, request_attributes, self.resource, object, old)
     }
 
     /// Runs the validating step on the object that is about to be stored: plugins, webhooks, quota.
@@ -204,8 +204,8 @@ impl Store<'_> {
         let written = Written {
             state: self.state,
             resource: self.resource,
-            user: self.requester.map(|own| own.user),
-            subresource: self.requester.map_or("", |own| own.subresource),
+            user: self.request_attributes.map(|own| own.user),
+            subresource: self.request_attributes.map_or("", |own| own.subresource),
             object,
             old,
             warnings: self.warnings,
@@ -276,7 +276,7 @@ impl Store<'_> {
         kind: &GroupVersionKind,
         body: &mut Value,
     ) -> Result<(), ApiError> {
-        let namespace = self.requester.map(|own| own.namespace);
+        let namespace = self.request_attributes.map(|own| own.namespace);
         let namespace = namespace.filter(|own| !own.is_empty());
         if let Some(namespace) = namespace
             && self.state.webhooks.are_configured(&self.state.storage)
@@ -331,7 +331,9 @@ impl Store<'_> {
     /// Returns this store for bodies of another kind than its objects.
     fn below<'a>(&'a self, kind: &'a GroupVersionKind) -> Store<'a> {
         Store {
-            requester: self.requester.map(|own| Requester { kind, ..own }),
+            request_attributes: self
+                .request_attributes
+                .map(|own| RequestAttributes { kind, ..own }),
             strategy: &Generic,
             ..*self
         }
@@ -358,26 +360,26 @@ impl Store<'_> {
         course.end(approved)
     }
 
-    /// Returns the call of webhooks; `None` without configured webhooks or without a requester.
+    /// Returns the call of webhooks; `None` without configured webhooks or without a request.
     fn admission(
         &self,
         operation: Operation,
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Option<Admission<'_>> {
-        let requester = self.requester?;
+        let request_attributes = self.request_attributes?;
         if !self.state.webhooks.are_configured(&self.state.storage) {
             return None;
         }
         let subject = object.or(old)?;
         let name = match operation {
             // The name in the path counts; the path of a collection has none.
-            Operation::Create if requester.name.is_empty() => name(subject).to_owned(),
-            _ => requester.name.to_owned(),
+            Operation::Create if request_attributes.name.is_empty() => name(subject).to_owned(),
+            _ => request_attributes.name.to_owned(),
         };
         let namespace = match self.resource.namespaced {
-            true if requester.namespace.is_empty() => namespace(subject).to_owned(),
-            true => requester.namespace.to_owned(),
+            true if request_attributes.namespace.is_empty() => namespace(subject).to_owned(),
+            true => request_attributes.namespace.to_owned(),
             false if self.resource.gvk().kind == "Namespace" => name.clone(),
             false => String::new(),
         };
@@ -389,7 +391,7 @@ impl Store<'_> {
                 Some(_) => &Generic,
                 None => self.strategy,
             },
-            requester,
+            request_attributes,
             operation,
             name,
             namespace,

@@ -55,7 +55,7 @@ impl Store<'_> {
             cancellation::check()?;
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
             // An object that cannot be converted to the request's version cannot be deleted in it.
-            let shown = match self.requester {
+            let shown = match self.request_attributes {
                 Some(_) => self.converted(Arc::clone(&current)).await?,
                 None => Arc::clone(&current),
             };

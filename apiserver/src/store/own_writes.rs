@@ -23,7 +23,7 @@ impl<'a> Store<'a> {
             warnings: None,
             guards_uid: false,
             dry_run: false,
-            requester: None,
+            request_attributes: None,
             view: None,
         }
     }

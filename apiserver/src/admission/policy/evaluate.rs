@@ -52,7 +52,7 @@ impl Admission<'_> {
     /// # Errors
     /// `NotFound`.
     pub(super) fn namespace_object(&self) -> Result<Value, ApiError> {
-        if self.namespace.is_empty() || self.requester.kind.kind == "Namespace" {
+        if self.namespace.is_empty() || self.request_attributes.kind.kind == "Namespace" {
             return Ok(Value::Null);
         }
         let gvr = GroupVersionResource {

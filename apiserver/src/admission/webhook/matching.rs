@@ -66,7 +66,7 @@ impl Admission<'_> {
     ) -> Result<Option<Invocation>, ApiError> {
         let own = || Invocation {
             resource: self.resource.gvr().clone(),
-            kind: self.requester.kind.clone(),
+            kind: self.request_attributes.kind.clone(),
         };
         if !constraints.is_object() {
             return Ok(Some(own()));
@@ -166,7 +166,7 @@ impl Admission<'_> {
         if rules().any(|rule| self.rule_matches(rule, gvr)) {
             return Some(Invocation {
                 resource: gvr.clone(),
-                kind: self.requester.kind.clone(),
+                kind: self.request_attributes.kind.clone(),
             });
         }
         if match_policy == "Exact" {
@@ -206,7 +206,7 @@ impl Admission<'_> {
         resources
             .filter(|info| info.gvr() != own && is_same(info.gvr()))
             .filter_map(|info| {
-                let kind = match self.requester.subresource {
+                let kind = match self.request_attributes.subresource {
                     "" => info.gvk(),
                     subresource => &info.subresource(subresource)?.gvk,
                 };
@@ -233,7 +233,7 @@ impl Admission<'_> {
             && has("apiVersions", &gvr.version)
             && resources(rule).any(|(resource, subresource)| {
                 (resource == "*" || resource == gvr.resource)
-                    && (subresource == "*" || subresource == self.requester.subresource)
+                    && (subresource == "*" || subresource == self.request_attributes.subresource)
             })
     }
 
@@ -260,7 +260,7 @@ impl Admission<'_> {
             return Ok(true);
         }
         let writes_itself = gvr.resource == "namespaces"
-            && self.requester.subresource.is_empty()
+            && self.request_attributes.subresource.is_empty()
             && self.operation != Operation::Delete;
         if let Some(object) = object.filter(|_| writes_itself) {
             return Ok(selector.matches(&object["metadata"]["labels"]));

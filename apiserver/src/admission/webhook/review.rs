@@ -32,14 +32,14 @@ impl Admission<'_> {
             "uid": uid,
             "kind": kind(&invocation.kind),
             "resource": resource(&invocation.resource),
-            "requestKind": kind(self.requester.kind),
+            "requestKind": kind(self.request_attributes.kind),
             "requestResource": resource(self.resource.gvr()),
             "operation": self.operation.as_str(),
-            "userInfo": self.requester.user.to_user_info(),
+            "userInfo": self.request_attributes.user.to_user_info(),
             "dryRun": self.dry_run,
             "options": self.options(),
         });
-        let subresource = self.requester.subresource;
+        let subresource = self.request_attributes.subresource;
         for (field, text) in [
             ("subResource", subresource),
             ("requestSubResource", subresource),
@@ -64,7 +64,7 @@ impl Admission<'_> {
         };
         let gvr = &invocation.resource;
         // A subresource of its own kind looks the same below all versions of the resource.
-        if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
+        if gvr == self.resource.gvr() || self.request_attributes.kind == &invocation.kind {
             return object.clone();
         }
         let catalog = self.state.definitions.catalog();
@@ -76,7 +76,7 @@ impl Admission<'_> {
     /// The object after the webhook, converted from the reviewed version to that of the request.
     pub(in crate::admission) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
         let gvr = &invocation.resource;
-        if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
+        if gvr == self.resource.gvr() || self.request_attributes.kind == &invocation.kind {
             return shown;
         }
         let catalog = self.state.definitions.catalog();
@@ -93,8 +93,11 @@ impl Admission<'_> {
             Operation::Delete => "DeleteOptions",
             Operation::Connect => return Value::Null,
         };
-        let query = self.requester.query;
-        let body = self.requester.delete_options.and_then(Value::as_object);
+        let query = self.request_attributes.query;
+        let body = self
+            .request_attributes
+            .delete_options
+            .and_then(Value::as_object);
         let mut options = match body {
             Some(body) => body.clone(),
             None => Map::new(),

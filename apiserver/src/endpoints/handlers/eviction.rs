@@ -84,7 +84,7 @@ fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
 async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
     // Webhooks have been asked about the eviction, not about the deletion.
     let store = Store {
-        requester: None,
+        request_attributes: None,
         ..request.store(options.dry_run)
     };
     let pod = store.get(request.namespace(), request.name())?;
@@ -222,7 +222,7 @@ async fn take_from_budget(
         warnings: Some(&request.warnings),
         guards_uid: true,
         dry_run,
-        requester: None,
+        request_attributes: None,
         view: None,
     };
     let now = rfc3339(request.state.clock.now());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Request, apply, decode, patch, update};
-use crate::auth::Requester;
+use crate::auth::RequestAttributes;
 use crate::clock::rfc3339;
 use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
@@ -93,7 +93,9 @@ async fn write(
     // The owners of the object follow from those of its Scale.
     let store = Store {
         writer: None,
-        requester: store.requester.map(|own| Requester { kind: &gvk, ..own }),
+        request_attributes: store
+            .request_attributes
+            .map(|own| RequestAttributes { kind: &gvk, ..own }),
         view: Some(&view),
         ..store
     };

@@ -130,7 +130,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         resource: pods,
         strategy: pods.strategy(),
         writer: None,
-        requester: None,
+        request_attributes: None,
         ..request.store(dry_run)
     };
     let refuse = |message: String| ApiError::Conflict {

@@ -1,4 +1,4 @@
-//! The user and the request behind a write.
+//! The attributes of a request that admission sees: the user, the path, the options.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,7 +10,7 @@ use crate::request::options::Query;
 
 /// The facts of a request that admission webhooks see, whichever object it writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Requester<'a> {
+pub(crate) struct RequestAttributes<'a> {
     pub(crate) user: &'a User,
     pub(crate) query: &'a Query,
     /// The namespace in the path; empty if the path names no namespace.
