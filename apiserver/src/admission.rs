@@ -1,6 +1,6 @@
 //! The default admission plugins of a cluster, in upstream's order.
 
-mod asker;
+mod authorizer;
 mod certificates;
 pub(crate) mod course;
 pub(crate) mod devices;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::auth;
 use crate::metrics::admission::Plugin;
 use course::Course;
-use plugins::Tables;
+use plugins::Listers;
 use webhook::Configurations;
 
 use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};
@@ -43,7 +43,7 @@ pub(crate) struct State {
     /// The admission webhooks configured.
     pub(crate) webhooks: Configurations,
     /// The tables that the built-in plugins read.
-    pub(crate) tables: Tables,
+    pub(crate) listers: Listers,
     /// Whether pods must have a service account and are shown its token.
     pub(crate) service_accounts: bool,
 }
@@ -54,7 +54,7 @@ impl State {
         Self {
             auth,
             webhooks: Configurations::default(),
-            tables: Tables::default(),
+            listers: Listers::default(),
             service_accounts: self.service_accounts,
         }
     }

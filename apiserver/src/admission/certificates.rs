@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::plugins::Written;
-use crate::auth::{Attributes, User, authorize};
+use super::plugins::Attributes;
+use crate::auth::{self, User};
 use crate::metrics::admission::Plugin;
 use crate::registry::certificates::certificate_signing_request::request::der_of;
 use crate::request::Decision;
@@ -19,22 +19,22 @@ const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
 /// names the plugin that decides; `None` where no plugin looks at the write.
 ///
 /// The refusal is `Forbidden`.
-pub(super) fn check(written: Written<'_>) -> Option<(Plugin, Result<(), ApiError>)> {
-    let gvr = written.resource.gvr();
+pub(super) fn check(attributes: Attributes<'_>) -> Option<(Plugin, Result<(), ApiError>)> {
+    let gvr = attributes.resource.gvr();
     if gvr.group != GROUP || gvr.resource != "certificatesigningrequests" {
         return None;
     }
-    let (request, signer) = (written.object, &written.object["spec"]["signerName"]);
+    let (request, signer) = (attributes.object, &attributes.object["spec"]["signerName"]);
     let signer = signer.as_str().unwrap_or_default();
     let changed = |field: &str| {
         let status = |own: &Value| own["status"][field].clone();
-        written
+        attributes
             .old
             .is_some_and(|old| status(old) != status(request))
     };
-    let (plugin, verb) = match (written.subresource, written.old) {
+    let (plugin, verb) = match (attributes.subresource, attributes.old) {
         ("", None) => {
-            let checked = check_subject(written, signer);
+            let checked = check_subject(attributes, signer);
             return Some((Plugin::CertificateSubjectRestriction, checked));
         }
         ("approval", _) => (Plugin::CertificateApproval, "approve"),
@@ -43,8 +43,8 @@ pub(super) fn check(written: Written<'_>) -> Option<(Plugin, Result<(), ApiError
         }
         _ => return None,
     };
-    let checked = match written.user {
-        Some(user) if !may(written, user, verb, signer) => Err(written.forbidden(format!(
+    let checked = match attributes.user {
+        Some(user) if !may(attributes, user, verb, signer) => Err(attributes.forbidden(format!(
             "user not permitted to {verb} requests with signerName {signer:?}"
         ))),
         _ => Ok(()),
@@ -53,12 +53,12 @@ pub(super) fn check(written: Written<'_>) -> Option<(Plugin, Result<(), ApiError
 }
 
 /// Signers are named in roles one by one, or all of a domain.
-fn may(written: Written<'_>, user: &User, verb: &str, signer: &str) -> bool {
+fn may(attributes: Attributes<'_>, user: &User, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     [signer.to_owned(), format!("{domain}/*")]
         .into_iter()
         .any(|name| {
-            let attributes = Attributes::Resource {
+            let permission = auth::Attributes::Resource {
                 verb: verb.to_owned(),
                 group: GROUP.to_owned(),
                 resource: "signers".to_owned(),
@@ -67,17 +67,17 @@ fn may(written: Written<'_>, user: &User, verb: &str, signer: &str) -> bool {
                 name,
             };
             matches!(
-                authorize(written.state, user, &attributes),
+                auth::authorize(attributes.state, user, &permission),
                 Decision::Allowed(_)
             )
         })
 }
 
-fn check_subject(written: Written<'_>, signer: &str) -> Result<(), ApiError> {
+fn check_subject(attributes: Attributes<'_>, signer: &str) -> Result<(), ApiError> {
     if signer != CLIENT_SIGNER {
         return Ok(());
     }
-    let der = der_of(&written.object["spec"]["request"]).unwrap_or_default();
+    let der = der_of(&attributes.object["spec"]["request"]).unwrap_or_default();
     // The type of an attribute is followed by the tag and length of its value.
     let is_master = der
         .windows(ORGANIZATION.len())
@@ -87,7 +87,7 @@ fn check_subject(written: Written<'_>, signer: &str) -> Result<(), ApiError> {
             own == ORGANIZATION && value.starts_with(MASTERS)
         });
     match is_master {
-        true => Err(written.forbidden(format!(
+        true => Err(attributes.forbidden(format!(
             "use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
         ))),
         false => Ok(()),

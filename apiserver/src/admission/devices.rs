@@ -39,7 +39,7 @@ pub(crate) fn faults(
     let Some(index) = asked(object).filter(|_| old.and_then(asked).is_none()) else {
         return errors;
     };
-    let namespaces = state.tables.namespaces(&state.storage);
+    let namespaces = state.listers.namespaces(&state.storage);
     let namespace = namespaces.get(&ObjectKey::new(None, meta(object, "namespace")));
     if namespace.is_some_and(|own| own.value()["metadata"]["labels"][LABEL] == "true") {
         return errors;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::plugins::Written;
+use super::plugins::Attributes;
 use crate::admission::State;
 use crate::meta::object::{child_mut, meta_mut, namespace};
 use crate::registry::core::pod::resources::amounts::{
@@ -24,7 +24,7 @@ fn limits<'r>(range: &'r Value, kind: &'r str) -> impl Iterator<Item = &'r Value
 
 /// Gives the containers of a new pod the requests and limits that they do not state.
 pub(super) fn default_pod(state: &State, pod: &mut Value) {
-    let ranges = state.tables.limit_ranges(&state.storage);
+    let ranges = state.listers.limit_ranges(&state.storage);
     if ranges.len() == 0 {
         return;
     }
@@ -100,15 +100,15 @@ fn fill(
 /// Refuses new pods and claims beyond the limits of their namespace; `None` where no limit applies.
 ///
 /// The refusal is `Forbidden`.
-pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
-    let gvr = written.resource.gvr();
+pub(super) fn check(attributes: Attributes<'_>) -> Option<Result<(), ApiError>> {
+    let gvr = attributes.resource.gvr();
     let is_pod = match gvr.resource.as_str() {
         "pods" => true,
         "persistentvolumeclaims" => false,
         _ => return None,
     };
     // The resources of a pod's containers change by a resize alone.
-    let asks = match (written.subresource, written.old) {
+    let asks = match (attributes.subresource, attributes.old) {
         ("", None) => true,
         ("", Some(_)) => !is_pod,
         ("resize", Some(old)) => is_pod && old["metadata"]["deletionTimestamp"].is_null(),
@@ -117,23 +117,26 @@ pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
     if !gvr.group.is_empty() || !asks {
         return None;
     }
-    let ranges = written.state.tables.limit_ranges(&written.state.storage);
+    let ranges = attributes
+        .state
+        .listers
+        .limit_ranges(&attributes.state.storage);
     if ranges.len() == 0 {
         return None;
     }
     let ranges = ranges.snapshot();
-    let own = namespace(written.object);
+    let own = namespace(attributes.object);
     for range in ranges.range(Some(own), None) {
         let faults = match is_pod {
-            true => pod_faults(&range.value(), written.object),
-            false => claim_faults(&range.value(), written.object),
+            true => pod_faults(&range.value(), attributes.object),
+            false => claim_faults(&range.value(), attributes.object),
         };
         match faults.as_slice() {
             [] => {}
-            [fault] => return Some(Err(written.forbidden(fault.clone()))),
+            [fault] => return Some(Err(attributes.forbidden(fault.clone()))),
             faults => {
                 let faults = format!("[{}]", faults.join(", "));
-                return Some(Err(written.forbidden(faults)));
+                return Some(Err(attributes.forbidden(faults)));
             }
         }
     }

@@ -17,14 +17,14 @@ use crate::storage::{Storage, Table};
 
 /// The tables that plugins look into, kept at hand because every write may ask.
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
+pub(crate) struct Listers {
     namespaces: OnceLock<Arc<Table>>,
     limit_ranges: OnceLock<Arc<Table>>,
     quotas: OnceLock<Arc<Table>>,
     pods: OnceLock<Arc<Table>>,
 }
 
-impl Tables {
+impl Listers {
     pub(super) fn namespaces(&self, storage: &Storage) -> &Table {
         open(&self.namespaces, "namespaces", storage)
     }
@@ -54,7 +54,7 @@ fn open<'t>(held: &'t OnceLock<Arc<Table>>, plural: &str, storage: &Storage) -> 
 
 /// A valid object that is about to be stored; an update replaces `old`.
 #[derive(Clone, Copy)]
-pub(crate) struct Written<'a> {
+pub(crate) struct Attributes<'a> {
     pub(crate) state: &'a State,
     pub(crate) resource: &'a ResourceInfo,
     /// The user of the request; `None` where the server itself writes.
@@ -66,7 +66,7 @@ pub(crate) struct Written<'a> {
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
-impl Written<'_> {
+impl Attributes<'_> {
     /// Asks the plugins that look at valid objects.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::plugins::Written;
+use super::plugins::Attributes;
 use crate::meta::object::{name, namespace};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::ObjectKey;
@@ -31,72 +31,75 @@ const PODS_MAX: usize = 3000;
 /// Refuses pods that their namespace does not allow, and warns of others; `None` for other kinds.
 ///
 /// The refusal is `Forbidden` for pods, `Invalid` for labels of namespaces.
-pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
-    let gvr = written.resource.gvr();
+pub(super) fn check(attributes: Attributes<'_>) -> Option<Result<(), ApiError>> {
+    let gvr = attributes.resource.gvr();
     let checked = match (gvr.group.as_str(), gvr.resource.as_str()) {
-        ("", "pods") => check_pod(written),
-        ("", "namespaces") if written.subresource.is_empty() => check_namespace(written),
+        ("", "pods") => check_pod(attributes),
+        ("", "namespaces") if attributes.subresource.is_empty() => check_namespace(attributes),
         ("", "replicationcontrollers")
         | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
-        | ("batch", "jobs") => check_template(written, "/spec/template"),
-        ("batch", "cronjobs") => check_template(written, "/spec/jobTemplate/spec/template"),
-        ("", "podtemplates") => check_template(written, "/template"),
+        | ("batch", "jobs") => check_template(attributes, "/spec/template"),
+        ("batch", "cronjobs") => check_template(attributes, "/spec/jobTemplate/spec/template"),
+        ("", "podtemplates") => check_template(attributes, "/template"),
         _ => return None,
     };
     Some(checked)
 }
 
 /// The policy that the labels of the object's namespace state; `None` if it permits everything.
-fn policy_of(written: Written<'_>) -> Option<Policy> {
-    let table = written.state.tables.namespaces(&written.state.storage);
-    let key = ObjectKey::new(None, namespace(written.object));
+fn policy_of(attributes: Attributes<'_>) -> Option<Policy> {
+    let table = attributes
+        .state
+        .listers
+        .namespaces(&attributes.state.storage);
+    let key = ObjectKey::new(None, namespace(attributes.object));
     let own = table.get(&key)?;
     let (policy, _) = Policy::of(&own.value()["metadata"]["labels"]);
     (!policy.is_privileged()).then_some(policy)
 }
 
-fn check_pod(written: Written<'_>) -> Result<(), ApiError> {
-    let is_significant = written
+fn check_pod(attributes: Attributes<'_>) -> Result<(), ApiError> {
+    let is_significant = attributes
         .old
-        .is_none_or(|old| is_significant(written.object, old));
-    if IGNORED.contains(&written.subresource) || !is_significant {
+        .is_none_or(|old| is_significant(attributes.object, old));
+    if IGNORED.contains(&attributes.subresource) || !is_significant {
         return Ok(());
     }
-    let Some(policy) = policy_of(written) else {
+    let Some(policy) = policy_of(attributes) else {
         return Ok(());
     };
-    let pod = written.object;
+    let pod = attributes.object;
     if let Some(violations) = policy.enforce.violations(&pod["metadata"], &pod["spec"]) {
         let standard = &policy.enforce;
         let message = format!(
             "violates PodSecurity \"{standard}\": {}",
             violations.details()
         );
-        return Err(written.forbidden(message));
+        return Err(attributes.forbidden(message));
     }
-    warn(written, &policy.warn, pod);
+    warn(attributes, &policy.warn, pod);
     Ok(())
 }
 
-fn warn(written: Written<'_>, standard: &Standard, pod: &Value) {
+fn warn(attributes: Attributes<'_>, standard: &Standard, pod: &Value) {
     if let Some(violations) = standard.violations(&pod["metadata"], &pod["spec"]) {
         let details = violations.details();
-        written.warn(format!(
+        attributes.warn(format!(
             "would violate PodSecurity \"{standard}\": {details}"
         ));
     }
 }
 
-fn check_template(written: Written<'_>, pointer: &str) -> Result<(), ApiError> {
-    if written.subresource.is_empty()
-        && written.warnings.is_some()
-        && let Some(template) = written
+fn check_template(attributes: Attributes<'_>, pointer: &str) -> Result<(), ApiError> {
+    if attributes.subresource.is_empty()
+        && attributes.warnings.is_some()
+        && let Some(template) = attributes
             .object
             .pointer(pointer)
             .filter(|own| own.is_object())
-        && let Some(policy) = policy_of(written)
+        && let Some(policy) = policy_of(attributes)
     {
-        warn(written, &policy.warn, template);
+        warn(attributes, &policy.warn, template);
     }
     Ok(())
 }
@@ -111,18 +114,18 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
     changed("containers") || changed("initContainers") || changed("ephemeralContainers")
 }
 
-fn check_namespace(written: Written<'_>) -> Result<(), ApiError> {
-    let labels = &written.object["metadata"]["labels"];
+fn check_namespace(attributes: Attributes<'_>) -> Result<(), ApiError> {
+    let labels = &attributes.object["metadata"]["labels"];
     if labels.is_null() {
         return Ok(());
     }
     let (policy, faults) = Policy::of(labels);
     let invalid = |faults: FieldErrors| ApiError::Invalid {
-        kind: written.resource.gvk().group_kind(),
-        name: name(written.object).to_owned(),
+        kind: attributes.resource.gvk().group_kind(),
+        name: name(attributes.object).to_owned(),
         errors: faults,
     };
-    let Some(old) = written.old else {
+    let Some(old) = attributes.old else {
         return match faults.is_empty() {
             true => Ok(()),
             false => Err(invalid(faults)),
@@ -135,15 +138,19 @@ fn check_namespace(written: Written<'_>) -> Result<(), ApiError> {
     let (new, before) = (&policy.enforce, &before.enforce);
     let is_relaxed = new.level <= before.level && new.minor == before.minor;
     if new != before && new.level != Level::Privileged && !is_relaxed {
-        warn_of_pods(written, new);
+        warn_of_pods(attributes, new);
     }
     Ok(())
 }
 
 /// Warns of the pods that a namespace would no longer allow.
-fn warn_of_pods(written: Written<'_>, standard: &Standard) {
-    let own = name(written.object);
-    let pods = written.state.tables.pods(&written.state.storage).snapshot();
+fn warn_of_pods(attributes: Attributes<'_>, standard: &Standard) {
+    let own = name(attributes.object);
+    let pods = attributes
+        .state
+        .listers
+        .pods(&attributes.state.storage)
+        .snapshot();
     let mut owners = BTreeSet::new();
     // Pods of one controller are much alike, so one of each comes first.
     let (mut first, mut further) = (Vec::new(), Vec::new());
@@ -167,12 +174,12 @@ fn warn_of_pods(written: Written<'_>, standard: &Standard) {
         }
     }
     if total > PODS_MAX {
-        written.warn(format!(
+        attributes.warn(format!(
             "new PodSecurity enforce level only checked against the first {PODS_MAX} of {total} existing pods"
         ));
     }
     if !violating.is_empty() {
-        written.warn(format!(
+        attributes.warn(format!(
             "existing pods in namespace {own:?} violate the new PodSecurity enforce level \"{standard}\""
         ));
     }
@@ -191,5 +198,5 @@ fn warn_of_pods(written: Written<'_>, standard: &Standard) {
     warnings.sort();
     warnings
         .into_iter()
-        .for_each(|warning| written.warn(warning));
+        .for_each(|warning| attributes.warn(warning));
 }

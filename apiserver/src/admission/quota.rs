@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::plugins::Written;
+use super::plugins::Attributes;
 use crate::meta::object::{name, namespace};
 use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
@@ -31,12 +31,12 @@ struct Used {
     used: Amounts,
 }
 
-impl Written<'_> {
+impl Attributes<'_> {
     /// Charges the write to the quotas of its namespace; `None` where no quota could be affected.
     ///
     /// The refusal of a write beyond a quota is `Forbidden`.
     pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
-        let quotas = self.state.tables.quotas(&self.state.storage);
+        let quotas = self.state.listers.quotas(&self.state.storage);
         if quotas.len() == 0 || !self.resource.namespaced || !self.is_charged() {
             return None;
         }
@@ -77,7 +77,7 @@ impl Written<'_> {
         let now = self.state.clock.now();
         let new = usage::of(&resource, self.object, now);
         let old = self.old.map(|old| usage::of(&resource, old, now));
-        let table = self.state.tables.quotas(&self.state.storage);
+        let table = self.state.listers.quotas(&self.state.storage);
         let snapshot = table.snapshot();
         let mut changed = Vec::new();
         for quota in snapshot.range(Some(namespace(self.object)), None) {

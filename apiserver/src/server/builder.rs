@@ -12,7 +12,7 @@ use super::local_webhooks::{LocalWebhooks, Webhook};
 use super::offload::Offload;
 use super::panics::Panics;
 use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState, bootstrap};
-use crate::admission::plugins::Tables;
+use crate::admission::plugins::Listers;
 use crate::admission::webhook::Configurations;
 use crate::auth::{self, Authorization, ISSUER, LastModes, TokenKeys, Tokens};
 use crate::certificate_authority::CertificateAuthority;
@@ -353,7 +353,7 @@ impl ApiServerBuilder {
             let admission = admission::State {
                 auth,
                 webhooks: Configurations::default(),
-                tables: Tables::default(),
+                listers: Listers::default(),
                 service_accounts: self.service_accounts,
             };
             let store = store::State {

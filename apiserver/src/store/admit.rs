@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Store, Subresource};
 use crate::admission::course::Course;
-use crate::admission::plugins::Written;
+use crate::admission::plugins::Attributes;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::Admission;
 use crate::auth::{RequestAttributes, escalation};
@@ -113,8 +113,8 @@ impl Store<'_> {
         // Built-in plugins do not handle subresources.
         let admitted = match subresource {
             Subresource::None => {
-                let written = (&mut *object, old);
-                admission::admit_update(self.state, self.resource, written, &mut course)
+                let attributes = (&mut *object, old);
+                admission::admit_update(self.state, self.resource, attributes, &mut course)
             }
             _ => Ok(()),
         };
@@ -201,7 +201,7 @@ impl Store<'_> {
         object: &Value,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
-        let written = Written {
+        let attributes = Attributes {
             state: self.state,
             resource: self.resource,
             user: self.request_attributes.map(|own| own.user),
@@ -215,7 +215,7 @@ impl Store<'_> {
             Some(_) => Operation::Update,
         };
         let mut course = self.course(Step::Validate, operation);
-        let mut approved = written.check(&mut course);
+        let mut approved = attributes.check(&mut course);
         if approved.is_ok() {
             approved = self.approve(Some(object), old, &mut course).await;
         }
@@ -224,7 +224,7 @@ impl Store<'_> {
                 dry_run: self.dry_run,
                 user_agent: self.user_agent,
             };
-            if let Some(charged) = written.charge(charge) {
+            if let Some(charged) = attributes.charge(charge) {
                 approved = course.asked(Plugin::ResourceQuota, charged);
             }
         }

@@ -19,7 +19,7 @@ use crate::status::ApiError;
 
 /// A reinvocable policy, and the object as the policy left it. Where any policy has changed the
 /// object, all reinvocable policies run again, and the object is absent.
-pub(in crate::admission) struct Left {
+pub(in crate::admission) struct Reinvocation {
     policy: String,
     object: Option<Value>,
 }
@@ -29,7 +29,7 @@ type Faults = Vec<(String, &'static str)>;
 
 impl Admission<'_> {
     /// Lets each mutating policy that the write matches change the object; answers whether one has.
-    /// `left` receives the policies that may run again.
+    /// `reinvocations` receives the policies that may run again.
     ///
     /// # Errors
     /// `Forbidden` when a policy fails.
@@ -37,14 +37,14 @@ impl Admission<'_> {
         &self,
         object: &mut Value,
         old: Option<&Value>,
-        left: &mut Vec<Left>,
+        reinvocations: &mut Vec<Reinvocation>,
     ) -> Result<bool, ApiError> {
         let mut faults = Faults::new();
         let before = object.clone();
         for bound in self.policies(Family::Mutating) {
             self.mutate_by(&bound, object, old, &mut faults)?;
             if bound.policy.reinvocable {
-                left.push(Left {
+                reinvocations.push(Reinvocation {
                     policy: bound.policy.name.clone(),
                     object: Some(object.clone()),
                 });
@@ -52,7 +52,7 @@ impl Admission<'_> {
         }
         let changed = before != *object;
         if changed {
-            left.iter_mut().for_each(|own| own.object = None);
+            reinvocations.iter_mut().for_each(|own| own.object = None);
         }
         self.refusal(&faults).map(|()| changed)
     }
@@ -65,11 +65,13 @@ impl Admission<'_> {
         &self,
         object: &mut Value,
         old: Option<&Value>,
-        left: &[Left],
+        reinvocations: &[Reinvocation],
     ) -> Result<(), ApiError> {
         let mut faults = Faults::new();
         for bound in self.policies(Family::Mutating) {
-            let own = left.iter().find(|own| own.policy == bound.policy.name);
+            let own = reinvocations
+                .iter()
+                .find(|own| own.policy == bound.policy.name);
             if own.is_some_and(|own| own.object.as_ref() != Some(&*object)) {
                 self.mutate_by(&bound, object, old, &mut faults)?;
             }

@@ -109,8 +109,8 @@ impl Admission<'_> {
             ("request", request),
         ];
         let mut activation = Activation::new(data);
-        let asker = self.asker();
-        activation.set_authorizer(&asker, self.question());
+        let authorizer = self.authorizer();
+        activation.set_authorizer(&authorizer, self.question());
         let started = self.state.clock.now();
         let mut faults = Vec::new();
         let mut fails = false;

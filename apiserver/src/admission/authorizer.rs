@@ -11,14 +11,14 @@ use crate::storage::Storage;
 
 /// Answers for the user of a request.
 #[derive(Debug)]
-struct Asker {
+struct UserAuthorizer {
     authorization: Authorization,
     storage: Arc<Storage>,
     user: User,
     metrics: Arc<Metrics>,
 }
 
-impl Authorizer for Asker {
+impl Authorizer for UserAuthorizer {
     fn decide(&self, question: &Question) -> Verdict {
         let account = question.service_account.as_ref();
         let account = account.map(|(namespace, name)| auth::service_account_user(namespace, name));
@@ -56,8 +56,8 @@ impl Authorizer for Asker {
 
 impl Admission<'_> {
     /// The authorizer for expressions about permissions: it checks the user of the request.
-    pub(super) fn asker(&self) -> Arc<dyn Authorizer> {
-        Arc::new(Asker {
+    pub(super) fn authorizer(&self) -> Arc<dyn Authorizer> {
+        Arc::new(UserAuthorizer {
             authorization: self.state.authorization,
             storage: Arc::clone(&self.state.storage),
             user: self.request_attributes.user.clone(),
