@@ -17,7 +17,7 @@ mod list_body;
 mod list_options;
 mod owner_references;
 mod patch;
-mod pod_part;
+mod pod_subresource;
 mod port_forward;
 mod proxy;
 mod remote_command;

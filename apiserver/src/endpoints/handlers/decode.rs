@@ -3,7 +3,7 @@
 mod custom;
 mod kind;
 mod patched;
-mod skim;
+mod sniff;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +27,7 @@ use crate::yaml::decode::{Yaml, unmarshal_errors};
 
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
 pub(super) use patched::{applied, patched};
-use skim::Skimmed;
+use sniff::Sniffed;
 
 /// Bytes of a body that an error shows.
 const EXCERPT_BYTES_MAX: usize = 30;
@@ -51,8 +51,8 @@ pub(super) fn object(
             return from_protobuf(gvk, envelope.map_err(|why| unrecognized(&why.to_string()))?);
         }
     };
-    let orderly = orderly(gvk, &document, validation);
-    orderly.map_or_else(|| inspected(request, gvk, document, validation), Ok)
+    let fast_path = fast_path(gvk, &document, validation);
+    fast_path.map_or_else(|| slow_path(request, gvk, document, validation), Ok)
 }
 
 fn unrecognized(request: &Request<'_>, gvk: &GroupVersionKind, why: &str) -> ApiError {
@@ -64,7 +64,7 @@ fn unrecognized(request: &Request<'_>, gvk: &GroupVersionKind, why: &str) -> Api
 }
 
 /// The object in a document that may have any fault.
-fn inspected(
+fn slow_path(
     request: &Request<'_>,
     gvk: &GroupVersionKind,
     document: Yaml,
@@ -74,7 +74,7 @@ fn inspected(
     let Yaml { json, duplicates } = document;
     let schema = schema::builtin(gvk);
     let parsed = match schema {
-        Some(_) => nesting::from_slice(&json).map(|Skimmed(parsed)| parsed),
+        Some(_) => nesting::from_slice(&json).map(|Sniffed(parsed)| parsed),
         None => nesting::from_slice(&json),
     };
     let parsed: Value = parsed.map_err(|_| {
@@ -99,7 +99,7 @@ fn inspected(
             found.api_version
         )));
     };
-    let disowns = disowns(&parsed);
+    let resets_managed_fields = resets_managed_fields(&parsed);
     if let Some(custom) = request.custom(gvk) {
         if found.kind.is_empty() {
             let body = String::from_utf8_lossy(&request.body);
@@ -126,7 +126,7 @@ fn inspected(
         if validation == FieldValidation::Warn {
             faults.into_iter().for_each(|fault| request.warn(fault));
         }
-        return Ok(with_type_meta(coerced.value, disowns, gvk));
+        return Ok(with_type_meta(coerced.value, resets_managed_fields, gvk));
     }
     check_kind(gvk, &found, &group_version)?;
     let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
@@ -154,12 +154,16 @@ fn inspected(
     for warning in warnings {
         request.warn(warning);
     }
-    Ok(with_type_meta(value, disowns, gvk))
+    Ok(with_type_meta(value, resets_managed_fields, gvk))
 }
 
 /// The object in a document, if it is of kind `gvk` and simple: without unknown or duplicate fields
 /// and without managed fields.
-fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation) -> Option<Value> {
+fn fast_path(
+    gvk: &GroupVersionKind,
+    document: &Yaml,
+    validation: FieldValidation,
+) -> Option<Value> {
     let schema = schema::builtin(gvk)?;
     let text = std::str::from_utf8(&document.json).ok()?;
     // Ignored fields are not inspected, and may hide anything; escapes may hide a name.
@@ -317,15 +321,15 @@ fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
 }
 
 /// Whether an object asks to forget the owners of its fields, by an empty list of them.
-fn disowns(object: &Value) -> bool {
+fn resets_managed_fields(object: &Value) -> bool {
     object["metadata"]["managedFields"]
         .as_array()
         .is_some_and(Vec::is_empty)
 }
 
 /// The decoded object with its type; decoding does not tell an empty list of owners from none.
-fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Value {
-    if disowns {
+fn with_type_meta(mut value: Value, resets_managed_fields: bool, gvk: &GroupVersionKind) -> Value {
+    if resets_managed_fields {
         meta_mut(&mut value).insert("managedFields".to_owned(), Value::Array(Vec::new()));
     }
     value["apiVersion"] = gvk.api_version().into();

@@ -3,7 +3,7 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use super::pod_part::{self, PodPart};
+use super::pod_subresource::{self, PodSubresource};
 use super::{
     Answer, Request, connect, decode, eviction, get, kubelet, looked_up, patch, proxy, scale,
     token, update,
@@ -33,12 +33,12 @@ pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb)
         ("ephemeralcontainers" | "resize", Verb::Get) => get::get(request),
         ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => {
             let part = match subresource {
-                "resize" => PodPart::Resources,
-                _ => PodPart::EphemeralContainers,
+                "resize" => PodSubresource::Resources,
+                _ => PodSubresource::EphemeralContainers,
             };
             match verb {
-                Verb::Update => pod_part::update(request, part).await,
-                _ => pod_part::patch(request, part).await,
+                Verb::Update => pod_subresource::update(request, part).await,
+                _ => pod_subresource::patch(request, part).await,
             }
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::kind::{check_custom, type_meta, unconvertible};
-use super::{custom, disowns, with_type_meta};
+use super::{custom, resets_managed_fields, with_type_meta};
 use crate::endpoints::handlers::Request;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
@@ -26,23 +26,28 @@ pub(in crate::endpoints::handlers) fn patched(
 ) -> Result<Value, ApiError> {
     let Patched { outcome, faults } = patched;
     let shown_patch = || patch::shown(&schema::readable(&request.body));
-    let (shown, disowns, decoded) = match outcome {
+    let (shown, resets_managed_fields, decoded) = match outcome {
         Outcome::Text(text) if let Some(custom) = request.custom(gvk) => {
-            let Document { disowns, decoded } = custom_text(gvk, custom, &text)?;
-            (Some(text), disowns, decoded)
+            let Document {
+                resets_managed_fields,
+                decoded,
+            } = custom_text(gvk, custom, &text)?;
+            (Some(text), resets_managed_fields, decoded)
         }
         Outcome::Text(text) => {
             let decoded = text_as(gvk, &text);
-            let Document { disowns, decoded } =
-                decoded.map_err(|why| invalid_patch(&text, &why))?;
-            (Some(text), disowns, decoded)
+            let Document {
+                resets_managed_fields,
+                decoded,
+            } = decoded.map_err(|why| invalid_patch(&text, &why))?;
+            (Some(text), resets_managed_fields, decoded)
         }
         Outcome::Fields(object) => {
-            let disowns = disowns(&object);
+            let resets_managed_fields = resets_managed_fields(&object);
             let schema = schema::builtin(gvk).expect("only built-in kinds are patched by fields");
             let decoded = schema::convert(schema, object);
             let decoded = decoded.map_err(|why| invalid_patch(&shown_patch(), &why))?;
-            (None, disowns, decoded)
+            (None, resets_managed_fields, decoded)
         }
     };
     let mut faults = faults;
@@ -55,11 +60,11 @@ pub(in crate::endpoints::handlers) fn patched(
         FieldValidation::Warn => faults.into_iter().for_each(|fault| request.warn(fault)),
         FieldValidation::Strict | FieldValidation::Ignore => {}
     }
-    Ok(with_type_meta(decoded.value, disowns, gvk))
+    Ok(with_type_meta(decoded.value, resets_managed_fields, gvk))
 }
 
 struct Document {
-    disowns: bool,
+    resets_managed_fields: bool,
     decoded: Decoded,
 }
 
@@ -76,17 +81,20 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
     let parsed: Value = parsed(text)?;
     let found = type_meta(&parsed)
         .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
-    let disowns = disowns(&parsed);
+    let resets_managed_fields = resets_managed_fields(&parsed);
     let Some(schema) = schema::builtin(gvk) else {
         let decoded = Decoded {
             value: parsed,
             warnings: Vec::new(),
         };
-        return Ok(Document { disowns, decoded });
+        return Ok(Document {
+            resets_managed_fields,
+            decoded,
+        });
     };
     if found.api_version.is_empty() {
         return Ok(Document {
-            disowns: false,
+            resets_managed_fields: false,
             decoded: unversioned(&parsed),
         });
     }
@@ -103,7 +111,10 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
     let decoded = decoded.map_err(|error| error.to_string())?;
     match conversion::error(&decoded.value) {
         Some(why) => Err(why),
-        None => Ok(Document { disowns, decoded }),
+        None => Ok(Document {
+            resets_managed_fields,
+            decoded,
+        }),
     }
 }
 
@@ -124,14 +135,17 @@ fn custom_text(
         return Err(invalid(&format!("Object 'Kind' is missing in '{text}'")));
     }
     check_custom(gvk, &found, &parsed)?;
-    let disowns = disowns(&parsed);
+    let resets_managed_fields = resets_managed_fields(&parsed);
     let coerced = custom::coerce(custom, parsed);
     let coerced = coerced.map_err(|error| invalid(&error.to_string()))?;
     let decoded = Decoded {
         value: coerced.value,
         warnings: coerced.unknown,
     };
-    Ok(Document { disowns, decoded })
+    Ok(Document {
+        resets_managed_fields,
+        decoded,
+    })
 }
 
 /// A document without a version is decoded into upstream's internal type, in which the document's
@@ -158,15 +172,15 @@ pub(in crate::endpoints::handlers) fn applied(
     object: Value,
 ) -> Result<Value, ApiError> {
     if let Some(custom) = request.custom(gvk) {
-        let disowns = disowns(&object);
+        let resets_managed_fields = resets_managed_fields(&object);
         let coerced = custom::coerce(custom, object);
         let coerced = coerced.map_err(|error| ApiError::Unknown(error.to_string()))?;
-        return Ok(with_type_meta(coerced.value, disowns, gvk));
+        return Ok(with_type_meta(coerced.value, resets_managed_fields, gvk));
     }
     let Some(schema) = schema::builtin(gvk) else {
         return Ok(object);
     };
-    let disowns = disowns(&object);
+    let resets_managed_fields = resets_managed_fields(&object);
     let decoded = schema::convert(schema, object).map_err(|why| {
         let kind = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
         ApiError::Unknown(format!(
@@ -176,7 +190,7 @@ pub(in crate::endpoints::handlers) fn applied(
             meta(configuration, "name"),
         ))
     })?;
-    Ok(with_type_meta(decoded.value, disowns, gvk))
+    Ok(with_type_meta(decoded.value, resets_managed_fields, gvk))
 }
 
 /// A fault of the patch as a whole, which has no kind.

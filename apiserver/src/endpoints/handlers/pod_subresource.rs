@@ -14,12 +14,12 @@ use crate::store::{Store, Subresource};
 
 /// A part of a pod's spec.
 #[derive(Clone, Copy)]
-pub(super) enum PodPart {
+pub(super) enum PodSubresource {
     EphemeralContainers,
     Resources,
 }
 
-impl PodPart {
+impl PodSubresource {
     /// A copy of `current` with only this part taken from `wanted`.
     fn take(self, wanted: &Value, current: &Value) -> Value {
         let mut next = current.clone();
@@ -71,11 +71,11 @@ fn take_resources(containers: &mut Value, wanted: &Value) {
 }
 
 /// PUT of a pod, of which only the part counts.
-pub(super) async fn update(request: &Request<'_>, part: PodPart) -> Answer {
+pub(super) async fn update(request: &Request<'_>, subresource: PodSubresource) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     update::check_place(request, &request.store(dry_run), &mut pod)?;
-    write(request, part, dry_run, |manager, current| {
+    write(request, subresource, dry_run, |manager, current| {
         let mut wanted = pod.clone();
         update_owners(request, manager, current, &mut wanted);
         Ok(wanted)
@@ -84,11 +84,11 @@ pub(super) async fn update(request: &Request<'_>, part: PodPart) -> Answer {
 }
 
 /// PATCH of the same.
-pub(super) async fn patch(request: &Request<'_>, part: PodPart) -> Answer {
+pub(super) async fn patch(request: &Request<'_>, subresource: PodSubresource) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
     let gvk = request.resource.gvk();
-    write(request, part, dry_run, |manager, current| {
+    write(request, subresource, dry_run, |manager, current| {
         if patch_type != PatchType::Apply {
             let mut wanted = patch::patched(request, gvk, patch_type, Subresource::Other, current)?;
             update_owners(request, manager, current, &mut wanted);
@@ -115,7 +115,7 @@ fn update_owners(
 
 async fn write(
     request: &Request<'_>,
-    part: PodPart,
+    subresource: PodSubresource,
     dry_run: bool,
     change: impl Fn(&FieldManager, &Value) -> Result<Value, ApiError>,
 ) -> Answer {
@@ -129,8 +129,8 @@ async fn write(
     let written = store.update(namespace, name, Subresource::Other, |current| {
         let mut wanted = change(&manager, current)?;
         store.strategy.default(&mut wanted);
-        let next = part.take(&wanted, current);
-        let errors = part.validate(&next, current);
+        let next = subresource.take(&wanted, current);
+        let errors = subresource.validate(&next, current);
         if !errors.is_empty() {
             return Err(ApiError::Invalid {
                 kind: request.resource.gvk().group_kind(),

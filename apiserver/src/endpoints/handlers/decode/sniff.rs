@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The part of an object that is looked at before its type is known: `apiVersion`, `kind` and
 /// `metadata.managedFields`. Everything else is read, so that all faults of the text are found,
 /// and dropped.
-pub(super) struct Skimmed(pub(super) Value);
+pub(super) struct Sniffed(pub(super) Value);
 
 /// How far inside of the document the reader is.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl At {
     }
 }
 
-impl<'de> Deserialize<'de> for Skimmed {
+impl<'de> Deserialize<'de> for Sniffed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader(At::Top)).map(Self)
     }
@@ -154,7 +154,7 @@ mod tests {
             ("1.5", json!(1.5)),
         ];
         for (text, want) in cases {
-            let Skimmed(got) = serde_json::from_str(text).unwrap();
+            let Sniffed(got) = serde_json::from_str(text).unwrap();
             assert_eq!(got, want, "{text}");
         }
     }
@@ -172,9 +172,9 @@ mod tests {
             &deep,
         ] {
             let whole = serde_json::from_str::<Value>(text);
-            let skimmed = serde_json::from_str::<Skimmed>(text);
-            let (whole, skimmed) = (whole.unwrap_err(), skimmed.map(|_| ()).unwrap_err());
-            assert_eq!(skimmed.to_string(), whole.to_string(), "{text}");
+            let sniffed = serde_json::from_str::<Sniffed>(text);
+            let (whole, sniffed) = (whole.unwrap_err(), sniffed.map(|_| ()).unwrap_err());
+            assert_eq!(sniffed.to_string(), whole.to_string(), "{text}");
         }
     }
 }
