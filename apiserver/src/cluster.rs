@@ -7,7 +7,7 @@ use crate::metrics::Metrics;
 use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
 use crate::storage::Storage;
-use crate::webhook::{Caller, OwnedCaller, Services};
+use crate::webhook::{OwnedWebhookClient, Services, WebhookClient};
 
 /// The state of a cluster.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// What calls of webhooks need.
-    pub(crate) fn caller(&self) -> Caller<'_> {
-        Caller {
+    pub(crate) fn webhook_client(&self) -> WebhookClient<'_> {
+        WebhookClient {
             services: &self.services,
             storage: &self.storage,
             entropy: &self.entropy,
@@ -37,8 +37,8 @@ impl Cluster {
     }
 
     /// What calls of webhooks need that outlive the request.
-    pub(crate) fn owned_caller(&self) -> OwnedCaller {
-        OwnedCaller {
+    pub(crate) fn owned_webhook_client(&self) -> OwnedWebhookClient {
+        OwnedWebhookClient {
             services: self.services.clone(),
             storage: Arc::clone(&self.storage),
             entropy: self.entropy.clone(),

@@ -35,7 +35,7 @@ pub(crate) trait LocalServices: Debug + Send + Sync {
 
 /// The parts of the server that calls need.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct WebhookClient<'a> {
     pub(crate) services: &'a Services,
     pub(crate) storage: &'a Storage,
     pub(crate) entropy: &'a Entropy,
@@ -43,9 +43,9 @@ pub(crate) struct Caller<'a> {
     pub(crate) metrics: &'a Metrics,
 }
 
-/// An owned [`Caller`], for callers that outlive a request.
+/// An owned [`WebhookClient`], for callers that outlive a request.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnedCaller {
+pub(crate) struct OwnedWebhookClient {
     pub(crate) services: Services,
     pub(crate) storage: Arc<Storage>,
     pub(crate) entropy: Entropy,
@@ -53,10 +53,10 @@ pub(crate) struct OwnedCaller {
     pub(crate) metrics: Arc<Metrics>,
 }
 
-impl OwnedCaller {
+impl OwnedWebhookClient {
     /// To call with.
-    pub(crate) fn caller(&self) -> Caller<'_> {
-        Caller {
+    pub(crate) fn client(&self) -> WebhookClient<'_> {
+        WebhookClient {
             services: &self.services,
             storage: &self.storage,
             entropy: &self.entropy,
@@ -122,18 +122,18 @@ impl CallError {
 /// # Errors
 /// When no answer arrives within the timeout, or the answer is not JSON.
 pub(crate) async fn post(
-    caller: &Caller<'_>,
+    client: &WebhookClient<'_>,
     call: &Call<'_>,
     document: &Value,
 ) -> Result<Value, CallError> {
-    if let Some(answer) = caller.services.post_locally(call.config, document) {
+    if let Some(answer) = client.services.post_locally(call.config, document) {
         return answer.await;
     }
-    let target = Target::of(caller, call)?;
+    let target = Target::of(client, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");
     // Boxed, or every request of the server were as large as this, which few come to.
     let posted = Box::pin(target.post(body.into()));
-    let posted = caller.clock.on_the_wire(call.timeout, posted).await;
+    let posted = client.clock.on_the_wire(call.timeout, posted).await;
     let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded").into()));
     let body = posted.map_err(CallError::Failed)?;
     let is_json = body.trim_ascii_start().starts_with(b"{");

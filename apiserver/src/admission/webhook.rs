@@ -369,7 +369,7 @@ impl Admission<'_> {
             config: &webhook.client_config,
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
-        let posted = webhook::post(&self.state.caller(), &call, &review).await;
+        let posted = webhook::post(&self.state.webhook_client(), &call, &review).await;
         let decoded = posted.and_then(|response| {
             answer::check_decodes(&response, version).map_err(CallError::failed)?;
             Ok(response)

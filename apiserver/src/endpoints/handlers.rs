@@ -195,7 +195,7 @@ impl Request<'_> {
             let shown = self.resource.shown(stored).into_owned();
             match self.resource.conversion() {
                 Some(conversion) if Some(conversion.misses()) != misses => {
-                    conversion.fill(&self.state.caller()).await?;
+                    conversion.fill(&self.state.webhook_client()).await?;
                 }
                 _ => return Ok(shown),
             }
@@ -315,7 +315,7 @@ async fn looked_up<T>(
         if conversion.misses() == misses {
             return answer;
         }
-        conversion.fill(&request.state.caller()).await?;
+        conversion.fill(&request.state.webhook_client()).await?;
     }
 }
 

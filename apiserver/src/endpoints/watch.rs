@@ -37,7 +37,7 @@ use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ControlCounts, Event, ResourceVersion, Table, WindowError};
-use crate::webhook::OwnedCaller;
+use crate::webhook::OwnedWebhookClient;
 use conversion::Converter;
 use encoder::Encoder;
 use faults::{Missing, WatchFaults};
@@ -95,7 +95,7 @@ pub(crate) struct WatchRequest {
     /// How events are encoded: JSON or protobuf.
     pub(crate) media: MediaType,
     /// The client for conversion webhooks; `None` where objects need no conversion.
-    pub(crate) caller: Option<OwnedCaller>,
+    pub(crate) client: Option<OwnedWebhookClient>,
     /// The faults of the server, and the request of the watch as they see it.
     pub(crate) faults: Option<(Faults, fault::Asked)>,
     pub(crate) meter: WatchMeter,
@@ -148,7 +148,7 @@ impl Watch {
             },
             converter: Converter {
                 resource: Arc::clone(&resource),
-                caller: request.caller,
+                client: request.client,
             },
             faults,
             encoder: Encoder::new(resource, request.bookmark, representation),

@@ -52,7 +52,7 @@ impl Store<'_> {
             if conversion.misses() == misses {
                 return Ok(shown);
             }
-            conversion.fill(&self.state.caller()).await?;
+            conversion.fill(&self.state.webhook_client()).await?;
         }
     }
 
@@ -66,8 +66,8 @@ impl Store<'_> {
         {
             let versions = &custom.versions;
             if versions.version_of(&object) != versions.storage {
-                let caller = self.state.caller();
-                let converted = conversion.convert(&caller, vec![object], &versions.storage);
+                let client = self.state.webhook_client();
+                let converted = conversion.convert(&client, vec![object], &versions.storage);
                 let converted = converted.await?.pop();
                 let converted = converted.expect("there are as many objects as were posted");
                 return storable(versions.coerced(converted, &versions.storage));

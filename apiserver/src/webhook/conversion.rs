@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Call, CallError, Caller};
+use super::{Call, CallError, WebhookClient};
 use crate::clock::nanos_between;
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind};
@@ -20,10 +20,10 @@ impl Conversion {
     ///
     /// # Errors
     /// Upstream has no reason for a conversion that fails.
-    pub(crate) async fn fill(&self, caller: &Caller<'_>) -> Result<(), ApiError> {
+    pub(crate) async fn fill(&self, client: &WebhookClient<'_>) -> Result<(), ApiError> {
         for (version, stored) in self.take_missing() {
             let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
-            let converted = self.convert(caller, objects, &version).await?;
+            let converted = self.convert(client, objects, &version).await?;
             self.hold(&version, revisions.into_iter().zip(converted));
         }
         Ok(())
@@ -35,7 +35,7 @@ impl Conversion {
     /// Upstream has no reason for a conversion that fails.
     pub(crate) async fn convert(
         &self,
-        caller: &Caller<'_>,
+        client: &WebhookClient<'_>,
         objects: Vec<Value>,
         version: &str,
     ) -> Result<Vec<Value>, ApiError> {
@@ -49,7 +49,7 @@ impl Conversion {
             let why = "no supported conversion review versions";
             return Err(ApiError::Unknown(why.to_owned()));
         };
-        let uid = caller.entropy.review_uid();
+        let uid = client.entropy.review_uid();
         let document = json!({
             "kind": "ConversionReview",
             "apiVersion": format!("apiextensions.k8s.io/{review}"),
@@ -61,8 +61,8 @@ impl Conversion {
             config: &self.client_config,
             timeout: TIMEOUT,
         };
-        let started = caller.clock.now();
-        let answer = super::post(caller, &call, &document).await;
+        let started = client.clock.now();
+        let answer = super::post(client, &call, &document).await;
         let answer = answer.map_err(|error| {
             let why = match error {
                 CallError::Config(why) => why,
@@ -84,12 +84,12 @@ impl Conversion {
             let stated = object["apiVersion"].as_str().unwrap_or_default();
             stated.rsplit('/').next().unwrap_or_default()
         });
-        caller.metrics.conversions().called(ConversionCall {
+        client.metrics.conversions().called(ConversionCall {
             definition: &self.definition,
             from,
             to: version,
             outcome,
-            nanos: nanos_between(started, caller.clock.now()),
+            nanos: nanos_between(started, client.clock.now()),
         });
         converted
             .map_err(|(_, what)| ApiError::Unknown(format!("conversion webhook for {kind} {what}")))

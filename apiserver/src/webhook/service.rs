@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::{CallError, Caller, LocalServices};
+use super::{CallError, LocalServices, WebhookClient};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
@@ -66,15 +66,15 @@ impl Services {
 /// # Errors
 /// Upstream's text for a missing service, port or endpoint.
 pub(super) fn resolve(
-    caller: &Caller<'_>,
+    client: &WebhookClient<'_>,
     namespace: &str,
     name: &str,
     port: u16,
 ) -> Result<SocketAddr, String> {
-    if let Some(address) = caller.services.get(namespace, name, port) {
+    if let Some(address) = client.services.get(namespace, name, port) {
         return Ok(address);
     }
-    let service = table(caller, "", "services").get(&ObjectKey::new(Some(namespace), name));
+    let service = table(client, "", "services").get(&ObjectKey::new(Some(namespace), name));
     let service = service.ok_or_else(|| {
         let resource = GroupResource {
             group: String::new(),
@@ -90,7 +90,7 @@ pub(super) fn resolve(
     let wanted = wanted
         .ok_or_else(|| format!("no service port {port} found for service {name:?}"))?
         .get("name");
-    let slices = table(caller, "discovery.k8s.io", "endpointslices").snapshot();
+    let slices = table(client, "discovery.k8s.io", "endpointslices").snapshot();
     let mut addresses = slices
         .range(Some(namespace), None)
         .map(|slice| slice.value())
@@ -112,8 +112,8 @@ fn ready(slice: &Value, port: Option<&Value>) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-fn table(caller: &Caller<'_>, group: &str, plural: &str) -> Arc<Table> {
-    caller.storage.table(&GroupVersionResource {
+fn table(client: &WebhookClient<'_>, group: &str, plural: &str) -> Arc<Table> {
+    client.storage.table(&GroupVersionResource {
         group: group.to_owned(),
         version: "v1".to_owned(),
         resource: plural.to_owned(),

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, Caller, Failed, service, tls};
+use super::{Call, CallError, Failed, WebhookClient, service, tls};
 use crate::x509::ca_bundle;
 
 /// The user agent of calls to webhooks.
@@ -51,7 +51,7 @@ enum Dial {
 }
 
 impl Target {
-    pub(super) fn of(caller: &Caller<'_>, call: &Call<'_>) -> Result<Self, CallError> {
+    pub(super) fn of(client: &WebhookClient<'_>, call: &Call<'_>) -> Result<Self, CallError> {
         let config = call.config;
         let connector = tls::connector(&ca_bundle(config)).map_err(CallError::Config)?;
         let seconds = call.timeout.as_secs();
@@ -67,7 +67,7 @@ impl Target {
             let authority = format!("{host}:{port}");
             let path = text(&reference["path"]);
             let path = format!("{}?timeout={seconds}s", cleaned(&path));
-            let dial = service::resolve(caller, &namespace, &name, port).map(Dial::Address);
+            let dial = service::resolve(client, &namespace, &name, port).map(Dial::Address);
             return Ok(Self {
                 url: format!("https://{authority}{path}"),
                 authority,

@@ -60,10 +60,10 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         timeout: timeout(request, timeout_seconds),
         render,
         media: accepted.media,
-        caller: request
+        client: request
             .resource
             .conversion()
-            .map(|_| request.state.owned_caller()),
+            .map(|_| request.state.owned_webhook_client()),
         faults: Asked::of(&request.info, &request.user_agent)
             .map(|watch| (request.state.faults.clone(), watch)),
         meter: request.meter.clone().watch(),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
-use crate::webhook::OwnedCaller;
+use crate::webhook::OwnedWebhookClient;
 
 /// Has a webhook convert objects, if the resource is converted by one.
 pub(super) struct Converter {
     /// The resource in whose version objects are shown.
     pub(super) resource: Arc<ResourceInfo>,
     /// `None` where no webhook converts.
-    pub(super) caller: Option<OwnedCaller>,
+    pub(super) client: Option<OwnedWebhookClient>,
 }
 
 impl Converter {
@@ -25,7 +25,7 @@ impl Converter {
         &self,
         objects: impl Iterator<Item = &'a Arc<StoredObject>> + Clone,
     ) -> Result<(), ApiError> {
-        let (Some(caller), Some(conversion)) = (&self.caller, self.resource.conversion()) else {
+        let (Some(client), Some(conversion)) = (&self.client, self.resource.conversion()) else {
             return Ok(());
         };
         loop {
@@ -36,7 +36,7 @@ impl Converter {
             if conversion.misses() == misses {
                 return Ok(());
             }
-            conversion.fill(&caller.caller()).await?;
+            conversion.fill(&client.client()).await?;
         }
     }
 }
