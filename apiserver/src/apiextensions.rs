@@ -31,7 +31,11 @@ pub(crate) fn after_fork(state: &State) {
         true => Served::builtin(&state.catalog),
         false => Served::clone(&held),
     };
-    let served = Served::of(&definitions, &before, state.storage.revision().get());
+    let served = Served::of(
+        &definitions,
+        &before,
+        state.storage.resource_version().get(),
+    );
     state.definitions.serve(Arc::new(served));
 }
 
@@ -68,7 +72,7 @@ fn run(state: &State) {
     let next = Arc::new(Served::of(
         &all(&store),
         &before,
-        state.storage.revision().get(),
+        state.storage.resource_version().get(),
     ));
     if !next.same_as(&before) {
         state.definitions.serve(Arc::clone(&next));

@@ -227,7 +227,7 @@ impl ApiServer {
     /// The latest `resourceVersion` assigned.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
-        self.core.storage.revision().get()
+        self.core.storage.resource_version().get()
     }
 
     /// Woken with the latest `resourceVersion` after each commit.
@@ -436,7 +436,7 @@ impl ApiServer {
         let limit = Limit::of(&info, started, timeout);
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
-        let rv = self.core.storage.revision().get();
+        let rv = self.core.storage.resource_version().get();
         let asked = Asked::of(&info, user_agent);
         if self.core.livelocks.stop(asked.as_ref(), received) {
             drop(seat);

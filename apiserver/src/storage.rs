@@ -1,6 +1,6 @@
 //! Objects and their past events, by resource. Knows keys and versions, not HTTP and not kinds.
 //!
-//! One [`Storage`] holds a [`Table`] per resource; all share one revision counter, as etcd has.
+//! One [`Storage`] holds a [`Table`] per resource; all share one version counter, as etcd has.
 
 mod journal;
 mod object;
@@ -53,21 +53,21 @@ impl EventType {
     }
 }
 
-/// The revision counter, the latest published revision and the journal; shared by all tables.
+/// The version counter, the latest published version and the journal; shared by all tables.
 #[derive(Debug)]
-pub(crate) struct Revisions {
+pub(crate) struct Versions {
     counter: AtomicU64,
     latest: watch::Sender<u64>,
     journal: Option<Mutex<Journal>>,
 }
 
-impl Revisions {
-    /// The latest revision given out.
+impl Versions {
+    /// The latest version given out.
     pub(crate) fn current(&self) -> ResourceVersion {
         ResourceVersion::new(self.counter.load(Ordering::Acquire))
     }
 
-    /// The next revision. Called only under the write lock of the table that commits it.
+    /// The next version. Called only under the write lock of the table that commits it.
     fn take(&self) -> ResourceVersion {
         ResourceVersion::new(self.counter.fetch_add(1, Ordering::AcqRel) + 1)
     }
@@ -87,7 +87,7 @@ type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<Arc<StoredObject>> + Sen
 #[derive(Clone)]
 pub(crate) struct Initial {
     /// The version that storage starts at, at least that of every initial object.
-    pub(crate) revision: ResourceVersion,
+    pub(crate) resource_version: ResourceVersion,
     /// Whether the storage was never written, so that the objects at each earlier version are
     /// known.
     pub(crate) is_fresh: bool,
@@ -99,7 +99,7 @@ impl Initial {
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
         Self {
-            revision: ResourceVersion::new(1),
+            resource_version: ResourceVersion::new(1),
             is_fresh: true,
             objects: Arc::new(|_| Vec::new()),
         }
@@ -109,7 +109,7 @@ impl Initial {
 impl fmt::Debug for Initial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Initial")
-            .field("revision", &self.revision)
+            .field("resource_version", &self.resource_version)
             .finish_non_exhaustive()
     }
 }
@@ -117,7 +117,7 @@ impl fmt::Debug for Initial {
 /// All tables of a server.
 #[derive(Debug)]
 pub(crate) struct Storage {
-    revisions: Arc<Revisions>,
+    versions: Arc<Versions>,
     tables: DashMap<GroupResource, Arc<Table>>,
     /// The version at which a table was last dropped; new tables know no earlier versions.
     dropped: AtomicU64,
@@ -130,13 +130,13 @@ pub(crate) struct Storage {
 impl Storage {
     /// Storage with its initial objects; each table remembers as much of its past as `window` says.
     pub(crate) fn new(initial: Initial, window: WindowLimits, journal: bool) -> Self {
-        let revisions = Revisions {
-            counter: AtomicU64::new(initial.revision.get()),
-            latest: watch::Sender::new(initial.revision.get()),
+        let versions = Versions {
+            counter: AtomicU64::new(initial.resource_version.get()),
+            latest: watch::Sender::new(initial.resource_version.get()),
             journal: journal.then(Mutex::default),
         };
         Self {
-            revisions: Arc::new(revisions),
+            versions: Arc::new(versions),
             tables: DashMap::new(),
             dropped: AtomicU64::new(0),
             dropped_among_builtin: Mutex::default(),
@@ -154,23 +154,23 @@ impl Storage {
         let tables = self.tables();
         // All locks at once: nothing is written between one table and the next.
         let states: Vec<_> = tables.values().map(|table| (table, table.read())).collect();
-        let current = self.revisions.current();
+        let current = self.versions.current();
         let rv = rv.unwrap_or(current);
         if rv > current {
             return Err(WindowError::Future { current });
         }
-        let revisions = Arc::new(Revisions {
+        let versions = Arc::new(Versions {
             counter: AtomicU64::new(rv.get()),
             latest: watch::Sender::new(rv.get()),
-            journal: self.revisions.journal.as_ref().map(|_| Mutex::default()),
+            journal: self.versions.journal.as_ref().map(|_| Mutex::default()),
         });
         let forked = DashMap::with_capacity(states.len());
         for ((key, _), (table, state)) in tables.iter().zip(&states) {
-            let own = table.forked(state, rv, Arc::clone(&revisions))?;
+            let own = table.forked(state, rv, Arc::clone(&versions))?;
             forked.insert(key.clone(), Arc::new(own));
         }
         Ok(Self {
-            revisions,
+            versions,
             tables: forked,
             dropped: AtomicU64::new(self.dropped.load(Ordering::Acquire)),
             dropped_among_builtin: Mutex::new(self.dropped_among_builtin.lock().clone()),
@@ -189,19 +189,19 @@ impl Storage {
         }
         let was_dropped = is_custom(&key) || self.dropped_among_builtin.lock().contains(&key);
         let table = self.tables.entry(key.clone()).or_insert_with(|| {
-            let revisions = Arc::clone(&self.revisions);
+            let versions = Arc::clone(&self.versions);
             let objects = (self.initial.objects)(&key);
             let dropped = match was_dropped {
                 true => ResourceVersion::new(self.dropped.load(Ordering::Acquire)),
                 false => ResourceVersion::ZERO,
             };
             let began = Began {
-                rv: self.initial.revision.max(dropped),
-                is_first: self.initial.is_fresh && dropped <= self.initial.revision,
+                rv: self.initial.resource_version.max(dropped),
+                is_first: self.initial.is_fresh && dropped <= self.initial.resource_version,
             };
             let mut gvr = gvr.clone();
             canonicalize(&mut gvr.group);
-            Arc::new(Table::new(gvr, revisions, (objects, began), self.window))
+            Arc::new(Table::new(gvr, versions, (objects, began), self.window))
         });
         Arc::clone(&table)
     }
@@ -213,12 +213,12 @@ impl Storage {
         // There may be many objects, and few are read.
         objects.iter().for_each(|object| object.evict());
         let began = Began {
-            rv: self.initial.revision,
+            rv: self.initial.resource_version,
             is_first: false,
         };
         let table = Table::new(
             gvr,
-            Arc::clone(&self.revisions),
+            Arc::clone(&self.versions),
             (objects, began),
             self.window,
         );
@@ -231,8 +231,8 @@ impl Storage {
         if !is_custom(resource) {
             self.dropped_among_builtin.lock().insert(resource.clone());
         }
-        // Updated before the removal, so that a caller that opens the table anew sees the revision.
-        let current = self.revision().get();
+        // Updated before the removal, so that a caller that opens the table anew sees the version.
+        let current = self.resource_version().get();
         self.dropped.fetch_max(current, Ordering::AcqRel);
         let removed = self.tables.remove_if(resource, |_, table| table.len() == 0);
         if let Some((_, table)) = removed {
@@ -240,15 +240,15 @@ impl Storage {
         }
     }
 
-    /// Replays past writes in a fresh storage, with their revisions.
+    /// Replays past writes in a fresh storage, with their versions.
     pub(crate) fn restore(&self, entries: &[JournalEntry]) {
         for entry in entries {
             self.table(&entry.gvr).restore(entry);
-            self.revisions.counter.fetch_max(entry.rv, Ordering::AcqRel);
-            self.revisions.record(|| entry.clone());
+            self.versions.counter.fetch_max(entry.rv, Ordering::AcqRel);
+            self.versions.record(|| entry.clone());
         }
-        let current = self.revisions.current();
-        self.revisions.latest.send_replace(current.get());
+        let current = self.versions.current();
+        self.versions.latest.send_replace(current.get());
     }
 
     /// Drops the past events of a resource, or of all resources.
@@ -281,17 +281,17 @@ impl Storage {
         }
     }
 
-    pub(crate) fn revision(&self) -> ResourceVersion {
-        self.revisions.current()
+    pub(crate) fn resource_version(&self) -> ResourceVersion {
+        self.versions.current()
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.revisions.latest.subscribe()
+        self.versions.latest.subscribe()
     }
 
-    /// Every commit so far in order of revision; empty unless the journal is on.
+    /// Every commit so far in order of version; empty unless the journal is on.
     pub(crate) fn journal(&self) -> Vec<JournalEntry> {
-        let Some(journal) = &self.revisions.journal else {
+        let Some(journal) = &self.versions.journal else {
             return Vec::new();
         };
         let mut entries = journal.lock().entries().to_vec();
@@ -301,13 +301,13 @@ impl Storage {
 
     /// Takes every commit since the last call, in the order of recording, out of the journal.
     pub(crate) fn take_journal(&self) -> Vec<JournalEntry> {
-        let journal = self.revisions.journal.as_ref();
+        let journal = self.versions.journal.as_ref();
         journal.map_or_else(Vec::new, |journal| journal.lock().take())
     }
 
     /// Returns the entries after the first `seen`, in the order of recording.
     pub(crate) fn journal_after(&self, seen: usize) -> Vec<JournalEntry> {
-        let Some(journal) = &self.revisions.journal else {
+        let Some(journal) = &self.versions.journal else {
             return Vec::new();
         };
         let journal = journal.lock();

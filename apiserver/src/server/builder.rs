@@ -318,7 +318,9 @@ impl ApiServerBuilder {
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::revision);
         let initial = Initial {
-            revision: ResourceVersion::new(begun.unwrap_or_else(registry::bootstrap::revision)),
+            resource_version: ResourceVersion::new(
+                begun.unwrap_or_else(registry::bootstrap::revision),
+            ),
             is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),

@@ -84,7 +84,8 @@ impl ApiServer {
         let core = &self.core;
         nesting::where_stored(|| {
             core.storage.restore(entries);
-            core.entropy.set_apart(core.storage.revision().get());
+            core.entropy
+                .set_apart(core.storage.resource_version().get());
             apiextensions::after_fork(&self.core);
         });
     }

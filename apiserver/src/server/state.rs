@@ -95,7 +95,7 @@ impl ApiServer {
             (is_stored && !objects.is_empty()).then(|| (table.gvr().clone(), objects))
         });
         ServerState {
-            revision: frozen.revision().get(),
+            revision: frozen.resource_version().get(),
             time,
             held: held.collect(),
         }

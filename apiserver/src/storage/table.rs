@@ -15,7 +15,7 @@ use imbl::{OrdMap, Vector};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
-use super::{EventType, ObjectKey, ResourceVersion, Revisions, StoredObject};
+use super::{EventType, ObjectKey, ResourceVersion, StoredObject, Versions};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
 pub(crate) use commit::{Change, Conflict, Transaction};
@@ -124,7 +124,7 @@ impl Snapshot {
 pub(crate) struct Facts {
     /// How many objects there are.
     pub(crate) objects: usize,
-    /// The latest revision of the storage.
+    /// The latest version of the storage.
     pub(crate) rv: ResourceVersion,
     /// How many events there were since the table was opened.
     pub(crate) events: u64,
@@ -160,7 +160,7 @@ pub(crate) struct Began {
 #[derive(Debug)]
 pub(crate) struct Table {
     gvr: GroupVersionResource,
-    revisions: Arc<Revisions>,
+    versions: Arc<Versions>,
     state: RwLock<State>,
     changed: Arc<Notify>,
     controls: ControlCounters,
@@ -199,7 +199,7 @@ impl Table {
     /// A table that holds `initial` objects, with no past before it `began`.
     pub(super) fn new(
         gvr: GroupVersionResource,
-        revisions: Arc<Revisions>,
+        versions: Arc<Versions>,
         (initial, began): (Vec<Arc<StoredObject>>, Began),
         limits: WindowLimits,
     ) -> Self {
@@ -220,7 +220,7 @@ impl Table {
         };
         Self {
             gvr,
-            revisions,
+            versions,
             state: RwLock::new(state),
             changed: Arc::default(),
             controls: ControlCounters::default(),
@@ -236,7 +236,7 @@ impl Table {
         &self,
         state: &State,
         rv: ResourceVersion,
-        revisions: Arc<Revisions>,
+        versions: Arc<Versions>,
     ) -> Result<Self, WindowError> {
         let objects = match state.window.back() {
             // All that is remembered is older.
@@ -265,7 +265,7 @@ impl Table {
         };
         Ok(Self {
             gvr: self.gvr.clone(),
-            revisions,
+            versions,
             state: RwLock::new(state),
             changed: Arc::default(),
             controls: ControlCounters::default(),
@@ -322,7 +322,7 @@ impl Table {
         let state = self.state.read();
         Facts {
             objects: state.objects.len(),
-            rv: self.revisions.current(),
+            rv: self.versions.current(),
             events: state.events,
             capacity: state.limits.events,
         }
@@ -338,7 +338,7 @@ impl Table {
         let state = self.state.read();
         // Read under the lock: a later commit to this table takes a greater version.
         Snapshot {
-            rv: self.revisions.current(),
+            rv: self.versions.current(),
             objects: state.objects.clone(),
         }
     }
@@ -346,14 +346,14 @@ impl Table {
     /// The objects as they were at version `rv`.
     pub(crate) fn snapshot_at(&self, rv: ResourceVersion) -> Result<Snapshot, WindowError> {
         let state = self.state.read();
-        let objects = state.objects_at(rv, self.revisions.current())?;
+        let objects = state.objects_at(rv, self.versions.current())?;
         Ok(Snapshot { rv, objects })
     }
 
     /// The objects as they were `writes` before now, or as long ago as is remembered.
     pub(crate) fn snapshot_behind(&self, writes: u64) -> Snapshot {
         let state = self.state.read();
-        let current = self.revisions.current();
+        let current = self.versions.current();
         let rv = current.before(writes).max(state.compacted);
         let objects = state.objects_at(rv, current);
         Snapshot {
@@ -405,7 +405,7 @@ impl Table {
         };
         let complete = start + events.len() == state.window.len();
         let reached = if complete {
-            self.revisions.current()
+            self.versions.current()
         } else {
             events.last().map_or(rv, |event| event.rv)
         };
@@ -424,7 +424,7 @@ impl Table {
     /// Forgets all past events, as etcd's compaction does: older versions are Expired from now on.
     pub(crate) fn compact(&self) {
         let mut state = self.state.write();
-        let current = self.revisions.current();
+        let current = self.versions.current();
         state.window.clear();
         (state.weighed, state.window_bytes) = (0, 0);
         state.base = state.objects.clone();

@@ -11,7 +11,7 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
         let message = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(ApiError::BadRequest(message.to_owned()));
     }
-    let current = request.state.storage.revision();
+    let current = request.state.storage.resource_version();
     let requested = request.query.get("resourceVersion").unwrap_or_default();
     let rv = requested_version(requested)?.not_older_than();
     if rv > current {

@@ -52,9 +52,9 @@ impl Table {
                 return Err(Conflict);
             }
             let previous = current.cloned();
-            let rv = self.revisions.take();
+            let rv = self.versions.take();
             let event = state.apply(commit.key, commit.change, previous, rv);
-            self.revisions.record(|| JournalEntry {
+            self.versions.record(|| JournalEntry {
                 rv: rv.get(),
                 time: commit.time,
                 gvr: self.gvr.clone(),
@@ -80,7 +80,7 @@ impl Table {
         }
         let rv = object.rv.get();
         self.changed.notify_waiters();
-        self.revisions.latest.send_if_modified(|latest| {
+        self.versions.latest.send_if_modified(|latest| {
             let newer = rv > *latest;
             *latest = rv.max(*latest);
             newer

@@ -26,12 +26,12 @@ const LIMITS: WindowLimits = WindowLimits {
 /// the table.
 const CHECKPOINT: usize = 5000;
 
-/// The commits as the writers recorded them: revision, type and key of each.
+/// The commits as the writers recorded them: version, type and key of each.
 type Ledger = Vec<(ResourceVersion, EventType, ObjectKey)>;
 
 #[derive(Default)]
 struct Informer {
-    /// The revision up to which the informer has seen every event.
+    /// The version up to which the informer has seen every event.
     rv: ResourceVersion,
     objects: BTreeMap<ObjectKey, ResourceVersion>,
     /// The number of ledger entries that the informer has received as events or skipped by a list.
@@ -133,7 +133,7 @@ fn run(seed: u64, events: usize) {
     while ledger.len() < events {
         match random.next_u64() % 4096 {
             0 => storage.compact(None),
-            // Another resource's writes take revisions that these watches never see.
+            // Another resource's writes take versions that these watches never see.
             1..=200 => write(&other, &mut random, &mut Vec::new()),
             201..=1600 => {
                 let max = 1 + random.next_u64() as usize % 64;

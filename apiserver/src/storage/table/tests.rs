@@ -63,7 +63,7 @@ fn versions_ascend_across_tables_and_are_written_into_the_object() {
     let (storage, table) = configmaps(10);
     let first = put(&table, "a", "1");
     let second = put(&table, "a", "2");
-    assert_eq!((first, second, storage.revision().get()), (2, 3, 3));
+    assert_eq!((first, second, storage.resource_version().get()), (2, 3, 3));
     let object = table.get(&ObjectKey::new(Some("ns"), "a")).unwrap();
     assert_eq!(object.value()["metadata"]["resourceVersion"], "3");
     assert_eq!(
@@ -119,7 +119,7 @@ fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
         assert_eq!(table.commit(commit).unwrap_err(), Conflict);
     }
     assert_eq!(table.get(&key).unwrap().value()["data"], "2");
-    assert_eq!(storage.revision(), rv(3));
+    assert_eq!(storage.resource_version(), rv(3));
 }
 
 #[test]
