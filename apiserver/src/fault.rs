@@ -25,7 +25,7 @@ use crate::status::ApiError;
 
 pub use branches::Takes;
 pub use points::{Meeting, Point};
-pub(crate) use rules::{Asked, EventEffect, Faults, Turn, View};
+pub(crate) use rules::{EventEffect, Faults, RequestFacts, Turn, View};
 pub(crate) use text::VERBS;
 
 /// The requests that a fault is about. An absent field matches every request.

@@ -49,7 +49,7 @@ use crate::endpoints::health::Checked;
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::{self, aggregated, compression, deadline, handlers, response};
-use crate::fault::{Asked, Crash, Effect, Refusal};
+use crate::fault::{Crash, Effect, Refusal, RequestFacts};
 use crate::kubelet::Kubelet;
 use crate::metrics::families::number;
 use crate::metrics::{Ended, RequestLabels, RequestMeter};
@@ -437,7 +437,7 @@ impl ApiServer {
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
         let rv = self.core.storage.resource_version().get();
-        let asked = Asked::of(&info, user_agent);
+        let asked = RequestFacts::of(&info, user_agent);
         if self.core.livelocks.stop(asked.as_ref(), received) {
             drop(seat);
             std::future::pending::<()>().await;

@@ -44,7 +44,7 @@ use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
 use crate::auth::{RequestAttributes, User};
 use crate::endpoints::State;
-use crate::fault::{Asked, View};
+use crate::fault::{RequestFacts, View};
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
 use crate::metrics::{Listed, RequestMeter};
@@ -109,7 +109,7 @@ pub(crate) struct Request<'a> {
 impl Request<'_> {
     /// The view of the server that faults give this list.
     fn view(&self) -> View {
-        let asked = Asked::of(&self.info, &self.user_agent);
+        let asked = RequestFacts::of(&self.info, &self.user_agent);
         asked.map_or_else(View::default, |asked| self.state.faults.view(&asked))
     }
 

@@ -97,7 +97,7 @@ pub(crate) struct WatchRequest {
     /// The client for conversion webhooks; `None` where objects need no conversion.
     pub(crate) client: Option<OwnedWebhookClient>,
     /// The faults of the server, and the request of the watch as they see it.
-    pub(crate) faults: Option<(Faults, fault::Asked)>,
+    pub(crate) faults: Option<(Faults, fault::RequestFacts)>,
     pub(crate) meter: WatchMeter,
 }
 

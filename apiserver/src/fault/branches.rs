@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Fault;
-use super::rules::{Asked, Rule};
+use super::rules::{RequestFacts, Rule};
 
 /// Decides, by the index of a plan, whether the plan is taken where its first fault would strike.
 /// If so, the server goes on with this plan and drops the others.
@@ -40,7 +40,12 @@ impl Branches {
     }
 
     /// Lets a request or an event pass the plans, each counting it as it would if it were in force.
-    pub(super) fn pass(&mut self, asked: &Asked, is_event: bool, now: Timestamp) -> Option<Taken> {
+    pub(super) fn pass(
+        &mut self,
+        asked: &RequestFacts,
+        is_event: bool,
+        now: Timestamp,
+    ) -> Option<Taken> {
         for (index, waiting) in self.plans.iter_mut().enumerate() {
             let Some(rules) = waiting else {
                 continue;

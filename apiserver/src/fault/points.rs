@@ -6,7 +6,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::{Fault, Requests, rules::Asked};
+use super::{Fault, Requests, rules::RequestFacts};
 use crate::storage::EventType;
 
 /// A request, or an event that a watch delivered.
@@ -96,7 +96,7 @@ pub(super) struct Points {
 }
 
 impl Points {
-    pub(super) fn pass(&mut self, asked: &Asked, event: Option<EventType>, after_rv: u64) {
+    pub(super) fn pass(&mut self, asked: &RequestFacts, event: Option<EventType>, after_rv: u64) {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let resource = asked.resource_text();
         let key = [

@@ -53,7 +53,7 @@ pub(super) struct Rule {
 
 /// The facts of a request that rules match.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestFacts {
     verb: Verb,
     group: String,
     resource: String,
@@ -92,7 +92,7 @@ pub(crate) enum EventEffect {
     Miss(Duration),
 }
 
-impl Asked {
+impl RequestFacts {
     /// `None` for a method that is not served.
     pub(crate) fn of(info: &RequestInfo, user_agent: &str) -> Option<Self> {
         Some(Self {
@@ -148,7 +148,7 @@ impl Asked {
 }
 
 impl Requests {
-    pub(super) fn include(&self, asked: &Asked) -> bool {
+    pub(super) fn include(&self, asked: &RequestFacts) -> bool {
         let agrees = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
         };
@@ -159,7 +159,7 @@ impl Requests {
             && agrees(&self.from, Some(asked.product()))
     }
 
-    fn includes_resource(&self, asked: &Asked) -> bool {
+    fn includes_resource(&self, asked: &RequestFacts) -> bool {
         let Some(wanted) = &self.resource else {
             return true;
         };
@@ -195,7 +195,7 @@ impl Rule {
     }
 
     /// Whether the rule would affect this request or event.
-    pub(super) fn would_meet(&self, asked: &Asked, now: Timestamp) -> bool {
+    pub(super) fn would_meet(&self, asked: &RequestFacts, now: Timestamp) -> bool {
         self.is_about(asked, now) && self.seen >= self.fault.after
     }
 
@@ -205,7 +205,7 @@ impl Rule {
     }
 
     /// Whether the rule affects this request or event; counts it.
-    fn meets(&mut self, asked: &Asked, now: Timestamp) -> bool {
+    fn meets(&mut self, asked: &RequestFacts, now: Timestamp) -> bool {
         if self.is_over(now) || !self.fault.requests.include(asked) {
             return false;
         }
@@ -218,12 +218,12 @@ impl Rule {
     }
 
     /// Counts a request or event that another rule has affected.
-    pub(super) fn passes(&mut self, asked: &Asked, now: Timestamp) {
+    pub(super) fn passes(&mut self, asked: &RequestFacts, now: Timestamp) {
         self.seen += u32::from(self.is_about(asked, now));
     }
 
     /// Whether the rule is about this request; does not count it.
-    fn is_about(&self, asked: &Asked, now: Timestamp) -> bool {
+    fn is_about(&self, asked: &RequestFacts, now: Timestamp) -> bool {
         !self.is_over(now) && self.fault.requests.include(asked)
     }
 }
@@ -232,7 +232,7 @@ impl Rule {
 /// as points count them.
 fn meeting<'r>(
     rules: impl Iterator<Item = &'r mut Rule>,
-    asked: &Asked,
+    asked: &RequestFacts,
     now: Timestamp,
 ) -> Option<&'r Rule> {
     let mut met: Option<&Rule> = None;
@@ -318,7 +318,7 @@ impl Faults {
     }
 
     /// Asks whether a branch begins here; the rules of the plan taken are in force from then on.
-    fn branch_off(&self, asked: &Asked, is_event: bool, now: Timestamp) {
+    fn branch_off(&self, asked: &RequestFacts, is_event: bool, now: Timestamp) {
         let mut branches = self.state.branches.lock();
         let Some(open) = &mut *branches else {
             return;
@@ -346,7 +346,7 @@ impl Faults {
         self.state.meetings.lock().clone()
     }
 
-    fn note_meeting(&self, fault: &Fault, asked: &Asked, (what, after_rv): (&str, u64)) {
+    fn note_meeting(&self, fault: &Fault, asked: &RequestFacts, (what, after_rv): (&str, u64)) {
         let name = asked.name.as_ref().map(|name| format!(" {name}"));
         let (resource, from) = (asked.resource_text(), asked.product());
         let mut meetings = self.state.meetings.lock();
@@ -378,7 +378,7 @@ impl Faults {
 
     /// The effects on a request: at most that of a planned fault, then that of an injected fault if
     /// the request gets through. `rv` is the version of the last write.
-    pub(crate) fn meet(&self, asked: Option<Asked>, body: &[u8], rv: u64) -> Vec<Effect> {
+    pub(crate) fn meet(&self, asked: Option<RequestFacts>, body: &[u8], rv: u64) -> Vec<Effect> {
         if self.is_idle() {
             return Vec::new();
         }
@@ -414,7 +414,7 @@ impl Faults {
     /// The effect on an event about the object `name` before its delivery.
     pub(crate) fn meet_event(
         &self,
-        watch: &Asked,
+        watch: &RequestFacts,
         (name, event, rv): (&str, EventType, u64),
     ) -> Option<EventEffect> {
         if self.is_idle() {
@@ -444,7 +444,7 @@ impl Faults {
     }
 
     /// The number of past events that a resumed watch repeats.
-    pub(crate) fn meet_resumption(&self, watch: &Asked) -> u32 {
+    pub(crate) fn meet_resumption(&self, watch: &RequestFacts) -> u32 {
         if self.is_idle() {
             return 0;
         }
@@ -459,7 +459,7 @@ impl Faults {
     }
 
     /// The view that a list or watch has of the server now.
-    pub(crate) fn view(&self, asked: &Asked) -> View {
+    pub(crate) fn view(&self, asked: &RequestFacts) -> View {
         if self.is_idle() {
             return View::default();
         }
@@ -497,7 +497,7 @@ impl Faults {
     /// Returns when no fault holds the watch any more.
     ///
     /// Cancel safety: only the counts of matched rules change.
-    pub(crate) async fn let_deliver(&self, watch: &Asked) -> Turn {
+    pub(crate) async fn let_deliver(&self, watch: &RequestFacts) -> Turn {
         let mut is_counted = false;
         while !self.is_idle() {
             let mut lifted = std::pin::pin!(self.state.lifted.notified());

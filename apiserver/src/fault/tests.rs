@@ -11,9 +11,9 @@ use crate::clock::Clock;
 use crate::request::RequestInfo;
 use crate::storage::EventType;
 
-fn asked(method: &Method, path: &str) -> Asked {
+fn asked(method: &Method, path: &str) -> RequestFacts {
     let info = RequestInfo::parse(method, path, "").unwrap();
-    Asked::of(&info, "statefulset-controller/1.36 (x)").unwrap()
+    RequestFacts::of(&info, "statefulset-controller/1.36 (x)").unwrap()
 }
 
 fn requests(yaml: Value) -> Requests {

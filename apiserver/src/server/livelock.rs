@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::ApiServer;
-use crate::fault::Asked;
+use crate::fault::RequestFacts;
 
 /// The limits on the requests of one client within one instant of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Livelocks {
     }
 
     /// Counts a request; whether it is one that is not to be answered.
-    pub(super) fn stop(&self, asked: Option<&Asked>, now: Timestamp) -> bool {
+    pub(super) fn stop(&self, asked: Option<&RequestFacts>, now: Timestamp) -> bool {
         let (Some(limits), Some(asked)) = (self.limits, asked) else {
             return false;
         };

@@ -16,7 +16,7 @@ use crate::endpoints::negotiation::{MediaType, PROTOBUF_STREAM, Transform, accep
 use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
-use crate::fault::Asked;
+use crate::fault::RequestFacts;
 use crate::meta::GroupVersionKind;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -64,7 +64,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
             .resource
             .conversion()
             .map(|_| request.state.owned_webhook_client()),
-        faults: Asked::of(&request.info, &request.user_agent)
+        faults: RequestFacts::of(&request.info, &request.user_agent)
             .map(|watch| (request.state.faults.clone(), watch)),
         meter: request.meter.clone().watch(),
     };

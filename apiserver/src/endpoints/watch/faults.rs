@@ -9,14 +9,14 @@ use tokio::time::Instant;
 use super::Start;
 use super::state::WatchEvent;
 use crate::endpoints::body::Dropped;
-use crate::fault::{Asked, EventEffect, Faults, Turn, View};
+use crate::fault::{EventEffect, Faults, RequestFacts, Turn, View};
 use crate::status::ApiError;
 use crate::storage::{ResourceVersion, Table};
 
 /// The faults that can affect one watch.
 pub(super) struct WatchFaults {
     /// The faults of the server, and the request of the watch as they see it.
-    faults: Option<(Faults, Asked)>,
+    faults: Option<(Faults, RequestFacts)>,
     /// While a fault delivers in batches: the last version of this batch, and the time of the next.
     batch: Option<(ResourceVersion, Instant)>,
     /// The time at which the watch ends as expired, if a fault withholds events.
@@ -34,7 +34,7 @@ pub(super) enum Missing {
 }
 
 impl WatchFaults {
-    pub(super) fn new(faults: Option<(Faults, Asked)>) -> Self {
+    pub(super) fn new(faults: Option<(Faults, RequestFacts)>) -> Self {
         Self {
             faults,
             batch: None,
