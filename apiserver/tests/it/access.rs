@@ -5,12 +5,13 @@
 mod impersonation;
 mod tokens;
 
-use bytes::Bytes;
-use http::{HeaderValue, Request};
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, Authorization};
 use serde_json::{Value, json};
 
+use crate::support::requests::{answer, respond};
+
+/// The headers of a request without credentials.
+const NOBODY: &[(&str, &str)] = &[];
 const ADMIN: (&str, &str) = ("authorization", "Bearer secret");
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -26,39 +27,15 @@ fn server() -> ApiServer {
 async fn send(
     server: &ApiServer,
     request: &str,
-    headers: &[(&str, &str)],
+    headers: &[(&str, impl AsRef<[u8]>)],
     body: Value,
 ) -> (u16, Value) {
-    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).unwrap();
-    let headers: Vec<_> = headers
-        .iter()
-        .map(|(name, text)| (*name, value(text)))
-        .collect();
-    send_values(server, request, &headers, body).await
-}
-
-/// Sends it with headers of any bytes.
-async fn send_values(
-    server: &ApiServer,
-    request: &str,
-    headers: &[(&str, HeaderValue)],
-    body: Value,
-) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let mut builder = Request::builder().method(method).uri(path);
-    for (name, value) in headers {
-        builder = builder.header(*name, value);
-    }
     let body = match body {
         Value::Null => String::new(),
         body => body.to_string(),
     };
-    let response = server
-        .handle(builder.body(Full::<Bytes>::from(body)).unwrap())
-        .await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    let answer = answer(respond(server, request, headers, body).await).await;
+    (answer.code, answer.body)
 }
 
 #[tokio::test]
@@ -88,17 +65,17 @@ async fn credentials_decide_between_a_user_nobody_and_a_refusal() {
 async fn without_a_token_of_its_own_a_server_refuses_one_that_it_does_not_know() {
     let server = ApiServer::builder().build();
     let robot = json!({"metadata": {"name": "robot"}});
-    send(&server, &format!("POST {ACCOUNTS}"), &[], robot).await;
+    send(&server, &format!("POST {ACCOUNTS}"), NOBODY, robot).await;
     let request = format!("POST {ACCOUNTS}/robot/token");
-    let (_, issued) = send(&server, &request, &[], json!({})).await;
+    let (_, issued) = send(&server, &request, NOBODY, json!({})).await;
     let bearer = format!("Bearer {}", issued["status"]["token"].as_str().unwrap());
     let own = [("authorization", bearer.as_str())];
     let secrets = "GET /api/v1/secrets";
     assert_eq!(send(&server, secrets, &own, Value::Null).await.0, 403);
     let request = format!("DELETE {ACCOUNTS}/robot");
-    assert_eq!(send(&server, &request, &[], Value::Null).await.0, 200);
+    assert_eq!(send(&server, &request, NOBODY, Value::Null).await.0, 200);
     assert_eq!(send(&server, secrets, &own, Value::Null).await.0, 401);
-    assert_eq!(send(&server, secrets, &[], Value::Null).await.0, 200);
+    assert_eq!(send(&server, secrets, NOBODY, Value::Null).await.0, 200);
 }
 
 #[tokio::test]
@@ -305,7 +282,7 @@ async fn under_always_allow_nobody_is_refused() {
         .token(Some("secret".to_owned()))
         .authorization(Authorization::AlwaysAllow)
         .build();
-    let (code, _) = send(&server, &format!("GET {CONFIGMAPS}"), &[], Value::Null).await;
+    let (code, _) = send(&server, &format!("GET {CONFIGMAPS}"), NOBODY, Value::Null).await;
     assert_eq!(code, 200);
 }
 

@@ -8,27 +8,10 @@ use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
 
+use crate::support::requests::outcome;
 use crate::support::webhook_server::{Reply, WebhookServer};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-async fn send(server: &ApiServer, request: &str, body: Value) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let body = match body {
-        Value::Null => String::new(),
-        body => body.to_string(),
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
-}
 
 /// Renames the one field of the spec: `host` in v1, `hostName` in v2.
 fn rename(review: &Value) -> Reply {
@@ -82,7 +65,7 @@ async fn define(server: &ApiServer, hook: &WebhookServer) {
             } },
         },
     });
-    let (code, body) = send(server, &format!("POST {DEFINITIONS}"), definition).await;
+    let (code, body) = outcome(server, &format!("POST {DEFINITIONS}"), definition).await;
     assert_eq!(code, 201, "{body}");
 }
 
@@ -122,9 +105,9 @@ async fn conversions_are_counted_by_outcome_and_definition() {
     for (name, host, code) in [("a", "h", 200), ("b", "none", 500)] {
         let body = site("v1", name, json!({ "host": host }));
         let post = format!("POST {}", sites("v1"));
-        assert_eq!(send(&server, &post, body).await.0, 201);
+        assert_eq!(outcome(&server, &post, body).await.0, 201);
         let get = format!("GET {}/{name}", sites("v2"));
-        assert_eq!(send(&server, &get, Value::Null).await.0, code);
+        assert_eq!(outcome(&server, &get, Value::Null).await.0, code);
     }
     let start = "apiserver_conversion_webhook";
     let failed =
@@ -147,7 +130,7 @@ async fn conversions_are_counted_by_outcome_and_definition() {
     ];
     assert_eq!(counts(&server).await, wanted);
     let delete = format!("DELETE {DEFINITIONS}/sites.example.com");
-    send(&server, &delete, Value::Null).await;
+    outcome(&server, &delete, Value::Null).await;
     let left = counts(&server).await;
     assert_eq!(left[..], wanted[..4], "{left:?}");
 }
@@ -157,14 +140,14 @@ async fn a_webhook_converts_what_is_written_and_read_in_another_version() {
     let hook = WebhookServer::start(rename).await;
     let server = ApiServer::builder().build();
     define(&server, &hook).await;
-    let (_, list) = send(&server, &format!("GET {}", sites("v1")), Value::Null).await;
+    let (_, list) = outcome(&server, &format!("GET {}", sites("v1")), Value::Null).await;
     let before = list["metadata"]["resourceVersion"]
         .as_str()
         .unwrap()
         .to_owned();
     for name in ["a", "b"] {
         let body = site("v1", name, json!({ "host": name }));
-        let (code, body) = send(&server, &format!("POST {}", sites("v1")), body).await;
+        let (code, body) = outcome(&server, &format!("POST {}", sites("v1")), body).await;
         assert_eq!(code, 201, "{body}");
     }
     assert!(
@@ -172,7 +155,7 @@ async fn a_webhook_converts_what_is_written_and_read_in_another_version() {
         "nothing is converted to its own version"
     );
 
-    let (code, list) = send(&server, &format!("GET {}", sites("v2")), Value::Null).await;
+    let (code, list) = outcome(&server, &format!("GET {}", sites("v2")), Value::Null).await;
     assert_eq!(code, 200, "{list}");
     let specs: Vec<&Value> = list["items"]
         .as_array()
@@ -194,14 +177,14 @@ async fn a_webhook_converts_what_is_written_and_read_in_another_version() {
     );
 
     let body = site("v2", "c", json!({ "hostName": "c" }));
-    let (code, created) = send(&server, &format!("POST {}", sites("v2")), body).await;
+    let (code, created) = outcome(&server, &format!("POST {}", sites("v2")), body).await;
     assert_eq!((code, &created["spec"]), (201, &json!({ "hostName": "c" })));
-    let (_, stored) = send(&server, &format!("GET {}/c", sites("v1")), Value::Null).await;
+    let (_, stored) = outcome(&server, &format!("GET {}/c", sites("v1")), Value::Null).await;
     assert_eq!(stored["spec"], json!({ "host": "c" }));
 
     let mut changed = created.clone();
     changed["spec"]["hostName"] = "d".into();
-    let (code, changed) = send(&server, &format!("PUT {}/c", sites("v2")), changed).await;
+    let (code, changed) = outcome(&server, &format!("PUT {}/c", sites("v2")), changed).await;
     assert_eq!((code, &changed["spec"]["hostName"]), (200, &json!("d")));
 
     let path = format!(
@@ -237,12 +220,12 @@ async fn a_conversion_that_fails_is_the_answer() {
     define(&server, &hook).await;
     let body = site("v1", "a", json!({ "host": "a" }));
     assert_eq!(
-        send(&server, &format!("POST {}", sites("v1")), body)
+        outcome(&server, &format!("POST {}", sites("v1")), body)
             .await
             .0,
         201
     );
-    let (code, status) = send(&server, &format!("GET {}/a", sites("v2")), Value::Null).await;
+    let (code, status) = outcome(&server, &format!("GET {}/a", sites("v2")), Value::Null).await;
     assert_eq!(code, 500);
     assert_eq!(
         status["message"],

@@ -5,11 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
+
+use crate::support::requests::{answer, respond};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const MERGE_PATCH: &str = "application/merge-patch+json";
@@ -182,23 +181,13 @@ fn server() -> ApiServer {
 
 /// Sends `METHOD PATH` and gives code and body of the answer.
 async fn send(server: &ApiServer, request: &str, media_type: &str, body: &str) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
     // The media type is accepted by a GET, and describes the body of any other request.
-    let header = if method == "GET" {
-        "accept"
-    } else {
-        "content-type"
+    let header = match request.starts_with("GET ") {
+        true => "accept",
+        false => "content-type",
     };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header, media_type)
-        .body(Full::<Bytes>::from(body.to_owned()))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    let answer = answer(respond(server, request, &[(header, media_type)], body).await).await;
+    (answer.code, answer.body)
 }
 
 async fn get(server: &ApiServer, path: &str) -> Value {

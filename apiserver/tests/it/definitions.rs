@@ -8,22 +8,10 @@ use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
 
+use crate::support::requests::outcome;
+
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SCHEMA: &str = "spec.validation.openAPIV3Schema";
-
-async fn send(server: &ApiServer, request: &str, body: &Value) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(Full::<Bytes>::from(body.to_string()))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
-}
 
 /// The causes of a refusal, as `field: message`.
 fn causes(answer: &Value) -> Vec<String> {
@@ -56,7 +44,7 @@ fn with_field(field: Value) -> Value {
 /// What creating a definition is refused for.
 async fn faults(definition: &Value) -> Vec<String> {
     let server = ApiServer::builder().build();
-    let (_, answer) = send(&server, &format!("POST {DEFINITIONS}"), definition).await;
+    let (_, answer) = outcome(&server, &format!("POST {DEFINITIONS}"), definition).await;
     causes(&answer)
 }
 
@@ -99,21 +87,21 @@ async fn an_authority_that_cannot_be_read_keeps_a_definition_from_being_establis
         "clientConfig": { "url": "https://example.com/", "caBundle": "Cg==" },
     } });
     broken["spec"]["conversion"] = conversion.clone();
-    let (code, _) = send(&server, &format!("POST {DEFINITIONS}"), &broken).await;
+    let (code, _) = outcome(&server, &format!("POST {DEFINITIONS}"), &broken).await;
     assert_eq!(code, 201);
     let path = format!("{DEFINITIONS}/widgets.example.com");
-    let (_, mut stored) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    let (_, mut stored) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
     let established = &stored["status"]["conditions"][1];
     assert_eq!(established["status"], "False");
     assert_eq!(established["reason"], "InvalidCABundle");
 
     stored["spec"]["conversion"] = json!({ "strategy": "None" });
-    send(&server, &format!("PUT {path}"), &stored).await;
-    let (_, mut stored) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    outcome(&server, &format!("PUT {path}"), &stored).await;
+    let (_, mut stored) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
     assert_eq!(stored["status"]["conditions"][1]["status"], "True");
 
     stored["spec"]["conversion"] = conversion;
-    let (code, refused) = send(&server, &format!("PUT {path}"), &stored).await;
+    let (code, refused) = outcome(&server, &format!("PUT {path}"), &stored).await;
     assert_eq!(code, 422);
     assert_eq!(
         causes(&refused),
@@ -132,10 +120,10 @@ async fn a_condition_tells_who_approved_a_definition_of_the_community() {
         "name": "widgets.example.k8s.io", "annotations": { approved: "unapproved, a test" },
     });
     own["spec"]["group"] = "example.k8s.io".into();
-    let (code, answer) = send(&server, &format!("POST {DEFINITIONS}"), &own).await;
+    let (code, answer) = outcome(&server, &format!("POST {DEFINITIONS}"), &own).await;
     assert_eq!(code, 201, "{answer}");
     let path = format!("{DEFINITIONS}/widgets.example.k8s.io");
-    let (_, mut held) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    let (_, mut held) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
     let told = |held: &Value| {
         let condition = held["status"]["conditions"][2].clone();
         ["type", "status", "reason", "message"].map(|field| condition[field].clone())
@@ -151,9 +139,9 @@ async fn a_condition_tells_who_approved_a_definition_of_the_community() {
         ]
     );
     held["metadata"]["annotations"][approved] = "https://a.b/c".into();
-    let (code, answer) = send(&server, &format!("PUT {path}"), &held).await;
+    let (code, answer) = outcome(&server, &format!("PUT {path}"), &held).await;
     assert_eq!(code, 200, "{answer}");
-    let (_, held) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    let (_, held) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
     assert_eq!(
         told(&held),
         [
@@ -179,12 +167,12 @@ async fn a_deleted_definition_leaves_nothing_behind() {
     let server = ApiServer::builder().build();
     let widgets = definition(json!({ "type": "object" }));
     let create = format!("POST {DEFINITIONS}");
-    assert_eq!(send(&server, &create, &widgets).await.0, 201);
+    assert_eq!(outcome(&server, &create, &widgets).await.0, 201);
     let before = server.resource_version();
     let widget =
         json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
     let post = format!("POST {WIDGETS}");
-    assert_eq!(send(&server, &post, &widget).await.0, 201);
+    assert_eq!(outcome(&server, &post, &widget).await.0, 201);
     let metrics = text(&server, "/metrics").await;
     assert!(metrics.contains("group=\"example.com\""));
     let open = Request::get(format!("{WIDGETS}?watch=1&resourceVersion={before}"))
@@ -193,7 +181,7 @@ async fn a_deleted_definition_leaves_nothing_behind() {
     let watch = server.handle(open).await.into_body();
 
     let delete = format!("DELETE {DEFINITIONS}/widgets.example.com");
-    assert_eq!(send(&server, &delete, &Value::Null).await.0, 200);
+    assert_eq!(outcome(&server, &delete, &Value::Null).await.0, 200);
     // The watch ends, and has seen all there was.
     let seen = watch.collect().await.unwrap().to_bytes();
     let seen = String::from_utf8(seen.to_vec()).unwrap();
@@ -213,7 +201,7 @@ async fn a_deleted_definition_leaves_nothing_behind() {
     );
 
     // A definition of the same name starts anew: earlier events cannot be watched.
-    assert_eq!(send(&server, &create, &widgets).await.0, 201);
+    assert_eq!(outcome(&server, &create, &widgets).await.0, 201);
     let path = format!("{WIDGETS}?watch=1&resourceVersion={before}&timeoutSeconds=1");
     let answer = text(&server, &path).await;
     assert!(answer.contains("too old resource version"), "{answer}");

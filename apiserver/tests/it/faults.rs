@@ -9,15 +9,12 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::fault::Fault;
-use kubeproof_apiserver::{ApiServer, Clock, Dropped, ResponseBody};
+use kubeproof_apiserver::{ApiServer, Dropped, ResponseBody};
 use serde_json::{Value, json};
 
-const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+use crate::support::requests::{answer, server};
 
-fn server() -> ApiServer {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::builder().clock(Clock::simulated(epoch)).build()
-}
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn request(request: &str, body: &Value) -> Request<Full<Bytes>> {
     let (method, path) = request.split_once(' ').unwrap();
@@ -35,10 +32,8 @@ fn request(request: &str, body: &Value) -> Request<Full<Bytes>> {
 }
 
 async fn send(server: &ApiServer, line: &str, body: Value) -> (u16, Value) {
-    let response = server.handle(request(line, &body)).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap())
+    let answer = answer(server.handle(request(line, &body)).await).await;
+    (answer.code, answer.body)
 }
 
 async fn create(server: &ApiServer, name: &str) -> String {

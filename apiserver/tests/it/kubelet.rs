@@ -7,8 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, SinkExt, StreamExt};
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{
     ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
     LogOptions, OutputStream, PodPorts, PodReference, serve,
@@ -20,6 +18,8 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::support::requests::{read, respond};
 
 /// A kubelet whose logs repeat the request, and whose processes echo their input until it ends.
 #[derive(Debug)]
@@ -95,16 +95,12 @@ impl Kubelet for Echo {
 }
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: Value) -> (u16, String) {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(Full::<Bytes>::from(body.to_string()))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, String::from_utf8(bytes.to_vec()).unwrap())
+    let (request, headers) = (
+        format!("{method} {path}"),
+        [("content-type", "application/json")],
+    );
+    let (code, body) = read(respond(server, &request, &headers, body.to_string()).await).await;
+    (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
 const PODS: &str = "/api/v1/namespaces/default/pods";

@@ -2,31 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
 
+use crate::support::requests::outcome;
+
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-async fn send(server: &ApiServer, request: &str, body: Value) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    let request = Request::builder().method(method).uri(path);
-    let request = request.body(Full::new(Bytes::from(body))).unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
-}
-
 async fn get(server: &ApiServer, query: &str) -> (u16, Value) {
-    send(server, &format!("GET {CONFIGMAPS}?{query}"), Value::Null).await
+    outcome(server, &format!("GET {CONFIGMAPS}?{query}"), Value::Null).await
 }
 
 /// A server with ConfigMaps of these names, of which `x…` have the label `k=v`.
@@ -39,7 +23,7 @@ async fn with(names: &[&str]) -> ApiServer {
             false => json!({}),
         };
         let body = json!({ "metadata": { "name": name, "labels": labels } });
-        send(&server, &format!("POST {CONFIGMAPS}"), body).await;
+        outcome(&server, &format!("POST {CONFIGMAPS}"), body).await;
     }
     server
 }
@@ -122,7 +106,7 @@ async fn the_first_fault_of_a_query_is_told() {
     }
     // A deletion of the collection checks the list options before its own.
     let request = format!("DELETE {CONFIGMAPS}?resourceVersionMatch=Exact&propagationPolicy=x");
-    let (code, body) = send(&server, &request, Value::Null).await;
+    let (code, body) = outcome(&server, &request, Value::Null).await;
     assert_eq!(
         (code, &body["details"]["kind"]),
         (422, &json!("ListOptions"))
@@ -138,11 +122,11 @@ async fn pods_are_selected_by_the_host_that_old_clients_call_their_node() {
             "metadata": { "name": name },
             "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] },
         });
-        let (code, _) = send(&server, &format!("POST {pods}"), pod).await;
+        let (code, _) = outcome(&server, &format!("POST {pods}"), pod).await;
         assert_eq!(code, 201);
     }
     let request = format!("GET {pods}?fieldSelector=spec.host%3Dfar");
-    let (_, list) = send(&server, &request, Value::Null).await;
+    let (_, list) = outcome(&server, &request, Value::Null).await;
     let items = list["items"].as_array().unwrap();
     let names: Vec<&Value> = items.iter().map(|pod| &pod["metadata"]["name"]).collect();
     assert_eq!(names, ["b"]);

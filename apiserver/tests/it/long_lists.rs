@@ -3,18 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use http::Request;
 use http_body::Body;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use kubeproof_apiserver::{ApiServer, ResponseBody};
 use serde_json::{Value, json};
+
+use crate::support::requests::respond;
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: Bytes) -> ResponseBody {
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header("content-type", "application/json");
-    let response = server.handle(request.body(Full::new(body)).unwrap()).await;
+    let (request, headers) = (
+        format!("{method} {path}"),
+        [("content-type", "application/json")],
+    );
+    let response = respond(server, &request, &headers, body).await;
     assert!(response.status().is_success());
     response.into_body()
 }

@@ -3,11 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
+
+use crate::support::requests::{send_typed, server};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -19,50 +18,11 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-struct Answer {
-    code: u16,
-    body: Value,
-    warnings: Vec<String>,
-}
-
-impl Answer {
-    fn message(&self) -> &str {
-        self.body["message"].as_str().unwrap_or_default()
-    }
-}
-
-fn server() -> ApiServer {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::builder().clock(Clock::simulated(epoch)).build()
-}
-
-async fn send(server: &ApiServer, request: &str, content_type: &str, body: &str) -> Answer {
-    let (method, path) = request.split_once(' ').unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type)
-        .body(Full::<Bytes>::from(body.to_owned()))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let headers = response.headers().get_all("warning").into_iter();
-    let warnings = headers.map(|header| header.to_str().unwrap().to_owned());
-    let warnings = warnings.collect();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or_default();
-    Answer {
-        code,
-        body,
-        warnings,
-    }
-}
-
 /// A server with the ConfigMap `a`.
 async fn with_config_map() -> ApiServer {
     let server = server();
     let config = json!({ "metadata": { "name": "a" }, "data": { "k": "v" } }).to_string();
-    let created = send(&server, &format!("POST {CONFIGMAPS}"), JSON, &config).await;
+    let created = send_typed(&server, &format!("POST {CONFIGMAPS}"), JSON, &config).await;
     assert_eq!(created.code, 201);
     server
 }
@@ -72,7 +32,7 @@ async fn check(rows: &[(&str, &str, &str, u16, &str)]) {
     let server = with_config_map().await;
     for (content_type, query, body, code, message) in rows {
         let request = format!("PATCH {CONFIGMAPS}/a{query}");
-        let answer = send(&server, &request, content_type, body).await;
+        let answer = send_typed(&server, &request, content_type, body).await;
         assert_eq!(answer.code, *code, "{content_type} {body}: {}", answer.body);
         let found = answer.message();
         assert!(found.ends_with(message), "{content_type} {body}: {found}");
@@ -209,14 +169,14 @@ async fn faults_of_a_body_are_told_in_the_order_of_upstream() {
     let yaml =
         "kind: ConfigMap\nmetadata: {name: a, name: a}\nextra: 1\ndata: {a: x}\ndata: {a: z}\n";
     let strict = format!("POST {CONFIGMAPS}?fieldValidation=Strict");
-    let refused = send(&server, &strict, YAML, yaml).await;
+    let refused = send_typed(&server, &strict, YAML, yaml).await;
     assert_eq!(
         refused.message(),
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: \
          unmarshal errors:\n  line 2: key \"name\" already set in map\n  line 5: key \"data\" \
          already set in map, unknown field \"extra\""
     );
-    let warned = send(&server, &format!("POST {CONFIGMAPS}"), YAML, yaml).await;
+    let warned = send_typed(&server, &format!("POST {CONFIGMAPS}"), YAML, yaml).await;
     let warnings = [
         r#"299 - "line 2: key \"name\" already set in map""#,
         r#"299 - "line 5: key \"data\" already set in map""#,
@@ -249,7 +209,7 @@ async fn faults_of_a_body_are_told_in_the_order_of_upstream() {
              .kind of type string (207b226b696e64223a357d)",
         ),
     ] {
-        let answer = send(&server, &format!("POST {CONFIGMAPS}"), JSON, body).await;
+        let answer = send_typed(&server, &format!("POST {CONFIGMAPS}"), JSON, body).await;
         assert_eq!((answer.code, answer.message()), (400, message));
     }
 }
@@ -261,13 +221,13 @@ async fn ephemeral_containers_can_be_applied() {
         "metadata": { "name": "p" },
         "spec": { "containers": [{ "name": "c", "image": "i" }] },
     });
-    send(&server, &format!("POST {PODS}"), JSON, &pod.to_string()).await;
+    send_typed(&server, &format!("POST {PODS}"), JSON, &pod.to_string()).await;
     let applied = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" },
         "spec": { "ephemeralContainers": [{ "name": "debug", "image": "busybox" }] },
     });
     let request = format!("PATCH {PODS}/p/ephemeralcontainers?fieldManager=m");
-    let answer = send(&server, &request, APPLY, &applied.to_string()).await;
+    let answer = send_typed(&server, &request, APPLY, &applied.to_string()).await;
     assert_eq!(answer.code, 200);
     let entry = &answer.body["metadata"]["managedFields"][0];
     assert_eq!(entry["subresource"], "ephemeralcontainers");
@@ -276,7 +236,7 @@ async fn ephemeral_containers_can_be_applied() {
     } } });
     assert_eq!(entry["fieldsV1"], owned);
     let request = request.replace("/p/", "/none/");
-    let answer = send(&server, &request, APPLY, &applied.to_string()).await;
+    let answer = send_typed(&server, &request, APPLY, &applied.to_string()).await;
     assert_eq!(
         (answer.code, answer.message()),
         (404, "pods \"none\" not found")
@@ -289,7 +249,7 @@ async fn repeated_owner_references_are_dropped_with_a_warning() {
     let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u" });
     let patch = json!({ "metadata": { "ownerReferences": [owner, owner] } }).to_string();
     let request = format!("PATCH {CONFIGMAPS}/a");
-    let answer = send(&server, &request, MERGE, &patch).await;
+    let answer = send_typed(&server, &request, MERGE, &patch).await;
     assert_eq!(answer.body["metadata"]["ownerReferences"], json!([owner]));
     let [warning] = answer.warnings.as_slice() else {
         panic!("one warning: {:?}", answer.warnings);
@@ -304,7 +264,7 @@ async fn an_empty_list_is_owned_before_it_is_forgotten() {
     let server = server();
     let role = json!({ "metadata": { "name": "r" }, "rules": [] }).to_string();
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    let created = send(&server, &format!("POST {path}"), JSON, &role)
+    let created = send_typed(&server, &format!("POST {path}"), JSON, &role)
         .await
         .body;
     assert_eq!(created["rules"], Value::Null);
@@ -313,6 +273,6 @@ async fn an_empty_list_is_owned_before_it_is_forgotten() {
         json!({ "f:rules": {} })
     );
     let request = format!("PUT {path}/r");
-    let updated = send(&server, &request, JSON, &role).await.body;
+    let updated = send_typed(&server, &request, JSON, &role).await.body;
     assert_eq!(updated, created);
 }

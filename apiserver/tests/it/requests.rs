@@ -7,30 +7,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
+
+use crate::support::requests::{send_typed, server};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn server() -> ApiServer {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::builder().clock(Clock::simulated(epoch)).build()
-}
-
 /// Sends `METHOD PATH` and answers the code and the body (null if it is no JSON).
 async fn send(server: &ApiServer, request: &str, content_type: &str, body: &[u8]) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type)
-        .body(Full::new(Bytes::copy_from_slice(body)))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    let answer = send_typed(server, request, content_type, body).await;
+    (answer.code, answer.body)
 }
 
 async fn json(server: &ApiServer, request: &str, body: Value) -> (u16, Value) {

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
+
+use crate::support::requests::{read, respond};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -17,23 +17,16 @@ async fn send(
     accept: &str,
     body: impl Into<Bytes>,
 ) -> (u16, String, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("accept", accept)
-        .header("content-type", "application/json")
-        .body(Full::<Bytes>::from(body.into()));
-    let response = server.handle(request.unwrap()).await;
-    let code = response.status().as_u16();
+    let headers = [("accept", accept), ("content-type", "application/json")];
+    let response = respond(server, request, &headers, body.into()).await;
     let media = response.headers().get("content-type");
     let media = media.map_or("", |media| media.to_str().unwrap()).to_owned();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let text = || Value::from(String::from_utf8(bytes.to_vec()).unwrap());
+    let (code, body) = read(response).await;
+    let text = || Value::from(String::from_utf8(body.to_vec()).unwrap());
     (
         code,
         media,
-        serde_json::from_slice(&bytes).unwrap_or_else(|_| text()),
+        serde_json::from_slice(&body).unwrap_or_else(|_| text()),
     )
 }
 

@@ -2,32 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
+
+use crate::support::requests::send_typed;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 /// Sends `METHOD PATH`, a PATCH as a strategic merge patch, and answers the code and the body.
 async fn send(server: &ApiServer, request: &str, body: Value) -> (u16, Value) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let content_type = match method {
-        "PATCH" => "application/strategic-merge-patch+json",
-        _ => "application/json",
+    let content_type = match request.starts_with("PATCH ") {
+        true => "application/strategic-merge-patch+json",
+        false => "application/json",
     };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type)
-        .body(Full::<Bytes>::from(body.to_string()))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    let answer = send_typed(server, request, content_type, body.to_string()).await;
+    (answer.code, answer.body)
 }
 
 async fn with_pod(phase: &str) -> ApiServer {

@@ -11,27 +11,15 @@ use kubeproof_apiserver::meta::GroupResource;
 use kubeproof_apiserver::{ApiServer, Clock, Dropped, ResponseBody, WatchControl};
 use serde_json::{Value, json};
 
+use crate::support::requests::{read, respond, server};
+
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 
-fn server() -> ApiServer {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::builder().clock(Clock::simulated(epoch)).build()
-}
-
 async fn send(server: &ApiServer, request: &str, accept: &str, body: Value) -> (u16, String) {
-    let (method, path) = request.split_once(' ').unwrap();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("accept", accept)
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body.to_string())))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, String::from_utf8(bytes.to_vec()).unwrap())
+    let headers = [("accept", accept), ("content-type", "application/json")];
+    let (code, body) = read(respond(server, request, &headers, body.to_string()).await).await;
+    (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
 async fn write(server: &ApiServer, request: &str, body: Value) -> Value {

@@ -10,58 +10,15 @@ mod subresources;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+use crate::support::requests::{Answer, send};
 use crate::support::webhook_server::{Reply, WebhookServer};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
-
-struct Answer {
-    code: u16,
-    body: Value,
-    warnings: Vec<String>,
-}
-
-impl Answer {
-    fn message(&self) -> &str {
-        self.body["message"].as_str().unwrap_or_default()
-    }
-}
-
-async fn send(server: &ApiServer, request: &str, body: Value) -> Answer {
-    let (method, path) = request.split_once(' ').unwrap();
-    let content_type = match method {
-        "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let body = match body {
-        Value::Null => String::new(),
-        body => body.to_string(),
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type)
-        .body(Full::new(Bytes::from(body)))
-        .unwrap();
-    let response = server.handle(request).await;
-    let warnings = response.headers().get_all("warning").iter();
-    let warnings = warnings.map(|text| text.to_str().unwrap().to_owned());
-    let (code, warnings) = (response.status().as_u16(), warnings.collect());
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    Answer {
-        code,
-        body,
-        warnings,
-    }
-}
 
 /// A webhook of that name for all that is done to config maps.
 fn for_configmaps(name: &str, client_config: Value) -> Value {

@@ -5,68 +5,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
+
+use crate::support::requests::{Answer, send, server};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const NAMESPACES: &str = "/api/v1/namespaces";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-struct Answer {
-    code: u16,
-    body: Value,
-    warnings: Vec<String>,
-}
-
-impl Answer {
-    fn message(&self) -> &str {
-        self.body["message"].as_str().unwrap_or_default()
-    }
-
-    fn meta(&self, field: &str) -> &Value {
-        &self.body["metadata"][field]
-    }
-}
-
-fn server() -> ApiServer {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-    ApiServer::builder().clock(Clock::simulated(epoch)).build()
-}
-
-async fn send(server: &ApiServer, request: &str, body: Value) -> Answer {
-    let (method, path) = request.split_once(' ').unwrap();
-    let body = if body.is_null() {
-        String::new()
-    } else {
-        body.to_string()
-    };
-    let content_type = match method {
-        "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", content_type)
-        .body(Full::new(Bytes::from(body)))
-        .unwrap();
-    let response = server.handle(request).await;
-    let warnings = response.headers().get_all("warning").iter();
-    let warnings = warnings.map(|text| text.to_str().unwrap().to_owned());
-    let (code, warnings) = (response.status().as_u16(), warnings.collect());
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-    Answer {
-        code,
-        body,
-        warnings,
-    }
-}
 
 async fn create(server: &ApiServer, collection: &str, metadata: Value) -> Answer {
     let body = json!({ "metadata": metadata });

@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use serde_json::{Value, json};
 
-use super::{ADMIN, ApiServer, SELF, send, send_values, server};
+use super::{ADMIN, ApiServer, SELF, send, server};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -51,7 +51,7 @@ async fn a_name_of_any_bytes_is_another_user() {
             ("impersonate-user", HeaderValue::from_bytes(bytes).unwrap()),
         ];
         let request = "GET /api/v1/secrets";
-        let (code, status) = send_values(&server, request, &headers, Value::Null).await;
+        let (code, status) = send(&server, request, &headers, Value::Null).await;
         let want = format!(
             "secrets is forbidden: User \"{shown}\" cannot list resource \"secrets\" in API group \
              \"\" at the cluster scope"
@@ -68,14 +68,14 @@ async fn a_name_of_any_bytes_is_another_user() {
             ("authorization", HeaderValue::from_static(ADMIN.1)),
             (name, HeaderValue::from_bytes(b"\xf6").unwrap()),
         ];
-        let (code, _) = send_values(&server, "GET /api", &headers, Value::Null).await;
+        let (code, _) = send(&server, "GET /api", &headers, Value::Null).await;
         assert_eq!(code, 400, "{name}");
     }
     let headers = [(
         "authorization",
         HeaderValue::from_bytes(b"Bearer t\xf6k").unwrap(),
     )];
-    let (code, _) = send_values(&server, "GET /api", &headers, Value::Null).await;
+    let (code, _) = send(&server, "GET /api", &headers, Value::Null).await;
     assert_eq!(code, 401);
 }
 

@@ -11,7 +11,7 @@ use p256::ecdsa::signature::Verifier;
 use p256::ecdsa::{Signature, VerifyingKey};
 use serde_json::{Value, json};
 
-use super::{ACCOUNTS, ADMIN, ApiServer, CONFIGMAPS, SELF, send, server};
+use super::{ACCOUNTS, ADMIN, ApiServer, CONFIGMAPS, NOBODY, SELF, send, server};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
@@ -145,7 +145,7 @@ async fn discovery_of_the_issuer_is_routed_as_upstream_routes_it() {
         let request = format!("GET {path}");
         let own = [("authorization", bearer.as_str())];
         assert_eq!(send(&server, &request, &own, Value::Null).await.0, 200);
-        assert_eq!(send(&server, &request, &[], Value::Null).await.0, 403);
+        assert_eq!(send(&server, &request, NOBODY, Value::Null).await.0, 403);
     }
 }
 

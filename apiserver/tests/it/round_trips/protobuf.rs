@@ -1,27 +1,19 @@
 //! Objects in protobuf: what is read of one and written back is the object.
 
 use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use serde_json::Value;
+
+use crate::support::requests::{read, respond};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// Sends a body in protobuf; answers with the code and the body, in protobuf too.
 async fn send(server: &ApiServer, method: &str, path: &str, body: Bytes) -> (u16, Bytes) {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", PROTOBUF)
-        .header("accept", PROTOBUF)
-        .body(Full::new(body))
-        .unwrap();
-    let response = server.handle(request).await;
+    let headers = [("content-type", PROTOBUF), ("accept", PROTOBUF)];
+    let response = respond(server, &format!("{method} {path}"), &headers, body).await;
     assert_eq!(response.headers()["content-type"], PROTOBUF);
-    let code = response.status().as_u16();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    (code, body)
+    read(response).await
 }
 
 /// Reads the object at `path` in protobuf and writes it back as it was read, which changes nothing.
