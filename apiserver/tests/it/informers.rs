@@ -1,7 +1,7 @@
 //! Informers over a loopback socket whose watches break and are compacted at random: they see every
 //! event once and in order, and end up with the server's objects.
 //!
-//! `KUBEPROOF_EVENTS=1000000 cargo test --release -p kubeproof-apiserver --test it informers::` runs a
+//! `KUBEPROOF_EVENTS=1000000 cargo test --profile bench -p kubeproof-apiserver --test it informers::` runs a
 //! million.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

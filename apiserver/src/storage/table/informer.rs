@@ -1,7 +1,7 @@
 //! Informers in the manner of client-go over a table whose watches break and whose past is
 //! compacted at random: they see every event once, in order, and end up with the table's objects.
 //!
-//! `KUBEPROOF_EVENTS=1000000 cargo test --release -p kubeproof-apiserver informers` runs a million.
+//! `KUBEPROOF_EVENTS=1000000 cargo test --profile bench -p kubeproof-apiserver informers` runs a million.
 
 use std::collections::BTreeMap;
 
