@@ -1,6 +1,6 @@
 //! The ReplicaSet controller: maintains the desired number of pods, whichever they are.
 
-mod manage;
+mod apply;
 mod ranking;
 mod set;
 mod status;

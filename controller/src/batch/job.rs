@@ -5,11 +5,11 @@
 //!
 //! Source: pkg/controller/job of Kubernetes.
 
+mod apply;
 mod backoff;
 mod condition;
 mod failure_policy;
 mod intervals;
-mod manage;
 mod orphans;
 mod pods;
 mod released;

@@ -19,7 +19,7 @@ use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
 
-use self::reconcile::Plan;
+use self::reconcile::{Plan, reconcile};
 use crate::core::services::{self, TriggerTimes};
 
 /// The controller's name: its user agent and the source of its events.
@@ -98,7 +98,7 @@ impl Controller {
         worker::run(self, &self.queue, WORKERS).await;
     }
 
-    async fn carry_out(&self, namespace: &str, plan: Plan) -> Result<(), Error> {
+    async fn apply(&self, namespace: &str, plan: Plan) -> Result<(), Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.ctx.client.clone(), namespace);
         let params = PostParams::default();
         for slice in &plan.create {
@@ -147,8 +147,8 @@ impl Reconcile for Controller {
         let pods = services::pods_of(&service, &self.pods);
         let changed = self.trigger_times.next(&service, &pods);
         let desired = desired::of(&service, &pods, |node| self.nodes.get("", node));
-        let plan = reconcile::plan(&service, &existing, desired, changed);
-        let result = self.carry_out(&key.namespace, plan).await;
+        let plan = reconcile(&service, &existing, desired, changed);
+        let result = self.apply(&key.namespace, plan).await;
         if let Err(error) = &result
             && !error.is_conflict()
         {

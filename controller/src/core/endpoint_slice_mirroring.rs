@@ -25,7 +25,7 @@ use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
 
 use self::desired::Desired;
-use self::reconcile::Plan;
+use self::reconcile::{Plan, reconcile};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "endpointslicemirroring-controller";
@@ -172,7 +172,7 @@ impl Controller {
         }
     }
 
-    async fn carry_out(&self, key: &ObjectKey, plan: Plan) -> Result<(), Error> {
+    async fn apply(&self, key: &ObjectKey, plan: Plan) -> Result<(), Error> {
         let api: Api<EndpointSlice> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
         let params = PostParams::default();
         for slice in &plan.create {
@@ -234,14 +234,14 @@ impl Reconcile for Controller {
                 delete,
                 ..Plan::default()
             };
-            self.carry_out(key, plan).await?;
+            self.apply(key, plan).await?;
             return Ok(None);
         };
         self.is_current(key)?;
         let desired = Desired::of(&endpoints);
         self.warn(&endpoints, &desired).await;
-        let plan = reconcile::plan(&endpoints, &existing, desired);
-        self.carry_out(key, plan).await?;
+        let plan = reconcile(&endpoints, &existing, desired);
+        self.apply(key, plan).await?;
         Ok(None)
     }
 }

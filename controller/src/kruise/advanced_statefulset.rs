@@ -3,7 +3,7 @@
 
 mod apply;
 mod claim_size;
-mod plan;
+mod reconcile;
 mod rollout;
 mod set;
 mod status;

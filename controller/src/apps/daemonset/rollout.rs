@@ -80,7 +80,7 @@ pub(super) fn is_rolling(set: &DaemonSet) -> bool {
 }
 
 /// Plans one pod for every suitable node.
-pub(super) fn manage(observed: Observed<'_>) -> Plan {
+pub(super) fn reconcile(observed: Observed<'_>) -> Plan {
     let mut plan = Plan::default();
     for node in observed.nodes {
         let name = node.name_any();
@@ -292,7 +292,7 @@ mod tests {
         ];
         for (nodes, expected) in table {
             assert_eq!(
-                decide(manage, &json!({"maxUnavailable": 1}), nodes),
+                decide(reconcile, &json!({"maxUnavailable": 1}), nodes),
                 expected,
                 "{nodes:?}"
             );
@@ -310,7 +310,7 @@ mod tests {
         ];
         let surge = json!({"maxUnavailable": 0, "maxSurge": 1});
         for (nodes, expected) in table {
-            assert_eq!(decide(manage, &surge, nodes), expected, "{nodes:?}");
+            assert_eq!(decide(reconcile, &surge, nodes), expected, "{nodes:?}");
         }
     }
 

@@ -112,13 +112,13 @@ impl Controller {
             hash: revisions.hash(),
             now: (self.ctx.now)(),
         };
-        let mut plan = rollout::manage(observed);
+        let mut plan = rollout::reconcile(observed);
         let backoff = self.end(set, &mut plan).await;
-        self.carry_out(set, plan, revisions.hash()).await?;
+        self.apply(set, plan, revisions.hash()).await?;
         let key = ObjectKey::of(&**set);
         if is_rolling(set) && self.expectations.satisfied(&key, (self.ctx.now)()) {
             let plan = rollout::roll(observed);
-            self.carry_out(set, plan, revisions.hash()).await?;
+            self.apply(set, plan, revisions.hash()).await?;
         }
         let live: BTreeSet<String> = claimed
             .iter()
@@ -181,12 +181,7 @@ impl Controller {
         None
     }
 
-    async fn carry_out(
-        &self,
-        set: &Arc<DaemonSet>,
-        mut plan: Plan,
-        hash: &str,
-    ) -> Result<(), Error> {
+    async fn apply(&self, set: &Arc<DaemonSet>, mut plan: Plan, hash: &str) -> Result<(), Error> {
         plan.create.truncate(BURST);
         plan.delete.truncate(BURST);
         let key = ObjectKey::of(&**set);

@@ -24,7 +24,7 @@ impl<S: Set> Reconcile for Controller<S> {
             self.expectations.forget(key);
             return Ok(None);
         };
-        let may_manage = self.expectations.satisfied(key, (self.ctx.now)());
+        let may_apply = self.expectations.satisfied(key, (self.ctx.now)());
         let selector = match Selector::try_from(Set::selector(&*set)) {
             Ok(selector) => selector,
             Err(error) => {
@@ -37,20 +37,20 @@ impl<S: Set> Reconcile for Controller<S> {
         let pods = self.pods.claimable(&key.namespace, &uid);
         let terminating = pods.iter().filter(|pod| is_leaving(&*set, pod)).count();
         let active = self.claim_pods(&set, &selector, pods).await?;
-        let managed = if may_manage && set.meta().deletion_timestamp.is_none() {
-            self.manage(&set, &active).await
+        let applied = if may_apply && set.meta().deletion_timestamp.is_none() {
+            self.apply(&set, &active).await
         } else {
             Ok(())
         };
         let observed = Observed {
             active: active.iter().map(|pod| &**pod).collect(),
             terminating,
-            failure: managed.as_ref().err().map(ToString::to_string),
+            failure: applied.as_ref().err().map(ToString::to_string),
             now: (self.ctx.now)(),
         };
         let status = status::compute(&*set, &observed);
         let status = self.write_status(&*set, status).await?;
-        managed?;
+        applied?;
         Ok(recheck_after(&*set, &status))
     }
 }

@@ -77,7 +77,7 @@ enum Next {
 }
 
 /// Decides what to do about a set.
-pub(crate) fn plan(observed: Observed<'_>) -> Plan {
+pub(crate) fn reconcile(observed: Observed<'_>) -> Plan {
     let set = observed.set;
     let partition = Partition::of(observed);
     let counters = Counters::count(

@@ -16,7 +16,7 @@ use kubeproof_runtime::worker::Reconcile;
 
 use super::Controller;
 use super::apply::{Effects, write_status};
-use super::reconcile::{self, Observed};
+use super::reconcile::{Observed, reconcile};
 use super::set::{KIND, Set};
 use crate::workload::adoption::{self, Claims};
 use crate::workload::revision_control::Chosen;
@@ -94,7 +94,7 @@ impl Controller {
             claims: &claims,
             now: (self.ctx.now)(),
         };
-        let plan = reconcile::plan(observed);
+        let plan = reconcile(observed);
         let mut status = plan.status;
         let effects = Effects {
             controller: self,

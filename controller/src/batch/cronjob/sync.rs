@@ -42,7 +42,7 @@ impl Reconcile for Controller {
         for job in history::surplus(&cron, &jobs) {
             self.delete(&mut pass, &job).await;
         }
-        let outcome = self.carry_on(&mut pass, &jobs).await;
+        let outcome = self.apply(&mut pass, &jobs).await;
         if pass.is_changed {
             let api = self.api(&pass.cron);
             let rv = receipt::replace_status(&api, &key.name, &pass.cron).await?;
@@ -55,11 +55,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    async fn carry_on(
-        &self,
-        pass: &mut Pass,
-        jobs: &[Arc<Job>],
-    ) -> Result<Option<Duration>, Error> {
+    async fn apply(&self, pass: &mut Pass, jobs: &[Arc<Job>]) -> Result<Option<Duration>, Error> {
         let now = (self.ctx.now)();
         for job in jobs {
             self.look_at(pass, job).await?;

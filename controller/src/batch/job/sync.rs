@@ -44,7 +44,7 @@ impl Reconcile for Controller {
         }
         let now = (self.ctx.now)();
         // Before the pods are counted: one that comes in between would else be counted twice.
-        let may_manage = self.expectations.satisfied(key, now);
+        let may_apply = self.expectations.satisfied(key, now);
         let mut tally = Tally::of(Known {
             pods: self.claim_pods(&job).await?,
             job: (*job).clone(),
@@ -57,8 +57,8 @@ impl Reconcile for Controller {
             self.queue.add_after(key.clone(), left);
         }
         let (active, is_changed, error) = match tally.verdict {
-            Some(_) => self.end(&mut tally, may_manage).await,
-            None => self.carry_on(&mut tally, may_manage).await,
+            Some(_) => self.end(&mut tally, may_apply).await,
+            None => self.apply(&mut tally, may_apply).await,
         };
         let is_changed = report(&mut tally, active) || is_changed;
         self.track(&mut tally, is_changed).await?;
@@ -89,10 +89,10 @@ type Outcome = (usize, bool, Option<Error>);
 
 impl Controller {
     /// Deletes the pods of a job that is to end.
-    async fn end(&self, tally: &mut Tally, may_manage: bool) -> Outcome {
+    async fn end(&self, tally: &mut Tally, may_apply: bool) -> Outcome {
         let active = tally.active.len();
         let (deleted, error) = self.delete_active(tally).await;
-        if deleted != active || !may_manage {
+        if deleted != active || !may_apply {
             // There may be pods left that are not deleted, or that the cache doesn't show yet.
             tally.verdict = None;
         }
@@ -100,12 +100,12 @@ impl Controller {
     }
 
     /// Starts and deletes pods, and finds out whether all is done.
-    async fn carry_on(&self, tally: &mut Tally, may_manage: bool) -> Outcome {
+    async fn apply(&self, tally: &mut Tally, may_apply: bool) -> Outcome {
         let (mut active, mut error) = (tally.active.len(), None);
-        let manages = may_manage && tally.job.metadata.deletion_timestamp.is_none();
-        if manages {
-            let managed = self.manage(tally).await;
-            (active, error) = (managed.active, managed.error);
+        let applies = may_apply && tally.job.metadata.deletion_timestamp.is_none();
+        if applies {
+            let applied = self.apply_pods(tally).await;
+            (active, error) = (applied.active, applied.error);
         }
         if tally.is_complete() && active == 0 {
             let message = "Reached expected number of succeeded pods";
@@ -118,7 +118,7 @@ impl Controller {
             tally.verdict = Some(met);
             return (active, false, error);
         }
-        let is_changed = manages && self.note_suspension(tally).await;
+        let is_changed = applies && self.note_suspension(tally).await;
         (active, is_changed, error)
     }
 

@@ -27,7 +27,7 @@ pub(super) struct Plan {
 }
 
 /// Brings `existing` slices of `service` to what is `desired`, by address type.
-pub(super) fn plan(
+pub(super) fn reconcile(
     service: &Service,
     existing: &[Arc<EndpointSlice>],
     desired: BTreeMap<String, Vec<Group>>,
@@ -44,7 +44,7 @@ pub(super) fn plan(
             .iter()
             .filter(|slice| slice.address_type == address_type);
         let of_type: Vec<&Arc<EndpointSlice>> = of_type.collect();
-        plan_type(service, &address_type, &of_type, groups, &mut plan);
+        reconcile_type(service, &address_type, &of_type, groups, &mut plan);
     }
     for slice in plan.create.iter_mut().chain(&mut plan.update) {
         let annotations = slice.metadata.annotations.get_or_insert_default();
@@ -64,7 +64,7 @@ pub(super) fn plan(
 }
 
 /// Plans for the slices of one address type.
-fn plan_type(
+fn reconcile_type(
     service: &Service,
     address_type: &str,
     existing: &[&Arc<EndpointSlice>],
@@ -84,7 +84,7 @@ fn plan_type(
         let of_group = existing.iter().filter(|slice| is_of(slice, &group));
         let of_group: Vec<&Arc<EndpointSlice>> = of_group.copied().collect();
         let template = new_slice(service, address_type, &group);
-        let changes = plan_group(&of_group, group.endpoints, &template);
+        let changes = reconcile_group(&of_group, group.endpoints, &template);
         create.extend(changes.create);
         update.extend(changes.update);
         delete.extend(changes.delete);
@@ -127,7 +127,7 @@ struct Changes {
 
 /// Plans for slices with the same ports: endpoints stay where they are, new ones fill up slices
 /// that change anyway, then the fullest one that has room for all, then new ones.
-fn plan_group(
+fn reconcile_group(
     existing: &[&Arc<EndpointSlice>],
     desired: Vec<Endpoint>,
     template: &EndpointSlice,
@@ -305,20 +305,20 @@ mod tests {
         existing: &[Arc<EndpointSlice>],
         desired: BTreeMap<String, Vec<Group>>,
     ) -> Vec<Arc<EndpointSlice>> {
-        carried_out(existing, plan(&service(), existing, desired, None))
+        carried_out(existing, reconcile(&service(), existing, desired, None))
     }
 
     #[test]
     fn a_slice_holds_a_hundred_endpoints() {
         let slices = next(&[], groups(80, 0..250));
         assert_eq!(sizes(&slices), [100, 100, 50]);
-        let same = plan(&service(), &slices, groups(80, 0..250), None);
+        let same = reconcile(&service(), &slices, groups(80, 0..250), None);
         assert_eq!(same, Plan::default(), "nothing to do");
-        let more = plan(&service(), &slices, groups(80, 0..260), None);
+        let more = reconcile(&service(), &slices, groups(80, 0..260), None);
         assert_eq!((more.create.len(), more.update.len()), (0, 1));
         assert_eq!(sizes(&carried_out(&slices, more)), [100, 100, 60]);
         // The slice that loses one is filled up with the new one.
-        let moved = plan(&service(), &slices, groups(80, 1..251), None);
+        let moved = reconcile(&service(), &slices, groups(80, 1..251), None);
         assert_eq!((moved.create.len(), moved.update.len()), (0, 1));
     }
 
@@ -326,9 +326,9 @@ mod tests {
     fn a_service_without_endpoints_has_an_empty_slice() {
         let slices = next(&[], groups(80, 0..0));
         assert_eq!(sizes(&slices), [0]);
-        let same = plan(&service(), &slices, groups(80, 0..0), None);
+        let same = reconcile(&service(), &slices, groups(80, 0..0), None);
         assert_eq!(same, Plan::default());
-        let filled = plan(&service(), &slices, groups(80, 0..2), None);
+        let filled = reconcile(&service(), &slices, groups(80, 0..2), None);
         assert_eq!(
             (
                 filled.create.len(),
@@ -360,12 +360,12 @@ mod tests {
                 "kubernetes.io/service-name=web"
             ]
         );
-        let other = plan(&service(), &slices, groups(81, 0..2), None);
+        let other = reconcile(&service(), &slices, groups(81, 0..2), None);
         assert_eq!(other.update.len(), 1);
         assert_eq!(other.update[0].ports.as_ref().unwrap()[0].port, Some(81));
         let mut labelled = service();
         labelled.metadata.labels = None;
-        let relabelled = plan(&labelled, &slices, groups(80, 0..2), None);
+        let relabelled = reconcile(&labelled, &slices, groups(80, 0..2), None);
         assert_eq!(relabelled.update.len(), 1);
     }
 }

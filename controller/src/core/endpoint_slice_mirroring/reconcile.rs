@@ -30,7 +30,7 @@ pub(super) struct Plan {
 }
 
 /// Brings the `existing` slices of `endpoints` to what is `desired`.
-pub(super) fn plan(
+pub(super) fn reconcile(
     endpoints: &Endpoints,
     existing: &[Arc<EndpointSlice>],
     desired: Desired,
@@ -150,7 +150,7 @@ mod tests {
     }
 
     fn planned(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Plan {
-        plan(endpoints, existing, Desired::of(endpoints))
+        reconcile(endpoints, existing, Desired::of(endpoints))
     }
 
     fn stored(slice: EndpointSlice, name: &str) -> Arc<EndpointSlice> {

@@ -10,7 +10,7 @@ use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
-use super::plan::{Action, Counter, Observed, Resize, Step};
+use super::reconcile::{Action, Counter, Observed, Resize, Step};
 use super::status::failed;
 use crate::kruise::api::stateful_set::StatefulSetStatus;
 use crate::kruise::in_place::UpdateSpec;

@@ -18,7 +18,7 @@ use kubeproof_runtime::worker::Reconcile;
 
 use super::Controller;
 use super::apply::Effects;
-use super::plan::{Observed, plan};
+use super::reconcile::{Observed, reconcile};
 use super::set::{KIND, Set};
 use super::status;
 use crate::kruise::api::stateful_set::StatefulSetStatus;
@@ -98,7 +98,7 @@ impl Controller {
             is_behind: behind.count() > 0,
             now,
         };
-        let plan = plan(observed);
+        let plan = reconcile(observed);
         let client = &self.ctx.client;
         let effects = Effects {
             controller: self,

@@ -78,7 +78,7 @@ impl<'a> Effects<'a> {
 
     /// Creates or deletes pods. Returns whether it has changed anything, even when it failed.
     pub(super) async fn scale(&self, observed: Observed<'_>) -> (bool, Result<(), Error>) {
-        let plan = observed.plan_scale();
+        let plan = observed.reconcile_scale();
         if let Some(limit) = plan.limit {
             let message = format!(
                 "scaleUp is limited because of scaleStrategy.maxUnavailable, limit: {limit}"
@@ -297,7 +297,7 @@ impl<'a> Effects<'a> {
         if is_changed || self.set.is_on_delete() || self.set.is_paused() {
             return Ok(());
         }
-        let (pods, goes_back) = observed.plan_update();
+        let (pods, goes_back) = observed.reconcile_update();
         let target = match goes_back {
             true => &self.chosen.current,
             false => &self.chosen.update,

@@ -85,7 +85,7 @@ impl Observed<'_> {
     }
 
     /// Decides about the number of pods.
-    pub(crate) fn plan_scale(&self) -> ScalePlan {
+    pub(crate) fn reconcile_scale(&self) -> ScalePlan {
         let is_preparing = |pod: &Pod| lifecycle::state(pod) == Some(State::PreparingDelete);
         let preparing: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| is_preparing(pod)).collect();
         let planned = self
@@ -206,7 +206,7 @@ impl Observed<'_> {
     }
 
     /// The pods to update now, in their order, and whether that means back to the current revision.
-    pub(crate) fn plan_update(&self) -> (Vec<Arc<Pod>>, bool) {
+    pub(crate) fn reconcile_update(&self) -> (Vec<Arc<Pod>>, bool) {
         let is_new = |pod: &Pod| is_at(pod, self.update_revision);
         let numbers = self.numbers(is_new);
         let goes_back = numbers.update < 0;

@@ -73,7 +73,7 @@ fn plan_with(spec: &Value, pods: &str, claims: &[Value]) -> Plan {
         let claim: PersistentVolumeClaim = serde_json::from_value(claim.clone()).unwrap();
         (claim.metadata.name.clone().unwrap(), Arc::new(claim))
     });
-    plan(Observed {
+    reconcile(Observed {
         set: &set,
         current: &revision("A"),
         update: &revision("B"),

@@ -89,7 +89,7 @@ fn unavailable_pods_throttle_updates() {
     ];
     for (spec, text, expected) in table {
         let set = set(spec.clone(), all);
-        let updated = with(&set, &pods(text), |observed| observed.plan_update().0);
+        let updated = with(&set, &pods(text), |observed| observed.reconcile_update().0);
         assert_eq!(updated.len(), expected, "{spec} {text}");
     }
 }
@@ -112,14 +112,14 @@ fn an_available_candidate_stops_the_scan_when_the_budget_is_used() {
 fn unready_pods_are_updated_first_and_then_the_latest() {
     let set = set(rolling(5, 0, json!(5), 0), Gates::default());
     let updated = with(&set, &pods("O O O! O N"), |observed| {
-        observed.plan_update().0
+        observed.reconcile_update().0
     });
     assert_eq!(names(&updated), ["s-2", "s-0", "s-1", "s-3"]);
 }
 
 fn scaled(spec: Value, text: &str) -> String {
     let set = set(spec, Gates::default());
-    let plan = with(&set, &pods(text), |observed| observed.plan_scale());
+    let plan = with(&set, &pods(text), |observed| observed.reconcile_scale());
     let limit = plan
         .limit
         .map_or(String::new(), |limit| format!(" limit {limit}"));

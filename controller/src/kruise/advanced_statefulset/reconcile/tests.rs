@@ -117,7 +117,7 @@ fn plan_with(case: &Case, pods: &[Arc<Pod>]) -> Plan {
     };
     let (old, new) = (revision("web-old", "old"), revision("web-new", "new"));
     let revisions = [old.clone(), new.clone()].map(Arc::new);
-    plan(Observed {
+    reconcile(Observed {
         set: &set,
         current: &Revision::of(&old).unwrap(),
         update: &Revision::of(&new).unwrap(),

@@ -119,7 +119,7 @@ enum Next {
 }
 
 /// Decides what to do about a set.
-pub(super) fn plan(observed: Observed<'_>) -> Plan {
+pub(super) fn reconcile(observed: Observed<'_>) -> Plan {
     let set = observed.set;
     let (replicas, condemned) = observed.split();
     let all = replicas.iter().chain(&condemned).map(AsRef::as_ref);

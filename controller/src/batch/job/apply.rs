@@ -87,24 +87,24 @@ fn wait_of(tally: &Tally, index: usize) -> Duration {
 }
 
 /// The number of active pods after a change, and its first error.
-pub(super) struct Managed {
+pub(super) struct Applied {
     pub(super) active: usize,
     pub(super) error: Option<Error>,
 }
 
 impl Controller {
     /// Creates or deletes pods to approach the desired number.
-    pub(super) async fn manage(&self, tally: &mut Tally) -> Managed {
+    pub(super) async fn apply_pods(&self, tally: &mut Tally) -> Applied {
         let active = tally.active.len();
         match change(tally) {
-            Change::Nothing => Managed {
+            Change::Nothing => Applied {
                 active,
                 error: None,
             },
             Change::Wait(wait) => {
                 let key = ObjectKey::of(&tally.job);
                 self.queue.add_after(key, wait.max(BATCH_PERIOD));
-                Managed {
+                Applied {
                     active,
                     error: None,
                 }
@@ -114,7 +114,7 @@ impl Controller {
         }
     }
 
-    async fn create(&self, tally: &Tally, missing: &[Option<usize>]) -> Managed {
+    async fn create(&self, tally: &Tally, missing: &[Option<usize>]) -> Applied {
         let key = ObjectKey::of(&tally.job);
         let control = self.control(&tally.job);
         self.expectations
@@ -143,7 +143,7 @@ impl Controller {
         for _ in left {
             self.expectations.created(&key);
         }
-        Managed { active, error }
+        Applied { active, error }
     }
 
     fn new_pod(&self, tally: &Tally, index: Option<usize>) -> Pod {
@@ -154,12 +154,12 @@ impl Controller {
     }
 
     /// Deletes pods that the job doesn't want, uncounted.
-    async fn delete_surplus(&self, tally: &mut Tally, surplus: &[Arc<Pod>]) -> Managed {
+    async fn delete_surplus(&self, tally: &mut Tally, surplus: &[Arc<Pod>]) -> Applied {
         let key = ObjectKey::of(&tally.job);
         let control = self.control(&tally.job);
         let uids = surplus.iter().filter_map(|pod| pod.uid()).collect();
         self.expectations.expect(&key, 0, uids, (self.ctx.now)());
-        let mut managed = Managed {
+        let mut applied = Applied {
             active: tally.active.len(),
             error: None,
         };
@@ -170,18 +170,18 @@ impl Controller {
                         .deleted(&key, &pod.uid().unwrap_or_default());
                     if failure.is_not_found() {
                         tally.deleted(pod);
-                        managed.active -= 1;
+                        applied.active -= 1;
                     } else {
-                        managed.error = managed.error.or(Some(failure));
+                        applied.error = applied.error.or(Some(failure));
                     }
                 }
                 Ok(()) => {
                     tally.deleted(pod);
-                    managed.active -= 1;
+                    applied.active -= 1;
                 }
             }
         }
-        managed
+        applied
     }
 
     async fn release_and_delete(&self, control: &PodControl<'_>, pod: &Pod) -> Result<(), Error> {

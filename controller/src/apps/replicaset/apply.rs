@@ -35,7 +35,7 @@ fn change(active: usize, replicas: i32) -> Change {
 
 impl<S: Set> Controller<S> {
     /// Creates or deletes pods to approach the desired number.
-    pub(super) async fn manage(&self, set: &Arc<S>, active: &[Arc<Pod>]) -> Result<(), Error> {
+    pub(super) async fn apply(&self, set: &Arc<S>, active: &[Arc<Pod>]) -> Result<(), Error> {
         let control = PodControl {
             api: Api::namespaced(
                 self.ctx.client.clone(),
