@@ -13,25 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::{BoxStream, SelectAll};
 use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::inventory::{self, Kind};
-use kubeproof_runtime::mirror::{self, Mirror};
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::reflector::{self, Watches};
+use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::shared::Shared;
+use kubeproof_runtime::store::{self, Change, Store};
 use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
 
 /// A watch event of one kind; None is a failed attempt.
-type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);
+type Update = (GroupKind, Option<Event<Arc<Metadata>>>);
 
 /// Only metadata matters here.
 type Metadata = PartialObjectMeta<DynamicObject>;
@@ -41,7 +41,7 @@ const REDISCOVERY_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
 struct Watched {
     version: String,
-    mirror: Mirror<Metadata>,
+    store: Store<Metadata>,
     /// The first list is complete or has failed once: others need not wait for it.
     tried: bool,
     /// Dropped to end the watch.
@@ -52,7 +52,7 @@ struct GarbageCollector {
     collector: Collector,
     kinds: Vec<Kind>,
     watched: BTreeMap<GroupKind, Watched>,
-    updates: SelectAll<BoxStream<'static, Update>>,
+    updates: Watches<Update>,
     graph: Graph,
     queue: BTreeSet<Task>,
     /// Failed tasks: how often, and when the next try is due.
@@ -70,11 +70,11 @@ pub async fn run(ctx: Context) {
     let mut this = GarbageCollector {
         collector: Collector {
             recorder: Recorder::new(ctx.clone(), "garbage-collector-controller"),
-            ctx,
+            ctx: ctx.clone(),
         },
         kinds: Vec::new(),
         watched: BTreeMap::new(),
-        updates: SelectAll::new(),
+        updates: Watches::new(&ctx.client),
         graph: Graph::default(),
         queue: BTreeSet::new(),
         failed: BTreeMap::new(),
@@ -89,7 +89,7 @@ pub async fn run(ctx: Context) {
         let retry = this.next_retry();
         tokio::select! {
             biased;
-            batch = mirror::next_batch(&mut this.updates) => this.take_in(batch),
+            batch = this.updates.next_batch() => this.take_in(batch),
             () = retry => this.requeue_due(),
         }
         this.work().await;
@@ -109,7 +109,7 @@ impl GarbageCollector {
                 Err(error) => {
                     tracing::warn!(%error, "kinds not discovered");
                     failures += 1;
-                    tokio::time::sleep(mirror::retry_after(failures)).await;
+                    tokio::time::sleep(retry_after(failures)).await;
                 }
             }
         };
@@ -151,23 +151,16 @@ impl GarbageCollector {
         let api: Api<Shared<Metadata>> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
-        let path = api.resource_url().to_owned();
-        let events = move || watcher(api.clone(), watcher::Config::default());
-        let stream = mirror::patient(events)
-            .map(move |event| {
-                let event = event.inspect_err(|error| mirror::warn_of(&path, error));
-                let event = event.ok().map(|event| Box::new(Shared::unwrap(event)));
-                (label.clone(), event)
-            })
-            .take_until(stopped);
-        self.updates.push(stream.boxed());
+        let events = reflector::events(api, watcher::Config::default());
+        let events = events.map(move |event| (label.clone(), event.ok()));
+        self.updates.push(events.take_until(stopped));
         // In another version the same objects are listed.
         let before = self.watched.remove(&name);
-        let (mirror, tried) =
-            before.map_or_else(Default::default, |before| (before.mirror, before.tried));
+        let (store, tried) =
+            before.map_or_else(Default::default, |before| (before.store, before.tried));
         let watched = Watched {
             version: kind.resource.version.clone(),
-            mirror,
+            store,
             tried,
             _stop: stop,
         };
@@ -177,9 +170,9 @@ impl GarbageCollector {
     /// The kind is gone, and its objects with it.
     fn unwatch(&mut self, kind: &GroupKind) {
         if let Some(watched) = self.watched.remove(kind) {
-            for (_, object) in watched.mirror.iter() {
+            for (_, object) in watched.store.iter() {
                 self.queue
-                    .append(&mut self.graph.remove(&mirror::uid(&**object)));
+                    .append(&mut self.graph.remove(&store::uid(&**object)));
             }
         }
     }
@@ -194,8 +187,8 @@ impl GarbageCollector {
                 watched.tried = true;
                 continue;
             };
-            let changes = watched.mirror.handle(*event);
-            watched.tried |= watched.mirror.is_synced();
+            let changes = watched.store.apply_by_uid(event);
+            watched.tried |= watched.store.is_synced();
             // New kinds come with their definitions, or with servers of their own.
             let announces = matches!(
                 kind.kind.as_str(),
@@ -203,13 +196,12 @@ impl GarbageCollector {
             );
             self.kinds_outdated |= !changes.is_empty() && announces;
             for change in changes {
-                let mut tasks = match (change.old, change.new) {
-                    (_, Some(object)) => {
+                let mut tasks = match change {
+                    Change::Added(object) | Change::Updated { new: object, .. } => {
                         let node = Node::new(kind.clone(), &object.metadata);
-                        self.graph.upsert(&mirror::uid(&*object), node)
+                        self.graph.upsert(&store::uid(&*object), node)
                     }
-                    (Some(object), None) => self.graph.remove(&mirror::uid(&*object)),
-                    (None, None) => BTreeSet::new(),
+                    Change::Deleted { old, .. } => self.graph.remove(&store::uid(&*old)),
                 };
                 for task in &tasks {
                     self.failed.remove(task);
@@ -223,7 +215,7 @@ impl GarbageCollector {
     async fn work(&mut self) {
         while self.watched.values().all(|watched| watched.tried) {
             let mut batch = Vec::new();
-            mirror::drain(&mut self.updates, &mut batch);
+            self.updates.drain(&mut batch);
             self.take_in(batch);
             let Some(task) = self.queue.pop_first() else {
                 return;
@@ -249,7 +241,7 @@ impl GarbageCollector {
     fn retry_later(&mut self, task: Task, error: &kube::Error) {
         tracing::debug!(?task, %error, "will be tried again");
         let failures = self.failed.get(&task).map_or(0, |(failures, _)| *failures) + 1;
-        let due = self.now().checked_add(mirror::retry_after(failures));
+        let due = self.now().checked_add(retry_after(failures));
         self.failed
             .insert(task, (failures, due.unwrap_or(Timestamp::MAX)));
     }

@@ -27,6 +27,6 @@ pub mod rbac;
 mod workload;
 
 pub use error::Error;
-pub use kubeproof_runtime::mirror::BACKOFF_MAX as RETRY_MAX;
+pub use kubeproof_runtime::retry::BACKOFF_MAX as RETRY_MAX;
 pub use kubeproof_runtime::supervisor::{Ended, panic_message};
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};

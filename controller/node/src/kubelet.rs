@@ -1,6 +1,6 @@
 //! The kubelets of all simulated nodes.
 //!
-//! One task serves every node: it mirrors pods, their claims and their Namespaces, and syncs each
+//! One task serves every node: it watches pods, their claims and their Namespaces, and syncs each
 //! pod when an object has changed or a time has come.
 
 mod admission;
@@ -18,15 +18,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::{BoxStream, SelectAll};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodStatus};
-use kube::Api;
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::mirror::{self, Change, Mirror, ObjectKey};
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::reflector::Watches;
+use kubeproof_runtime::retry::retry_after;
+use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
+use kubeproof_runtime::sync_error::answered;
 
 use super::faults::Faults;
 use super::hold::Hold;
@@ -42,10 +42,10 @@ use processes::{Occurrence, PodProcesses, Processes};
 use records::Records;
 
 enum Update {
-    Pod(Box<Event<Arc<Pod>>>),
-    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
-    Namespace(Box<Event<Arc<Namespace>>>),
-    Node(Box<Event<Arc<Node>>>),
+    Pod(Event<Arc<Pod>>),
+    Claim(Event<Arc<PersistentVolumeClaim>>),
+    Namespace(Event<Arc<Namespace>>),
+    Node(Event<Arc<Node>>),
 }
 
 /// The kubelet's state of one pod.
@@ -62,7 +62,7 @@ struct Record {
     processes: PodProcesses,
     under_way: UnderWay,
     reported: Readiness,
-    /// The status after the last write; the mirror may be older.
+    /// The status after the last write; the store may be older.
     written: Option<PodStatus>,
     /// The resourceVersion of the last write.
     written_version: u64,
@@ -94,10 +94,10 @@ struct Kubelet {
     nodes: BTreeMap<String, usize>,
     /// The number of pod addresses that each node has assigned, by index.
     addresses: BTreeMap<usize, usize>,
-    pods: Mirror<Pod>,
-    claims: Mirror<PersistentVolumeClaim>,
-    namespaces: Mirror<Namespace>,
-    hosts: Mirror<Node>,
+    pods: Store<Pod>,
+    claims: Store<PersistentVolumeClaim>,
+    namespaces: Store<Namespace>,
+    hosts: Store<Node>,
     recorder: Recorder,
     records: Records,
     processes: Processes,
@@ -111,34 +111,21 @@ struct Kubelet {
 /// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
 pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, timings: Timings) {
     let mut failing = faults.subscribe();
-    let client = ctx.client.clone();
-    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Pod)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Claim)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Namespace)
-            .boxed(),
-    );
-    updates.push(mirror::watch(Api::all(client)).map(Update::Node).boxed());
+    let mut watches = Watches::new(&ctx.client)
+        .watch(Update::Pod)
+        .watch(Update::Claim)
+        .watch(Update::Namespace)
+        .watch(Update::Node);
     let mut kubelet = Kubelet {
         timings,
         nodes: (1..=containers.nodes())
             .map(|index| (identity::node_name(index), index))
             .collect(),
         addresses: BTreeMap::new(),
-        pods: Mirror::default(),
-        claims: Mirror::default(),
-        namespaces: Mirror::default(),
-        hosts: Mirror::default(),
+        pods: Store::default(),
+        claims: Store::default(),
+        namespaces: Store::default(),
+        hosts: Store::default(),
         recorder: Recorder::new(ctx.clone(), "kubelet"),
         records: Records::default(),
         processes: Processes::new(containers, timings.pace, ctx.now.clone()),
@@ -152,7 +139,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         let wake = kubelet.next_wake();
         tokio::select! {
             biased;
-            batch = mirror::next_batch(&mut updates) => {
+            batch = watches.next_batch() => {
                 for update in batch {
                     kubelet.take_in(update);
                 }
@@ -206,34 +193,36 @@ impl Kubelet {
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Pod(event) => {
-                for change in self.pods.handle(*event) {
+                for change in self.pods.apply_by_uid(event) {
                     self.take_in_pod(change);
                 }
             }
             Update::Claim(event) => {
-                for change in self.claims.handle(*event) {
-                    if let (Some(old), None) = (&change.old, &change.new) {
-                        self.processes.forget_claim(&mirror::uid(&**old));
+                for change in self.claims.apply_by_uid(event) {
+                    if let Change::Deleted { old, .. } = &change {
+                        self.processes.forget_claim(&store::uid(&**old));
                     }
-                    self.mark_records(|record| record.key.namespace == change.key.namespace);
+                    let key = change.key();
+                    self.mark_records(|record| record.key.namespace == key.namespace);
                 }
             }
             Update::Namespace(event) => {
-                for change in self.namespaces.handle(*event) {
-                    self.mark_records(|record| record.key.namespace == change.key.name);
+                for change in self.namespaces.apply_by_uid(event) {
+                    let key = change.key();
+                    self.mark_records(|record| record.key.namespace == key.name);
                 }
             }
             Update::Node(event) => {
-                self.hosts.handle(*event);
+                self.hosts.apply(event);
             }
         }
     }
 
     fn take_in_pod(&mut self, change: Change<Pod>) {
-        match (change.old, change.new) {
+        match change {
             // The pod was force-deleted or has finished: its containers stop now.
-            (Some(old), None) => {
-                let uid = mirror::uid(&*old);
+            Change::Deleted { old, .. } => {
+                let uid = store::uid(&*old);
                 if self.is_unheard(&uid) {
                     if let Some(mut record) = self.records.take(&uid) {
                         record.vanished = Some(old);
@@ -243,8 +232,8 @@ impl Kubelet {
                 }
                 self.forget(&uid, Some(old));
             }
-            _ => {
-                self.dirty.insert(change.key);
+            Change::Added(_) | Change::Updated { .. } => {
+                self.dirty.insert(change.key());
             }
         }
     }
@@ -283,7 +272,7 @@ impl Kubelet {
         let Some(pod) = self.pods.get(key).cloned() else {
             return;
         };
-        let uid = mirror::uid(&*pod);
+        let uid = store::uid(&*pod);
         let mut record = match self.records.take(&uid) {
             Some(record) => record,
             None => match self.admit(key, &pod) {
@@ -325,19 +314,19 @@ impl Kubelet {
                     tracing::warn!(ns = key.namespace, name = key.name, %missing, "pod not started");
                     self.tell_missing(&pod, &missing).await;
                     record.failures += 1;
-                    let wait = mirror::retry_after(record.failures);
+                    let wait = retry_after(record.failures);
                     record.wake = Some(after(self.now(), wait));
                     break;
                 }
                 // The pod is gone or was replaced: the watch will report it.
-                Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+                Err(error) if answered(&error, 404) || answered(&error, 409) => {
                     record.wake = None;
                     break;
                 }
                 Err(error) => {
                     tracing::warn!(ns = key.namespace, name = key.name, %error, "pod not synced");
                     record.failures += 1;
-                    let wait = mirror::retry_after(record.failures);
+                    let wait = retry_after(record.failures);
                     record.wake = Some(after(self.now(), wait));
                     break;
                 }

@@ -10,8 +10,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Client, Resource};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::mirror;
+use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::shared::Shared;
+use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::taints::NOT_READY;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
         while let Err(error) = register_one(ctx, index, conduct).await {
             tracing::warn!(node = identity::node_name(index), %error, "node not registered");
             failures += 1;
-            tokio::time::sleep(mirror::retry_after(failures)).await;
+            tokio::time::sleep(retry_after(failures)).await;
         }
     }
 }
@@ -45,7 +46,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
     let found = match create(&api, &wanted).await {
-        Err(error) if mirror::answered(&error, 409) => api.get(&name).await?,
+        Err(error) if answered(&error, 409) => api.get(&name).await?,
         created => created?,
     };
     // The node existed before, or the server has ignored the status on create.
@@ -120,7 +121,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
             if away.contains(&index) || now.duration_since(last) >= STATUS_REPORT_INTERVAL {
                 match post_conditions(&nodes, &name, now).await {
                     // A node that a client has deleted is not registered again.
-                    Err(error) if !mirror::answered(&error, 404) => {
+                    Err(error) if !answered(&error, 404) => {
                         tracing::warn!(node = name, %error, "conditions not posted");
                     }
                     _ => {
@@ -131,7 +132,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
             }
             match renew(&leases, &name, now).await {
                 // Without the namespace, no controller reads the Leases.
-                Err(error) if mirror::answered(&error, 404) => {}
+                Err(error) if answered(&error, 404) => {}
                 Err(error) => {
                     tracing::warn!(node = name, %error, "lease not renewed");
                     away.insert(index);
@@ -166,7 +167,7 @@ async fn renew(api: &Api<Lease>, name: &str, now: Timestamp) -> Result<(), kube:
     let renew_time = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     let patch = Patch::Merge(json!({ "spec": { "renewTime": renew_time } }));
     match api.patch(name, &PatchParams::default(), &patch).await {
-        Err(error) if mirror::answered(&error, 404) => {
+        Err(error) if answered(&error, 404) => {
             let lease = json!({
                 "metadata": { "namespace": LEASE_NAMESPACE, "name": name },
                 "spec": {

@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::future::join;
-use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -18,9 +16,12 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::mirror::{self, Change, Mirror, ObjectKey};
 use kubeproof_runtime::pod::reference;
 use kubeproof_runtime::recorder::{EventType, Happening, Recorder};
+use kubeproof_runtime::reflector::Watches;
+use kubeproof_runtime::retry::retry_after;
+use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
+use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::gather;
 use serde_json::{Value, json};
 
@@ -33,13 +34,13 @@ const SCHEDULER_NAME: &str = "default-scheduler";
 const INSTANCE: &str = "default-scheduler-kubeproof";
 
 enum Update {
-    Pod(Box<Event<Arc<Pod>>>),
-    Node(Box<Event<Arc<Node>>>),
-    Namespace(Box<Event<Arc<Namespace>>>),
-    Budget(Box<Event<Arc<PodDisruptionBudget>>>),
-    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
-    Volume(Box<Event<Arc<PersistentVolume>>>),
-    Class(Box<Event<Arc<StorageClass>>>),
+    Pod(Event<Arc<Pod>>),
+    Node(Event<Arc<Node>>),
+    Namespace(Event<Arc<Namespace>>),
+    Budget(Event<Arc<PodDisruptionBudget>>),
+    Claim(Event<Arc<PersistentVolumeClaim>>),
+    Volume(Event<Arc<PersistentVolume>>),
+    Class(Event<Arc<StorageClass>>),
 }
 
 /// The place in the queue: by priority, then by arrival.
@@ -48,75 +49,56 @@ type Place = (Reverse<i32>, u64);
 struct Scheduler {
     ctx: Context,
     recorder: Recorder,
-    pods: Mirror<Pod>,
-    nodes: Mirror<Node>,
-    namespaces: Mirror<Namespace>,
-    budgets: Mirror<PodDisruptionBudget>,
+    pods: Store<Pod>,
+    nodes: Store<Node>,
+    namespaces: Store<Namespace>,
+    budgets: Store<PodDisruptionBudget>,
     /// Whether volumes are provisioned where their pods run; otherwise as soon as their claims
     /// exist.
     follows_volumes: bool,
-    claims: Mirror<PersistentVolumeClaim>,
-    volumes: Mirror<PersistentVolume>,
-    classes: Mirror<StorageClass>,
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    classes: Store<StorageClass>,
     queue: BTreeMap<Place, ObjectKey>,
     /// The places in the queue by pod uid.
     places: BTreeMap<String, Place>,
     arrivals: u64,
-    /// The nodes of pods bound by this scheduler that the mirror does not show as bound yet, by pod
+    /// The nodes of pods bound by this scheduler that the store does not show as bound yet, by pod
     /// uid.
     assumed: BTreeMap<String, String>,
     /// The last reported reason by pod uid.
     refused: BTreeMap<String, String>,
     /// The nominated node by uid of the pod that waits for its victims there.
     nominated: BTreeMap<String, String>,
-    /// The uids of evicted pods, which the mirror may not show as such yet.
+    /// The uids of evicted pods, which the store may not show as such yet.
     displaced: BTreeSet<String>,
     failures: u32,
 }
 
 /// Schedules pods for as long as it is polled.
 pub(super) async fn run(ctx: Context, follows_volumes: bool) {
-    let client = ctx.client.clone();
-    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Node)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Pod)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Namespace)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Budget)
-            .boxed(),
-    );
+    let mut watches = Watches::new(&ctx.client)
+        .watch(Update::Node)
+        .watch(Update::Pod)
+        .watch(Update::Namespace)
+        .watch(Update::Budget);
     if follows_volumes {
-        let claims = mirror::watch(Api::all(client.clone()));
-        updates.push(claims.map(Update::Claim).boxed());
-        let volumes = mirror::watch(Api::all(client.clone()));
-        updates.push(volumes.map(Update::Volume).boxed());
-        let classes = mirror::watch(Api::all(client));
-        updates.push(classes.map(Update::Class).boxed());
+        watches = watches
+            .watch(Update::Claim)
+            .watch(Update::Volume)
+            .watch(Update::Class);
     }
     let scheduler = Scheduler {
         recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
         ctx,
-        pods: Mirror::default(),
-        nodes: Mirror::default(),
-        namespaces: Mirror::default(),
-        budgets: Mirror::default(),
+        pods: Store::default(),
+        nodes: Store::default(),
+        namespaces: Store::default(),
+        budgets: Store::default(),
         follows_volumes,
-        claims: Mirror::default(),
-        volumes: Mirror::default(),
-        classes: Mirror::default(),
+        claims: Store::default(),
+        volumes: Store::default(),
+        classes: Store::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
         arrivals: 0,
@@ -127,15 +109,15 @@ pub(super) async fn run(ctx: Context, follows_volumes: bool) {
         failures: 0,
     };
     let recorder = scheduler.recorder.clone();
-    join(recorder.run_series(), follow(scheduler, updates)).await;
+    join(recorder.run_series(), follow(scheduler, watches)).await;
 }
 
-async fn follow(mut scheduler: Scheduler, mut updates: SelectAll<BoxStream<'static, Update>>) {
+async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
     let mut retry: Option<Duration> = None;
     loop {
         tokio::select! {
             biased;
-            batch = mirror::next_batch(&mut updates) => {
+            batch = watches.next_batch() => {
                 for update in batch {
                     scheduler.take_in(update);
                 }
@@ -150,14 +132,14 @@ async fn follow(mut scheduler: Scheduler, mut updates: SelectAll<BoxStream<'stat
             // Every pass reads all pods, regardless of how many wait.
             gather(scheduler.pods.len()).await;
             let mut more = Vec::new();
-            mirror::drain(&mut updates, &mut more);
+            watches.drain(&mut more);
             more.into_iter()
                 .for_each(|update| scheduler.take_in(update));
         }
         if let Err(error) = scheduler.schedule().await {
             tracing::warn!(%error, "scheduling failed");
             scheduler.failures += 1;
-            retry = Some(mirror::retry_after(scheduler.failures));
+            retry = Some(retry_after(scheduler.failures));
         } else {
             scheduler.failures = 0;
         }
@@ -184,25 +166,25 @@ impl Scheduler {
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Node(event) => {
-                self.nodes.handle(*event);
+                self.nodes.apply(event);
             }
             Update::Namespace(event) => {
-                self.namespaces.handle(*event);
+                self.namespaces.apply(event);
             }
             Update::Budget(event) => {
-                self.budgets.handle(*event);
+                self.budgets.apply(event);
             }
             Update::Claim(event) => {
-                self.claims.handle(*event);
+                self.claims.apply(event);
             }
             Update::Volume(event) => {
-                self.volumes.handle(*event);
+                self.volumes.apply(event);
             }
             Update::Class(event) => {
-                self.classes.handle(*event);
+                self.classes.apply(event);
             }
             Update::Pod(event) => {
-                for change in self.pods.handle(*event) {
+                for change in self.pods.apply_by_uid(event) {
                     self.take_in_pod(change);
                 }
             }
@@ -210,22 +192,20 @@ impl Scheduler {
     }
 
     fn take_in_pod(&mut self, change: Change<Pod>) {
-        let Some(pod) = change.new else {
-            if let Some(old) = change.old {
-                let uid = mirror::uid(&*old);
-                self.displaced.remove(&uid);
-                self.forget(&uid);
-            }
+        let pod = change.object();
+        let uid = store::uid(&**pod);
+        if matches!(change, Change::Deleted { .. }) {
+            self.displaced.remove(&uid);
+            self.forget(&uid);
             return;
-        };
-        let uid = mirror::uid(&*pod);
-        if !wants_node(&pod) {
+        }
+        if !wants_node(pod) {
             self.forget(&uid);
         } else if !self.places.contains_key(&uid) && !self.assumed.contains_key(&uid) {
             self.arrivals += 1;
-            let place = (Reverse(fit::priority(&pod)), self.arrivals);
+            let place = (Reverse(fit::priority(pod)), self.arrivals);
             self.places.insert(uid, place);
-            self.queue.insert(place, change.key);
+            self.queue.insert(place, change.key());
         }
     }
 
@@ -255,7 +235,7 @@ impl Scheduler {
                 loads: &loads,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
             };
-            let uid = mirror::uid(&*pod);
+            let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
             let wishes = self.wishes(&key, &pod);
             match fit::choose(&wishes.pod, &cluster, nominated.as_deref()) {
@@ -297,7 +277,7 @@ impl Scheduler {
         let mut loads: BTreeMap<String, Load> = BTreeMap::new();
         for (_, pod) in self.pods.iter().filter(|(_, pod)| !is_terminal(pod)) {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-            if let Some(node) = node.or_else(|| self.assumed.get(&mirror::uid(&**pod))) {
+            if let Some(node) = node.or_else(|| self.assumed.get(&store::uid(&**pod))) {
                 loads.entry(node.clone()).or_default().add(pod);
             }
         }
@@ -311,7 +291,7 @@ impl Scheduler {
         pod: &Arc<Pod>,
         node: &str,
     ) -> Result<bool, kube::Error> {
-        let uid = mirror::uid(&**pod);
+        let uid = store::uid(&**pod);
         let binding = json!({
             "apiVersion": "v1",
             "kind": "Binding",
@@ -341,7 +321,7 @@ impl Scheduler {
                 self.recorder.report(&involved, None, happening).await;
                 Ok(true)
             }
-            Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+            Err(error) if answered(&error, 404) || answered(&error, 409) => {
                 self.forget(&uid);
                 Ok(false)
             }
@@ -358,7 +338,7 @@ impl Scheduler {
         unfit: &Unfit,
         planned: Result<Plan, String>,
     ) -> Result<(), kube::Error> {
-        let uid = mirror::uid(&**pod);
+        let uid = store::uid(&**pod);
         let message = unfit.message(planned.as_ref().err().map(String::as_str));
         if planned.is_err() && self.refused.get(&uid) == Some(&message) {
             return Ok(());
@@ -397,9 +377,7 @@ impl Scheduler {
             .patch_status(&key.name, &params, &Patch::Strategic(patch))
             .await
         {
-            Err(error) if !mirror::answered(&error, 404) && !mirror::answered(&error, 409) => {
-                Err(error)
-            }
+            Err(error) if !answered(&error, 404) && !answered(&error, 409) => Err(error),
             _ => Ok(()),
         }
     }

@@ -13,15 +13,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::ready;
 use jiff::Timestamp;
 use kube::Resource;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::ObjectMeta;
 use kube::discovery::{self, Scope};
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::mirror::{self, ObjectKey};
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::reflector;
+use kubeproof_runtime::retry::retry_after;
+use kubeproof_runtime::store::{self, ObjectKey};
+use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::identity;
@@ -81,7 +85,7 @@ async fn discover(ctx: &Context, group: &str, kind: &str) -> (ApiResource, Scope
             Err(error) => tracing::debug!(group, kind, %error, "kind not found"),
         }
         failures += 1;
-        tokio::time::sleep(mirror::retry_after(failures)).await;
+        tokio::time::sleep(retry_after(failures)).await;
     }
 }
 
@@ -120,14 +124,15 @@ struct Plan {
 impl Stager {
     async fn run(mut self) {
         let api = Api::all_with(self.ctx.client.clone(), &self.resource);
-        let mut events = mirror::watch::<DynamicObject>(api);
+        let events = reflector::events::<DynamicObject>(api, watcher::Config::default());
+        let mut events = events.filter_map(|event| ready(event.ok())).boxed();
         let mut listed = BTreeSet::new();
         loop {
             let wake = self.wake();
             tokio::select! {
                 biased;
                 event = events.next() => match event {
-                    Some(event) => self.take_in(*event, &mut listed),
+                    Some(event) => self.take_in(event, &mut listed),
                     None => return,
                 },
                 () = sleep(wake) => self.play_due().await,
@@ -168,7 +173,7 @@ impl Stager {
 
     fn forget(&mut self, key: &ObjectKey) {
         if let Some(held) = self.objects.remove(key) {
-            self.addresses.remove(&mirror::uid(&*held.object));
+            self.addresses.remove(&store::uid(&*held.object));
         }
     }
 
@@ -229,7 +234,7 @@ impl Stager {
                 (index, u64::try_from(weight).unwrap_or(0))
             })
             .collect();
-        let uid = mirror::uid(&*held.object);
+        let uid = store::uid(&*held.object);
         let played = held.played.to_string();
         let draw = |what: &str, below: u64| identity::draw(&[&uid, what, &played], below);
         let total: u64 = matching.iter().map(|(_, weight)| weight).sum();
@@ -277,13 +282,12 @@ impl Stager {
                     held.failures = 0;
                 }
                 // The object is gone or was replaced: the watch will report it.
-                Err(Failure::Api(error))
-                    if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {}
+                Err(Failure::Api(error)) if answered(&error, 404) || answered(&error, 409) => {}
                 Err(error) => {
                     let name = &self.stages[stage].name;
                     tracing::warn!(stage = name, object = key.name, %error, "stage not played");
                     held.failures += 1;
-                    let wait = mirror::retry_after(held.failures);
+                    let wait = retry_after(held.failures);
                     let due = now.checked_add(wait).unwrap_or(Timestamp::MAX);
                     held.plan = Some(Plan { stage, due });
                 }

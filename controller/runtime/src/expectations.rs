@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::store::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-
-use crate::mirror::ObjectKey;
 
 /// The time after which an unobserved write is no longer expected.
 const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);

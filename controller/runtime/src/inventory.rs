@@ -4,12 +4,11 @@ mod classic;
 
 use std::collections::BTreeMap;
 
+use crate::store::ObjectKey;
 use kube::api::DynamicObject;
 use kube::core::discovery::ApiResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 use kube::{Api, Client};
-
-use crate::mirror::ObjectKey;
 
 /// A kind in its preferred version.
 #[derive(Clone, Debug)]

@@ -3,12 +3,12 @@
 //! No module knows a controller, and none knows the API server except as an API.
 //!
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
-//! - [`mirror`], [`informer`]: caches of a watched resource; [`shared`] and [`parsed`] decode an object once for all
-//!   caches
+//! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`shared`] and [`parsed`]
+//!   decode an object once for all stores
 //! - [`inventory`]: the kinds that a server offers (discovery)
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
-//! - [`conflict`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
+//! - [`retry`], [`conflict`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`recorder`]: Events
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
@@ -23,7 +23,6 @@ pub mod informer;
 pub mod int_or_percent;
 pub mod inventory;
 pub mod json_diff;
-pub mod mirror;
 pub mod named_expectations;
 pub mod node_affinity;
 pub mod parsed;
@@ -31,7 +30,10 @@ pub mod pod;
 pub mod pod_resources;
 pub mod receipt;
 pub mod recorder;
+pub mod reflector;
+pub mod retry;
 pub mod shared;
+pub mod store;
 pub mod supervisor;
 pub mod sync_error;
 pub mod taints;

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::store::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-
-use crate::mirror::ObjectKey;
 
 /// The expected change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

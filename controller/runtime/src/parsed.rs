@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::store::ObjectKey;
 use kube::core::DynamicObject;
 use parking_lot::Mutex;
-
-use crate::mirror::ObjectKey;
 
 /// The parsed form of the last version of each object.
 pub struct Parsed<S>(Mutex<BTreeMap<ObjectKey, Read<S>>>);

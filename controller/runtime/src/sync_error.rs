@@ -110,6 +110,11 @@ impl From<kube::Error> for Error {
     }
 }
 
+/// Whether `error` is the server's answer with HTTP status `code`.
+pub fn answered(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
 fn message_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

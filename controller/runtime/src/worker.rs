@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::{join, join_all};
 
-use crate::mirror::ObjectKey;
+use crate::store::ObjectKey;
 use crate::sync_error::Error;
 use crate::work_queue::WorkQueue;
 

@@ -20,8 +20,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};

@@ -18,10 +18,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 use parking_lot::Mutex;
@@ -76,9 +76,7 @@ impl Controller {
     async fn watch(&self) {
         let client = &self.ctx.client;
         let sets = self.sets.run(Api::all(client.clone()), |change| {
-            let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
-                change;
-            self.queue.add(ObjectKey::of(&*set));
+            self.queue.add(change.key());
         });
         let pods = self
             .pods
@@ -87,8 +85,7 @@ impl Controller {
             self.node_changed(&change)
         });
         let revisions = self.revisions.run(Api::all(client.clone()), |change| {
-            let (Change::Added(one) | Change::Updated { new: one, .. } | Change::Deleted(one)) =
-                &change;
+            let one = change.object();
             let cached = self.sets.in_namespace(&one.namespace().unwrap_or_default());
             for trigger in triggers::of_dependent(&change, &cached) {
                 self.queue.add_after(trigger.key, trigger.after);
@@ -106,11 +103,11 @@ impl Controller {
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
+        let pod = change.object();
         let cached = self.sets.in_namespace(&pod.namespace().unwrap_or_default());
         if let Some(set) = triggers::owner(&pod.metadata, &cached) {
             let (key, uid) = (ObjectKey::of(&**set), pod.uid().unwrap_or_default());
-            if matches!(change, Change::Deleted(_)) || pod::is_terminating(pod) {
+            if matches!(change, Change::Deleted { .. }) || pod::is_terminating(pod) {
                 self.expectations.deleted(&key, &uid);
             } else if matches!(change, Change::Added(_)) {
                 self.expectations.created(&key);

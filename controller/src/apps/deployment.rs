@@ -16,10 +16,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
-use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::int_or_percent::{Round, resolve};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
@@ -59,9 +59,7 @@ impl Controller {
     async fn watch(&self) {
         let client = &self.ctx.client;
         let deployments = self.deployments.run(Api::all(client.clone()), |change| {
-            let (Change::Added(one) | Change::Updated { new: one, .. } | Change::Deleted(one)) =
-                change;
-            self.queue.add(ObjectKey::of(&*one));
+            self.queue.add(change.key());
         });
         let sets = self
             .sets
@@ -80,7 +78,7 @@ impl Controller {
     }
 
     fn set_changed(&self, change: &Change<ReplicaSet>) {
-        let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) = change;
+        let set = change.object();
         let cached = self
             .deployments
             .in_namespace(&set.namespace().unwrap_or_default());
@@ -91,7 +89,7 @@ impl Controller {
 
     /// Whoever recreates waits for the last old pod to go.
     fn pod_changed(&self, change: &Change<Pod>) {
-        let Change::Deleted(pod) = change else {
+        let Change::Deleted { last: pod, .. } = change else {
             return;
         };
         let namespace = pod.namespace().unwrap_or_default();

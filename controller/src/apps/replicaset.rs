@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
@@ -78,7 +78,7 @@ impl<S: Set> Controller<S> {
         let (set, is_other) = match change {
             Change::Added(set) => (set, false),
             Change::Updated { old, new } => (new, old.uid() != new.uid()),
-            Change::Deleted(set) => (set, true),
+            Change::Deleted { last: set, .. } => (set, true),
         };
         let key = ObjectKey::of(&**set);
         if is_other {
@@ -88,12 +88,12 @@ impl<S: Set> Controller<S> {
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
+        let pod = change.object();
         let namespace = pod.namespace().unwrap_or_default();
         let cached = self.sets.in_namespace(&namespace);
         if let Some(set) = triggers::owner(&pod.metadata, &cached) {
             let (key, uid) = (ObjectKey::of(&**set), pod.uid().unwrap_or_default());
-            let is_gone = matches!(change, Change::Deleted(_)) || pod::is_terminating(pod);
+            let is_gone = matches!(change, Change::Deleted { .. }) || pod::is_terminating(pod);
             if is_gone {
                 self.expectations.deleted(&key, &uid);
             } else if matches!(change, Change::Added(_)) {

@@ -19,10 +19,10 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::{Change, Informer, Written};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::parsed::Parsed;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey, Written};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
@@ -91,9 +91,7 @@ impl Controller {
         let sets = self
             .sets
             .run(Api::all_with(client.clone(), &resource), |change| {
-                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
-                    change;
-                self.queue.add(ObjectKey::of(&*set));
+                self.queue.add(change.key());
             });
         let pods = self
             .pods
@@ -104,10 +102,7 @@ impl Controller {
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (old, new) = match change {
-            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
-            Change::Updated { old, new } => (Some(old), new),
-        };
+        let (old, new) = (change.replaced(), change.object());
         let owner = |pod: &Arc<Pod>| controller_of(&pod.metadata).map(|owner| owner.name.clone());
         let owners = [old.and_then(owner), owner(new)];
         let namespace = new.namespace().unwrap_or_default();

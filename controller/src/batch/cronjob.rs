@@ -21,9 +21,9 @@ use kube::{Api, ResourceExt};
 use kubeproof_machinery::cron::{ParseError, Schedule};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
@@ -79,8 +79,7 @@ impl Controller {
 
     /// Another schedule is waited for; whatever else changes is looked at at once.
     fn cron_job_changed(&self, change: &Change<CronJob>) {
-        let (Change::Added(cron) | Change::Updated { new: cron, .. } | Change::Deleted(cron)) =
-            change;
+        let cron = change.object();
         let mut delay = Duration::ZERO;
         if let Change::Updated { old, new } = change
             && written_schedule(old) != written_schedule(new)
@@ -94,7 +93,7 @@ impl Controller {
     }
 
     fn job_changed(&self, change: &Change<Job>) {
-        let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
+        let job = change.object();
         let cached = self
             .cron_jobs
             .in_namespace(&job.namespace().unwrap_or_default());

@@ -32,10 +32,10 @@ use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker;
 
@@ -114,7 +114,7 @@ impl Controller {
     fn job_changed(&self, change: &Change<Job>) {
         match change {
             Change::Added(job) => self.queue.add(ObjectKey::of(&**job)),
-            Change::Deleted(job) => {
+            Change::Deleted { last: job, .. } => {
                 self.queue.add(ObjectKey::of(&**job));
                 self.release_pods(job);
             }
@@ -164,7 +164,7 @@ impl Controller {
             Change::Added(pod) | Change::Updated { new: pod, .. } if pod::is_terminating(pod) => {
                 self.pod_leaving(pod, false);
             }
-            Change::Deleted(pod) => self.pod_leaving(pod, true),
+            Change::Deleted { last: pod, .. } => self.pod_leaving(pod, true),
             Change::Added(pod) => {
                 if let Some(job) = self.owner(pod) {
                     self.expectations.created(&ObjectKey::of(&*job));
@@ -183,15 +183,15 @@ impl Controller {
         }
         let is_leaving = match change {
             Change::Added(pod) | Change::Updated { new: pod, .. } => pod::is_terminating(pod),
-            Change::Deleted(_) => true,
+            Change::Deleted { .. } => true,
         };
         if is_leaving {
             return;
         }
         let namespace = match change {
-            Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod) => {
-                pod.namespace().unwrap_or_default()
-            }
+            Change::Added(pod)
+            | Change::Updated { new: pod, .. }
+            | Change::Deleted { last: pod, .. } => pod.namespace().unwrap_or_default(),
         };
         let jobs = self.jobs.in_namespace(&namespace);
         for trigger in triggers::of_pod(change, &jobs) {

@@ -8,8 +8,8 @@ use futures::future::join;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
 

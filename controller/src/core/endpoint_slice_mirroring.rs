@@ -16,10 +16,10 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::{Change, Informer, Written, resource_version};
-use kubeproof_runtime::mirror::{ObjectKey, answered};
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
-use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::store::{Change, ObjectKey, Written, resource_version};
+use kubeproof_runtime::sync_error::{Error, answered};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
@@ -76,7 +76,7 @@ pub async fn run(ctx: Context) {
         .endpoints
         .run(Api::all(client.clone()), |change| {
             let (one, before) = match &change {
-                Change::Added(one) | Change::Deleted(one) => (one, None),
+                Change::Added(one) | Change::Deleted { last: one, .. } => (one, None),
                 Change::Updated { old, new } => (new, Some(old)),
             };
             if is_mirrored(one) || before.is_some_and(|before| is_mirrored(before)) {
@@ -85,11 +85,10 @@ pub async fn run(ctx: Context) {
         });
     let services = controller.services.run(Api::all(client.clone()), |change| {
         let concerned = match &change {
-            Change::Added(one) | Change::Deleted(one) => !has_selector(one),
+            Change::Added(one) | Change::Deleted { last: one, .. } => !has_selector(one),
             Change::Updated { old, new } => has_selector(old) != has_selector(new),
         };
-        let (Change::Added(one) | Change::Deleted(one) | Change::Updated { new: one, .. }) =
-            &change;
+        let one = change.object();
         if concerned {
             controller.queue.add(ObjectKey::of(&**one));
         }
@@ -128,7 +127,7 @@ impl Controller {
     /// other writers are reverted.
     fn take_in_slice(&self, change: &Change<EndpointSlice>) {
         let both = match change {
-            Change::Added(one) | Change::Deleted(one) => [Some(one), None],
+            Change::Added(one) | Change::Deleted { last: one, .. } => [Some(one), None],
             Change::Updated { old, new } => [Some(new), Some(old)],
         };
         for slice in both.into_iter().flatten().filter(|slice| is_managed(slice)) {

@@ -12,9 +12,9 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -55,9 +55,7 @@ pub async fn run(ctx: Context) {
     };
     let client = &controller.ctx.client;
     let services = controller.services.run(Api::all(client.clone()), |change| {
-        let (Change::Added(one) | Change::Updated { new: one, .. } | Change::Deleted(one)) =
-            &change;
-        controller.queue.add(ObjectKey::of(&**one));
+        controller.queue.add(change.key());
     });
     let pods = controller.pods.run(Api::all(client.clone()), |change| {
         for service in services::concerned(&change, &controller.services) {
@@ -67,7 +65,7 @@ pub async fn run(ctx: Context) {
     let endpoints = controller
         .endpoints
         .run(Api::all(client.clone()), |change| {
-            if let Change::Deleted(one) = &change {
+            if let Change::Deleted { last: one, .. } = &change {
                 controller.queue.add(ObjectKey::of(&**one));
             }
         });

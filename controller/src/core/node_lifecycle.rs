@@ -15,9 +15,9 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::taints::{
     self, NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, UNSCHEDULABLE,
@@ -126,7 +126,7 @@ impl Controller {
             Change::Added(node) | Change::Updated { new: node, .. } => {
                 self.queue.add(ObjectKey::of(&**node));
             }
-            Change::Deleted(node) => {
+            Change::Deleted { last: node, .. } => {
                 self.state.lock().unmarked.remove(&node.name_any());
             }
         }
@@ -136,7 +136,7 @@ impl Controller {
         let pod = match change {
             Change::Added(pod) => pod,
             Change::Updated { old, new } if pods::node_of(old) != pods::node_of(new) => new,
-            Change::Updated { .. } | Change::Deleted(_) => return,
+            Change::Updated { .. } | Change::Deleted { .. } => return,
         };
         if pods::node_of(pod).is_some() {
             self.bound.add(ObjectKey::of(&**pod));

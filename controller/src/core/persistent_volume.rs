@@ -13,8 +13,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::Api;
@@ -22,9 +20,12 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Precon
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::mirror::{self, Mirror, ObjectKey, answered};
 use kubeproof_runtime::pod::claim_names;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::reflector::Watches;
+use kubeproof_runtime::retry::retry_after;
+use kubeproof_runtime::store::{Change, ObjectKey, Store};
+use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::class_of;
 use serde_json::json;
 
@@ -33,11 +34,11 @@ use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 enum Update {
-    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
-    Volume(Box<Event<Arc<PersistentVolume>>>),
-    Pod(Box<Event<Arc<Pod>>>),
-    Class(Box<Event<Arc<VolumeAttributesClass>>>),
-    StorageClass(Box<Event<Arc<StorageClass>>>),
+    Claim(Event<Arc<PersistentVolumeClaim>>),
+    Volume(Event<Arc<PersistentVolume>>),
+    Pod(Event<Arc<Pod>>),
+    Class(Event<Arc<VolumeAttributesClass>>),
+    StorageClass(Event<Arc<StorageClass>>),
 }
 
 struct Controller {
@@ -46,12 +47,12 @@ struct Controller {
     claim_protection: Context,
     volume_protection: Context,
     class_protection: Context,
-    claims: Mirror<PersistentVolumeClaim>,
-    volumes: Mirror<PersistentVolume>,
-    pods: Mirror<Pod>,
-    classes: Mirror<VolumeAttributesClass>,
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    pods: Store<Pod>,
+    classes: Store<VolumeAttributesClass>,
     follows_classes: bool,
-    storage_classes: Mirror<StorageClass>,
+    storage_classes: Store<StorageClass>,
     recorder: Recorder,
     dirty_claims: BTreeSet<ObjectKey>,
     dirty_volumes: BTreeSet<ObjectKey>,
@@ -66,40 +67,26 @@ pub async fn run(ctx: Context, follows_classes: bool) {
     let volume_protection = ctx.for_component("pv-protection-controller");
     let class_protection = ctx.for_component("volumeattributesclass-protection-controller");
     let ctx = ctx.for_component("persistentvolume-controller");
-    let client = ctx.client.clone();
-    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Volume)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Pod)
-            .boxed(),
-    );
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Claim)
-            .boxed(),
-    );
+    let mut watches = Watches::new(&ctx.client)
+        .watch(Update::Volume)
+        .watch(Update::Pod)
+        .watch(Update::Claim);
     if follows_classes {
-        let classes = mirror::watch(Api::all(client.clone()));
-        updates.push(classes.map(Update::StorageClass).boxed());
+        watches = watches.watch(Update::StorageClass);
     }
-    updates.push(mirror::watch(Api::all(client)).map(Update::Class).boxed());
+    watches = watches.watch(Update::Class);
     let mut this = Controller {
         recorder: Recorder::new(ctx.clone(), "persistentvolume-controller"),
         ctx,
         claim_protection,
         volume_protection,
         class_protection,
-        claims: Mirror::default(),
-        volumes: Mirror::default(),
-        pods: Mirror::default(),
-        classes: Mirror::default(),
+        claims: Store::default(),
+        volumes: Store::default(),
+        pods: Store::default(),
+        classes: Store::default(),
         follows_classes,
-        storage_classes: Mirror::default(),
+        storage_classes: Store::default(),
         dirty_claims: BTreeSet::new(),
         dirty_volumes: BTreeSet::new(),
         dirty_classes: BTreeSet::new(),
@@ -110,7 +97,7 @@ pub async fn run(ctx: Context, follows_classes: bool) {
         let wait = retry.take();
         tokio::select! {
             biased;
-            batch = mirror::next_batch(&mut updates) => {
+            batch = watches.next_batch() => {
                 for update in batch {
                     this.take_in(update);
                 }
@@ -135,41 +122,37 @@ impl Controller {
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Claim(event) => {
-                for change in self.claims.handle(*event) {
-                    let objects = change.old.iter().chain(&change.new);
-                    let names =
-                        objects.filter_map(|claim| claim.spec.as_ref()?.volume_name.clone());
+                for change in self.claims.apply_by_uid(event) {
+                    let claims = change.versions();
+                    let names = claims.filter_map(|claim| claim.spec.as_ref()?.volume_name.clone());
                     self.dirty_volumes.extend(names.map(volume_key));
                     // A volume that is made for a claim and not yet named by it.
-                    let objects = change.old.iter().chain(&change.new);
-                    let made = objects.map(|claim| volume_key(binder::provisioned_name(claim)));
+                    let claims = change.versions();
+                    let made = claims.map(|claim| volume_key(binder::provisioned_name(claim)));
                     self.dirty_volumes.extend(made);
-                    self.dirty_claims.insert(change.key);
+                    self.dirty_claims.insert(change.key());
                 }
                 self.dirty_leaving_classes();
             }
             Update::Volume(event) => {
-                for change in self.volumes.handle(*event) {
-                    let objects = change.old.iter().chain(&change.new);
+                for change in self.volumes.apply_by_uid(event) {
+                    let volumes = change.versions();
                     self.dirty_claims
-                        .extend(objects.filter_map(|volume| claim_of(volume)));
-                    let lone = change
-                        .new
-                        .as_ref()
-                        .is_some_and(|volume| claim_of(volume).is_none());
-                    if lone {
+                        .extend(volumes.filter_map(|volume| claim_of(volume)));
+                    let is_gone = matches!(change, Change::Deleted { .. });
+                    if !is_gone && claim_of(change.object()).is_none() {
                         // Any claim may have waited for it.
                         self.dirty_claims
                             .extend(self.claims.iter().map(|(key, _)| key.clone()));
                     }
-                    self.dirty_volumes.insert(change.key);
+                    self.dirty_volumes.insert(change.key());
                 }
                 self.dirty_leaving_classes();
             }
             Update::StorageClass(event) => {
-                let changes = self.storage_classes.handle(*event);
+                let changes = self.storage_classes.apply_by_uid(event);
                 let names: BTreeSet<String> =
-                    changes.into_iter().map(|change| change.key.name).collect();
+                    changes.iter().map(|change| change.key().name).collect();
                 let claims = self
                     .claims
                     .iter()
@@ -177,18 +160,18 @@ impl Controller {
                 self.dirty_claims.extend(claims.map(|(key, _)| key.clone()));
             }
             Update::Class(event) => {
-                let changes = self.classes.handle(*event);
-                self.dirty_classes
-                    .extend(changes.into_iter().map(|change| change.key));
+                let changes = self.classes.apply_by_uid(event);
+                self.dirty_classes.extend(changes.iter().map(Change::key));
             }
             Update::Pod(event) => {
-                for change in self.pods.handle(*event) {
-                    let Some(old) = change.old.filter(|_| change.new.is_none()) else {
+                for change in self.pods.apply_by_uid(event) {
+                    let Change::Deleted { old, .. } = &change else {
                         continue;
                     };
+                    let key = change.key();
                     let names = old.spec.iter().flat_map(claim_names);
                     self.dirty_claims.extend(names.map(|name| ObjectKey {
-                        namespace: change.key.namespace.clone(),
+                        namespace: key.namespace.clone(),
                         name: name.to_owned(),
                     }));
                 }
@@ -223,7 +206,7 @@ impl Controller {
             }
         }
         self.failures = if failed { self.failures + 1 } else { 0 };
-        failed.then(|| mirror::retry_after(self.failures))
+        failed.then(|| retry_after(self.failures))
     }
 
     fn claims_api(&self, key: &ObjectKey) -> Api<PersistentVolumeClaim> {
@@ -407,7 +390,7 @@ impl Controller {
         }
     }
 
-    /// Whether a pod on a node names the claim: in the mirror, then for certain.
+    /// Whether a pod on a node names the claim: in the store, then for certain.
     ///
     /// An unscheduled pod can't start with a claim that is being deleted.
     async fn is_used(&self, key: &ObjectKey) -> Result<bool, kube::Error> {

@@ -10,20 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::stream::{BoxStream, SelectAll};
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::PartialObjectMeta;
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::inventory;
-use kubeproof_runtime::mirror::{self, Mirror, ObjectKey};
 use kubeproof_runtime::pod_resources::thousandths;
+use kubeproof_runtime::reflector::{self, Watches};
+use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::shared::Shared;
+use kubeproof_runtime::store::{Change, ObjectKey, Store};
+use kubeproof_runtime::sync_error::answered;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -46,9 +48,9 @@ pub type CountUsage =
     fn(&ResourceQuotaSpec, &[(&str, &Value)], Timestamp) -> BTreeMap<String, Quantity>;
 
 enum Update {
-    Quota(Box<Event<Arc<ResourceQuota>>>),
+    Quota(Event<Arc<ResourceQuota>>),
     /// Of the resource by this name, as `count/` has it.
-    Counted(String, Box<Event<(ObjectKey, Value)>>),
+    Counted(String, Event<(ObjectKey, Value)>),
 }
 
 /// The objects of one resource.
@@ -61,10 +63,10 @@ struct Objects {
 struct Controller {
     ctx: Context,
     count: CountUsage,
-    quotas: Mirror<ResourceQuota>,
+    quotas: Store<ResourceQuota>,
     /// The resources that are watched.
     counted: BTreeMap<String, Objects>,
-    updates: SelectAll<BoxStream<'static, Update>>,
+    updates: Watches<Update>,
     dirty: BTreeSet<ObjectKey>,
     failures: u32,
 }
@@ -72,13 +74,11 @@ struct Controller {
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, count: CountUsage) {
     let ctx = ctx.for_component(NAME);
-    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    let quotas = mirror::watch::<ResourceQuota>(Api::all(ctx.client.clone()));
-    updates.push(quotas.map(Update::Quota).boxed());
+    let updates = Watches::new(&ctx.client).watch(Update::Quota);
     let mut controller = Controller {
         ctx,
         count,
-        quotas: Mirror::default(),
+        quotas: Store::default(),
         counted: BTreeMap::new(),
         updates,
         dirty: BTreeSet::new(),
@@ -88,7 +88,7 @@ pub async fn run(ctx: Context, count: CountUsage) {
         let pause = controller.pause();
         tokio::select! {
             biased;
-            batch = mirror::next_batch(&mut controller.updates) => {
+            batch = controller.updates.next_batch() => {
                 for update in batch {
                     controller.take_in(update);
                 }
@@ -110,7 +110,7 @@ impl Controller {
         let wait = match (self.failures, self.quotas.iter().next()) {
             (0, None) => None,
             (0, Some(_)) => Some(RESYNC),
-            (failures, _) => Some(mirror::retry_after(failures)),
+            (failures, _) => Some(retry_after(failures)),
         };
         async move {
             match wait {
@@ -123,15 +123,15 @@ impl Controller {
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Quota(event) => {
-                for change in self.quotas.handle(*event) {
-                    if change.new.is_some() {
-                        self.dirty.insert(change.key);
+                for change in self.quotas.apply_by_uid(event) {
+                    if !matches!(change, Change::Deleted { .. }) {
+                        self.dirty.insert(change.key());
                     }
                 }
             }
             Update::Counted(resource, event) => {
                 let objects = self.counted.entry(resource.clone()).or_default();
-                let changed = match *event {
+                let changed = match event {
                     Event::Init => {
                         *objects = Objects::default();
                         None
@@ -269,7 +269,7 @@ impl Controller {
             .await
         {
             // Somebody else has written it: the watch brings that.
-            Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => Ok(()),
+            Err(error) if answered(&error, 404) || answered(&error, 409) => Ok(()),
             written => written.map(|_| ()),
         }
     }
@@ -315,19 +315,18 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let resource = resource.to_owned();
-    let events = mirror::patient(move || watcher(api.clone(), watcher::Config::default()));
+    let events = reflector::events(api, watcher::Config::default());
     let events = events.filter_map(move |event| {
-        let event = event.inspect_err(|error| mirror::warn_of(&resource, error));
         let told = |object: Arc<K>| (ObjectKey::of(&*object), counting(&object));
         let update = event.ok().map(|event| {
-            let event = match Shared::unwrap(event) {
+            let event = match event {
                 Event::Init => Event::Init,
                 Event::InitApply(object) => Event::InitApply(told(object)),
                 Event::InitDone => Event::InitDone,
                 Event::Apply(object) => Event::Apply(told(object)),
                 Event::Delete(object) => Event::Delete(told(object)),
             };
-            Update::Counted(resource.clone(), Box::new(event))
+            Update::Counted(resource.clone(), event)
         });
         std::future::ready(update)
     });

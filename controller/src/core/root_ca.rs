@@ -11,8 +11,8 @@ use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -58,7 +58,7 @@ pub async fn run(ctx: Context, root_ca: String) {
     let config_maps = controller
         .config_maps
         .run_with(Api::all(client.clone()), config, |change| {
-            if let Change::Deleted(one) | Change::Updated { new: one, .. } = change {
+            if let Change::Deleted { last: one, .. } | Change::Updated { new: one, .. } = change {
                 controller.queue.add(ObjectKey {
                     namespace: String::new(),
                     name: one.namespace().unwrap_or_default(),

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -43,7 +43,7 @@ pub async fn run(ctx: Context) {
             }
         });
     let accounts = controller.accounts.run(Api::all(client.clone()), |change| {
-        if let Change::Deleted(one) = change {
+        if let Change::Deleted { last: one, .. } = change {
             controller
                 .queue
                 .add(key(one.namespace().unwrap_or_default()));

@@ -14,9 +14,9 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::{ObjectKey, answered};
-use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::store::{Change, ObjectKey};
+use kubeproof_runtime::sync_error::{Error, answered};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
@@ -83,11 +83,11 @@ pub async fn run(ctx: Context, root_ca: String, sign: SignToken) {
             Change::Added(one) | Change::Updated { new: one, .. } => {
                 controller.secrets_queue.add(ObjectKey::of(&*one));
             }
-            Change::Deleted(one) => controller.forget(&one),
+            Change::Deleted { last: one, .. } => controller.forget(&one),
         });
     let accounts = controller.accounts.run(Api::all(client.clone()), |change| {
         let changed = match &change {
-            Change::Deleted(one) => Some(one),
+            Change::Deleted { last: one, .. } => Some(one),
             Change::Updated { old, new } => (old.uid() != new.uid()).then_some(old),
             Change::Added(_) => None,
         };

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use parking_lot::Mutex;
 
 /// The annotation that says when the change happened which endpoints were last written for.
@@ -52,7 +52,7 @@ pub(crate) fn pods_of(service: &Service, pods: &Informer<Pod>) -> Vec<Arc<Pod>> 
 /// The services whose endpoints a change of a pod may concern.
 pub(crate) fn concerned(change: &Change<Pod>, services: &Informer<Service>) -> Vec<ObjectKey> {
     let (one, other) = match change {
-        Change::Added(pod) | Change::Deleted(pod) => (pod, pod),
+        Change::Added(pod) | Change::Deleted { last: pod, .. } => (pod, pod),
         Change::Updated { old, new } => (old, new),
     };
     let services = services.in_namespace(&one.namespace().unwrap_or_default());

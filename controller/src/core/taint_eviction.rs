@@ -13,9 +13,9 @@ use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::go_seconds;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::taints::{self, NO_EXECUTE};
 use kubeproof_runtime::tolerations::tolerates;
@@ -89,7 +89,7 @@ impl Controller {
                 }
                 new
             }
-            Change::Added(pod) | Change::Deleted(pod) => pod,
+            Change::Added(pod) | Change::Deleted { last: pod, .. } => pod,
         };
         self.queue.add(Item::Pod(ObjectKey::of(&**pod)));
     }
@@ -102,7 +102,7 @@ impl Controller {
                 }
                 new
             }
-            Change::Added(node) | Change::Deleted(node) => node,
+            Change::Added(node) | Change::Deleted { last: node, .. } => node,
         };
         self.queue.add(Item::Node(node.name_any()));
     }

@@ -8,8 +8,9 @@ use kube::api::{
 };
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::inventory::Kind;
-use kubeproof_runtime::mirror::{ObjectKey, answered};
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::ObjectKey;
+use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Subject, Task};

@@ -16,10 +16,10 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::parsed::Parsed;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
@@ -84,9 +84,7 @@ impl Controller {
         let sets = self
             .sets
             .run(Api::all_with(client.clone(), &resource), |change| {
-                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
-                    change;
-                self.queue.add(ObjectKey::of(&*set));
+                self.queue.add(change.key());
             });
         let pods = self
             .pods
@@ -128,7 +126,7 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         let pods = match change {
             Change::Added(pod) => vec![pod],
-            Change::Deleted(pod) => {
+            Change::Deleted { last: pod, .. } => {
                 self.updates.forget(&**pod);
                 vec![pod]
             }

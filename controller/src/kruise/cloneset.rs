@@ -20,12 +20,12 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
 use kubeproof_runtime::parsed::Parsed;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
@@ -94,9 +94,7 @@ impl Controller {
         let sets = self
             .sets
             .run(Api::all_with(client.clone(), &resource), |change| {
-                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
-                    change;
-                self.queue.add(ObjectKey::of(&*set));
+                self.queue.add(change.key());
             });
         let pods = self
             .pods
@@ -131,7 +129,7 @@ impl Controller {
                     self.came(&key, &pod.name_any());
                 }
             }
-            Change::Deleted(pod) => {
+            Change::Deleted { last: pod, .. } => {
                 self.versions.forget(&**pod);
                 self.gone(&**pod);
             }
@@ -168,7 +166,7 @@ impl Controller {
                 self.gone(&**new);
             }
             Change::Updated { .. } => {}
-            Change::Deleted(claim) => self.gone(&**claim),
+            Change::Deleted { last: claim, .. } => self.gone(&**claim),
         }
     }
 

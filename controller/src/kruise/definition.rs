@@ -4,32 +4,26 @@ use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::core::ApiResource;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::mirror;
+use kubeproof_runtime::reflector;
 
 use super::GROUP;
 
 /// Waits until the resource is defined; returns it in its storage version, which needs no
 /// conversion.
 pub(crate) async fn defined(ctx: &Context, plural: &str) -> ApiResource {
-    let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
-    let name = format!("{plural}.{GROUP}");
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let events = mirror::patient(move || watcher(api.clone(), config.clone()));
-    let mut events = std::pin::pin!(events);
+    let api = Api::all(ctx.client.clone());
+    let config = watcher::Config::default().fields(&format!("metadata.name={plural}.{GROUP}"));
+    let mut events = std::pin::pin!(reflector::events::<CustomResourceDefinition>(api, config));
     while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(definition) | Event::InitApply(definition)) => {
-                if let Some(resource) = served(&definition) {
-                    return resource;
-                }
-            }
-            Ok(_) => {}
-            Err(error) => mirror::warn_of(&name, &error),
+        if let Ok(Event::Apply(definition) | Event::InitApply(definition)) = event
+            && let Some(resource) = served(&definition)
+        {
+            return resource;
         }
     }
-    // A patient watch has no end.
+    // The watch has no end.
     std::future::pending().await
 }
 

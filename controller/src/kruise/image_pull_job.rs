@@ -17,10 +17,10 @@ use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_node::familiar_name;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -120,9 +120,7 @@ impl Controller {
         let client = &self.ctx.client;
         let api = Api::all_with(client.clone(), &self.resource);
         let jobs = self.jobs.run(api, |change| {
-            let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) =
-                change;
-            self.queue.add(ObjectKey::of(&*job));
+            self.queue.add(change.key());
         });
         let api = Api::all_with(client.clone(), &self.images_resource);
         let images = self.images.run(api, |change| self.image_changed(&change));
@@ -153,7 +151,7 @@ impl Controller {
         let (old, new) = match change {
             Change::Added(image) => (None, image),
             Change::Updated { old, new } => (Some(old), new),
-            Change::Deleted(image) => {
+            Change::Deleted { last: image, .. } => {
                 self.versions.forget(&**image);
                 (None, image)
             }
@@ -174,10 +172,7 @@ impl Controller {
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (old, new) = match change {
-            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
-            Change::Updated { old, new } => (Some(old), new),
-        };
+        let (old, new) = (change.replaced(), change.object());
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         let node_name = node(new).filter(|name| !name.is_empty());
         if node_name.is_none() {
@@ -208,7 +203,7 @@ impl Controller {
         let (old, new) = match change {
             Change::Added(secret) => (None, secret),
             Change::Updated { old, new } => (Some(old), new),
-            Change::Deleted(_) => return,
+            Change::Deleted { .. } => return,
         };
         let (namespace, name) = (new.namespace().unwrap_or_default(), new.name_any());
         if namespace == DAEMON_NAMESPACE {

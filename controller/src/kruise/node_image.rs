@@ -19,9 +19,9 @@ use kube::{Api, ResourceExt};
 use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -79,10 +79,7 @@ impl Controller {
         let client = &self.ctx.client;
         let api = Api::all_with(client.clone(), &self.resource);
         let images = self.images.run(api, |change| {
-            let (Change::Added(image)
-            | Change::Updated { new: image, .. }
-            | Change::Deleted(image)) = change;
-            self.queue.add(ObjectKey::of(&*image));
+            self.queue.add(change.key());
         });
         let nodes = self.nodes.run(Api::all(client.clone()), |change| {
             self.node_changed(&change);
@@ -100,13 +97,12 @@ impl Controller {
     }
 
     fn node_changed(&self, change: &Change<Node>) {
-        let (Change::Added(node) | Change::Updated { new: node, .. } | Change::Deleted(node)) =
-            change;
+        let node = change.object();
         let (label, value) = VIRTUAL;
         if node.labels().get(label).map(String::as_str) == Some(value) {
             return;
         }
-        let is_gone = matches!(change, Change::Deleted(_)) || is_terminating(&node.metadata);
+        let is_gone = matches!(change, Change::Deleted { .. }) || is_terminating(&node.metadata);
         let image = self.images.get("", &node.name_any());
         let is_due = match &image {
             Some(image) => is_gone || image.labels() != node.labels(),
@@ -119,7 +115,7 @@ impl Controller {
 
     /// Enqueues the nodes with requests of a deleted job.
     fn job_changed(&self, change: &Change<DynamicObject>) {
-        let Change::Deleted(job) = change else {
+        let Change::Deleted { last: job, .. } = change else {
             return;
         };
         let uid = job.uid();

@@ -14,11 +14,11 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector, Selecto
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, reference_to};
-use kubeproof_runtime::informer::{Change, Informer};
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::int_or_percent::{Round, resolve};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -49,8 +49,7 @@ pub async fn run(ctx: Context) {
     };
     let client = &controller.ctx.client;
     let budgets = controller.budgets.run(Api::all(client.clone()), |change| {
-        let (Change::Added(one) | Change::Updated { new: one, .. } | Change::Deleted(one)) = change;
-        controller.queue.add(ObjectKey::of(&*one));
+        controller.queue.add(change.key());
     });
     let pods = controller.pods.run(Api::all(client.clone()), |change| {
         controller.pod_changed(&change)
@@ -72,10 +71,7 @@ struct Protected {
 
 impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (old, new) = match change {
-            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
-            Change::Updated { old, new } => (Some(old), new),
-        };
+        let (old, new) = (change.replaced(), change.object());
         for budget in self
             .budgets
             .in_namespace(&new.namespace().unwrap_or_default())

@@ -10,7 +10,7 @@ use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::Informer;
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};

@@ -7,9 +7,9 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
-use kubeproof_runtime::informer::resource_version;
 use kubeproof_runtime::receipt;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::resource_version;
 use kubeproof_runtime::sync_error::Error;
 
 use crate::workload::stateful_claims::{EnsureClaim, FixOwners, Repair};

@@ -7,9 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::Change;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::{Change, ObjectKey};
 
 /// An object that owns the objects that it selects.
 pub(crate) trait Workload {
@@ -83,7 +82,7 @@ pub(crate) fn of_dependent<K: ResourceExt, W: Workload>(
             }
             owning(object).into_iter().collect()
         }
-        Change::Deleted(object) => owning(object).into_iter().collect(),
+        Change::Deleted { last: object, .. } => owning(object).into_iter().collect(),
         Change::Updated { old, new } => of_update(&**old, &**new, workloads),
     }
 }
@@ -181,6 +180,13 @@ mod tests {
         Arc::new(serde_json::from_value(value).unwrap())
     }
 
+    fn deleted(pod: Arc<Pod>) -> Change<Pod> {
+        Change::Deleted {
+            old: Arc::clone(&pod),
+            last: pod,
+        }
+    }
+
     fn triggered(change: &Change<Pod>) -> Vec<String> {
         let sets = [set("db", "nginx"), set("web", "nginx"), set("x", "other")];
         let told = |trigger: &Trigger| format!("{}+{}", trigger.key.name, trigger.after.as_secs());
@@ -199,13 +205,10 @@ mod tests {
             ["db+0", "web+0"]
         );
         assert_eq!(
-            triggered(&Change::Deleted(pod(1, "web", "nginx", "False"))),
+            triggered(&deleted(pod(1, "web", "nginx", "False"))),
             ["web+0"]
         );
-        assert_eq!(
-            triggered(&Change::Deleted(pod(1, "", "nginx", "False"))),
-            none
-        );
+        assert_eq!(triggered(&deleted(pod(1, "", "nginx", "False"))), none);
         let mut stranger = Pod::clone(&pod(1, "web", "nginx", "False"));
         stranger.metadata.owner_references.as_mut().unwrap()[0].uid = "gone".to_owned();
         assert_eq!(triggered(&Change::Added(Arc::new(stranger))), none);

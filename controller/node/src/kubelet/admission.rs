@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store::{self, ObjectKey};
+use kubeproof_runtime::taints;
 use kubeproof_runtime::tolerations::tolerated;
-use kubeproof_runtime::{mirror, taints};
 use serde_json::json;
 
 use super::{Kubelet, Record, Stage};
@@ -88,7 +88,7 @@ impl Kubelet {
             .await;
         let now = self.now();
         let patch = json!({
-            "metadata": { "uid": mirror::uid(pod) },
+            "metadata": { "uid": store::uid(pod) },
             "status": {
                 "phase": "Failed",
                 "reason": reason,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kubeproof_runtime::mirror;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store;
 
 use super::{Kubelet, Record, Step};
 use crate::faults::Link;
@@ -68,7 +68,7 @@ impl Kubelet {
             .map(|record| (record.uid.clone(), record.key.clone()))
             .partition(|(uid, key)| {
                 let pod = self.pods.get(key);
-                pod.is_none_or(|pod| mirror::uid(&**pod) != *uid)
+                pod.is_none_or(|pod| store::uid(&**pod) != *uid)
             });
         for (uid, _) in gone {
             let record = self.records.get(&uid);

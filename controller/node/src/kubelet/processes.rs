@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use kubeproof_runtime::clock::Now;
-use kubeproof_runtime::mirror::{self, ObjectKey};
 use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::store::{self, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -537,7 +537,7 @@ impl Kubelet {
             });
             let made = match claim {
                 Some(claim) => {
-                    let kept = self.processes.claims.entry(mirror::uid(&**claim));
+                    let kept = self.processes.claims.entry(store::uid(&**claim));
                     kept.or_default().clone()
                 }
                 None => materials

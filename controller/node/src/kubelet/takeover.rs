@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
-use kubeproof_runtime::mirror::{self, ObjectKey};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
 use crate::instance::{Ended, Instance};
 use crate::lifecycle::{Readiness, Stage};
 use crate::part::{Part, Role};
 use crate::restart_policy::Exit;
+use kubeproof_runtime::store::{self, ObjectKey};
 
 impl Kubelet {
     /// Creates the record of a pod bound to one of the nodes, at the stage of its status.
@@ -24,7 +24,7 @@ impl Kubelet {
         let now = self.now();
         let mut record = Record {
             key: key.clone(),
-            uid: mirror::uid(pod),
+            uid: store::uid(pod),
             node,
             stage: Stage::Bound,
             started: status.start_time.as_ref().map_or(now, |time| time.0),

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
 use crate::directives::{Annotations, Directives};

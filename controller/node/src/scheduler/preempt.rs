@@ -5,9 +5,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::mirror;
 use kubeproof_runtime::pod::reference;
 use kubeproof_runtime::recorder::{EventType, Happening};
+use kubeproof_runtime::store;
+use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::{SCHEDULER_NAME, Scheduler};
@@ -33,7 +34,7 @@ impl Scheduler {
     ///
     /// Upstream does not retry such a pod before they have.
     pub(super) fn waits_for_victims(&self, pod: &Pod, unfit: &Unfit) -> bool {
-        let Some(node) = self.nominated.get(&mirror::uid(pod)) else {
+        let Some(node) = self.nominated.get(&store::uid(pod)) else {
             return false;
         };
         // Waiting would not help: the pod would not fit there even without its victims.
@@ -53,13 +54,9 @@ impl Scheduler {
         for victim in &plan.victims {
             if !self.is_displaced(victim) {
                 self.displace(victim).await?;
-                self.displaced.insert(mirror::uid(&**victim));
+                self.displaced.insert(store::uid(&**victim));
             }
-            let message = format!(
-                "Preempted by pod {} on node {}",
-                mirror::uid(pod),
-                plan.node
-            );
+            let message = format!("Preempted by pod {} on node {}", store::uid(pod), plan.node);
             let happening = Happening {
                 event_type: EventType::Normal,
                 reason: "Preempted",
@@ -75,13 +72,13 @@ impl Scheduler {
 
     /// Returns whether the pod is the victim of a preemption.
     fn is_displaced(&self, pod: &Pod) -> bool {
-        is_marked(pod) || self.displaced.contains(&mirror::uid(pod))
+        is_marked(pod) || self.displaced.contains(&store::uid(pod))
     }
 
     async fn displace(&self, victim: &Pod) -> Result<(), kube::Error> {
         let (type_, reason) = DISRUPTION;
         let message = format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod");
-        let patch = json!({ "metadata": { "uid": mirror::uid(victim) }, "status": { "conditions": [{
+        let patch = json!({ "metadata": { "uid": store::uid(victim) }, "status": { "conditions": [{
             "type": type_,
             "status": "True",
             "reason": reason,
@@ -95,7 +92,7 @@ impl Scheduler {
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &namespace);
         let params = DeleteParams::default();
         match pods.delete(&victim.name_any(), &params).await {
-            Err(error) if !mirror::answered(&error, 404) => Err(error),
+            Err(error) if !answered(&error, 404) => Err(error),
             _ => Ok(()),
         }
     }
@@ -103,12 +100,12 @@ impl Scheduler {
     /// Clears this node's nomination for pods of lower priority.
     async fn take_nominations(&mut self, pod: &Pod, node: &str) -> Result<(), kube::Error> {
         let waiting = self.pods.iter().filter(|(_, other)| {
-            let nominated = self.nominated.get(&mirror::uid(&***other));
+            let nominated = self.nominated.get(&store::uid(&***other));
             nominated.is_some_and(|own| own == node) && fit::priority(other) < fit::priority(pod)
         });
         let waiting: Vec<Arc<Pod>> = waiting.map(|(_, other)| Arc::clone(other)).collect();
         for other in waiting {
-            let uid = mirror::uid(&*other);
+            let uid = store::uid(&*other);
             self.nominated.remove(&uid);
             self.refused.remove(&uid);
             let patch = json!({
@@ -126,9 +123,7 @@ impl Scheduler {
         let patch = Patch::Strategic(patch);
         let params = PatchParams::default();
         match pods.patch_status(&pod.name_any(), &params, &patch).await {
-            Err(error) if !mirror::answered(&error, 404) && !mirror::answered(&error, 409) => {
-                Err(error)
-            }
+            Err(error) if !answered(&error, 404) && !answered(&error, 409) => Err(error),
             _ => Ok(()),
         }
     }

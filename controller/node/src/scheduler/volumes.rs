@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, PersistentVolume};
 use kube::Api;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use kubeproof_runtime::mirror::{ObjectKey, answered};
 use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::store::ObjectKey;
+use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::{SELECTED_NODE, class_of, waits_for_consumer};
 use serde_json::json;
 

@@ -11,9 +11,9 @@ use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

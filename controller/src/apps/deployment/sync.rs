@@ -8,8 +8,8 @@ use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

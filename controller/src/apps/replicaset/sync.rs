@@ -9,8 +9,8 @@ use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

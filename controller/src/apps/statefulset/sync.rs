@@ -8,9 +8,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::informer::resource_version;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::parsed::Before;
+use kubeproof_runtime::store::{ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

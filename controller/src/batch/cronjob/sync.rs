@@ -13,9 +13,9 @@ use kube::api::{DeleteParams, PostParams};
 use kubeproof_machinery::cron::Schedule;
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::controller_ref::{controller_of, reference_to};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::receipt;
 use kubeproof_runtime::recorder::EventType::{Normal, Warning};
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kubeproof_runtime::clock::{go_seconds, later};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::store::ObjectKey;
 use parking_lot::Mutex;
 
 /// The wait after the first failure; it doubles with each further one.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::store::ObjectKey;
 use parking_lot::Mutex;
 
 /// The uids of the pods of each job whose finalizer was asked to be removed.

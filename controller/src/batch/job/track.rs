@@ -10,9 +10,9 @@ use k8s_openapi::api::batch::v1::{Job, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::PostParams;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 
 use super::condition::{self, COMPLETE, FAILURE_TARGET, SUCCESS_CRITERIA_MET};

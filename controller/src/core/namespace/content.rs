@@ -11,8 +11,7 @@ use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::inventory::{self, Kind};
-use kubeproof_runtime::mirror::answered;
-use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::sync_error::{Error, answered};
 
 use super::conditions::Findings;
 

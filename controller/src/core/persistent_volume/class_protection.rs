@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kubeproof_runtime::mirror::{ObjectKey, answered};
 use serde_json::json;
 
 use super::Controller;
+use kubeproof_runtime::store::ObjectKey;
+use kubeproof_runtime::sync_error::answered;
 
 const VAC_PROTECTION: &str = "kubernetes.io/vac-protection";
 

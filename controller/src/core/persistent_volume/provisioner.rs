@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
-use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
@@ -12,8 +10,10 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::mirror::{self, answered};
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::reflector::Watches;
+use kubeproof_runtime::retry::retry_after;
+use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::SELECTED_NODE;
 use serde_json::json;
 
@@ -25,8 +25,8 @@ const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const CLASS: &str = "standard";
 
 enum Update {
-    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
-    Volume(Box<Event<Arc<PersistentVolume>>>),
+    Claim(Event<Arc<PersistentVolumeClaim>>),
+    Volume(Event<Arc<PersistentVolume>>),
 }
 
 /// The source of events about claims.
@@ -52,22 +52,18 @@ pub(crate) async fn run(ctx: Context, only_provisions: bool) {
     while let Err(error) = offer_class(&ctx).await {
         tracing::warn!(%error, "no default storage class");
         failures += 1;
-        tokio::time::sleep(mirror::retry_after(failures)).await;
+        tokio::time::sleep(retry_after(failures)).await;
     }
-    let client = ctx.client.clone();
-    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    updates.push(
-        mirror::watch(Api::all(client.clone()))
-            .map(Update::Volume)
-            .boxed(),
-    );
-    updates.push(mirror::watch(Api::all(client)).map(Update::Claim).boxed());
-    while let Some(update) = updates.next().await {
+    let mut watches = Watches::new(&ctx.client)
+        .watch(Update::Volume)
+        .watch(Update::Claim);
+    loop {
+        let update = watches.next().await;
         failures = 0;
         while let Err(error) = provisioner.serve(&update).await {
             tracing::warn!(%error, "volume not provisioned or deleted");
             failures += 1;
-            tokio::time::sleep(mirror::retry_after(failures)).await;
+            tokio::time::sleep(retry_after(failures)).await;
         }
     }
 }
@@ -100,7 +96,7 @@ impl Provisioner {
     async fn serve(&self, update: &Update) -> Result<(), kube::Error> {
         let expands = !self.only_provisions;
         match update {
-            Update::Claim(event) => match &**event {
+            Update::Claim(event) => match event {
                 Event::Apply(claim) | Event::InitApply(claim) if is_asked_for(claim) => {
                     self.provision(claim).await
                 }
@@ -109,7 +105,7 @@ impl Provisioner {
                 }
                 _ => Ok(()),
             },
-            Update::Volume(event) => match &**event {
+            Update::Volume(event) => match event {
                 Event::Apply(volume) | Event::InitApply(volume) if is_done_with(volume) => {
                     delete(&self.ctx, volume).await
                 }

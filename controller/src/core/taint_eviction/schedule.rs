@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::store::ObjectKey;
 
 /// The state of the eviction of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::conflict::RETRY_DELAYS;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

@@ -9,9 +9,9 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::named_expectations::Expected;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use serde_json::Value;
 

@@ -16,10 +16,10 @@ use kube::{Api, ResourceExt};
 use kubeproof_node::{Containers, RunId};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -81,7 +81,7 @@ impl Daemon {
             Change::Added(pod) if told(pod).is_none() => return,
             Change::Added(pod) => (None, pod),
             Change::Updated { old, new } => (Some(old), new),
-            Change::Deleted(pod) => return self.versions.forget(&**pod),
+            Change::Deleted { last: pod, .. } => return self.versions.forget(&**pod),
         };
         let is_there = !pod::is_terminating(new) && statuses(new).next().is_some();
         if is_there && concerns(old.map(AsRef::as_ref), new) {

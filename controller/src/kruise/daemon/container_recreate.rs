@@ -20,9 +20,9 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::Containers;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
@@ -85,7 +85,7 @@ impl Recreator {
                 }
             }
             // Another may have waited for it.
-            Change::Deleted(gone) => {
+            Change::Deleted { last: gone, .. } => {
                 self.versions.forget(&**gone);
                 self.queue.add(pod_of(gone));
             }

@@ -16,9 +16,9 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Containers, SameImages, image_id, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -79,7 +79,7 @@ impl Puller {
             Change::Added(new) => new,
             Change::Updated { old, new } if old.data["spec"] != new.data["spec"] => new,
             Change::Updated { .. } => return,
-            Change::Deleted(gone) => {
+            Change::Deleted { last: gone, .. } => {
                 self.begun.lock().remove(&gone.name_any());
                 return;
             }

@@ -18,9 +18,9 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Answer, Channel, Containers, ExecOptions, PodReference, REFUSED};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::{Change, Informer};
-use kubeproof_runtime::mirror::ObjectKey;
+use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -209,7 +209,9 @@ impl Daemon {
             Change::Added(new) => new,
             Change::Updated { old, new } if old.data["spec"] != new.data["spec"] => new,
             Change::Updated { .. } => return,
-            Change::Deleted(gone) => return self.follow(&gone.name_any(), &Spec::default()),
+            Change::Deleted { last: gone, .. } => {
+                return self.follow(&gone.name_any(), &Spec::default());
+            }
         };
         let is_own = self.probing.containers.knows(&new.name_any());
         if is_own && new.metadata.deletion_timestamp.is_none() {

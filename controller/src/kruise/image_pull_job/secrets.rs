@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::named_expectations::Expected;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 
 use super::{Controller, DAEMON_NAMESPACE, Job};

@@ -13,8 +13,8 @@ use kubeproof_node::familiar_name;
 use kubeproof_runtime::clock::go_seconds;
 use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::mirror::ObjectKey;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 

@@ -1,0 +1,250 @@
+//! Feeds stores with the events of watches.
+//!
+//! There are two ways. An [`Informer`](super::informer::Informer) takes in every event at once and
+//! calls an event handler, which adds keys to a work queue. A controller with a single loop merges
+//! its [`Watches`] instead, and takes in all pending events between two steps: no event changes its
+//! stores during a step.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::runtime::watcher;
+use kube::runtime::watcher::Event;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use super::retry::retry_after;
+use super::shared::Shared;
+
+/// The number of watch events that a controller applies before it acts.
+const BATCH_EVENTS_MAX: usize = 1024;
+
+/// A failed attempt to list or watch. It is logged, and repeated after a delay.
+#[derive(Clone, Copy, Debug)]
+pub struct Failed;
+
+/// The events of a watch of the objects that `config` selects.
+///
+/// The watch begins with a list. Failures are logged; the delay grows with failures in a row.
+pub fn events<K>(
+    api: Api<Shared<K>>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<Event<Arc<K>>, Failed>> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let path = api.resource_url().to_owned();
+    let events = patient(move || watcher(api.clone(), config.clone()));
+    events.map(move |event| {
+        let event = event.map_err(|error| {
+            tracing::warn!(resource = path, error = told(&error), "watch failed");
+            Failed
+        })?;
+        Ok(Shared::unwrap(event))
+    })
+}
+
+/// The watches of a controller with a single loop, merged; `U` says what an event is of.
+pub struct Watches<U> {
+    client: Client,
+    streams: SelectAll<BoxStream<'static, U>>,
+}
+
+impl<U: Send + 'static> Watches<U> {
+    /// No watches yet; those of [`Watches::watch`] will use `client`.
+    pub fn new(client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            streams: SelectAll::new(),
+        }
+    }
+
+    /// Adds a watch of all objects of a kind.
+    #[must_use]
+    pub fn watch<K>(self, update: fn(Event<Arc<K>>) -> U) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let mut this = self;
+        let events = events(Api::all(this.client.clone()), watcher::Config::default());
+        this.push(events.filter_map(move |event| std::future::ready(event.ok().map(update))));
+        this
+    }
+
+    /// Adds a stream of updates.
+    pub fn push(&mut self, updates: impl Stream<Item = U> + Send + 'static) {
+        self.streams.push(updates.boxed());
+    }
+
+    /// Waits for one update.
+    ///
+    /// Cancel safety: an update is taken only by the poll that returns it.
+    pub async fn next(&mut self) -> U {
+        match self.streams.next().await {
+            Some(update) => update,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for one update, then takes the others that are pending.
+    ///
+    /// Cancel safety: an update is taken only by the poll that returns it.
+    pub async fn next_batch(&mut self) -> Vec<U> {
+        let mut batch = vec![self.next().await];
+        self.drain(&mut batch);
+        batch
+    }
+
+    /// Takes the pending updates, without waiting.
+    pub fn drain(&mut self, batch: &mut Vec<U>) {
+        while batch.len() < BATCH_EVENTS_MAX {
+            let Some(Some(update)) = self.streams.next().now_or_never() else {
+                return;
+            };
+            batch.push(update);
+        }
+    }
+}
+
+/// The events of the watch that `start` begins, which waits longer after each failure in a row.
+///
+/// kube's own backoff begins anew with each attempt to list: an attempt is an event of its own, and
+/// a server that is away would be asked every 800 ms for as long as it is.
+///
+/// After the server was unreachable, another server may answer, whose resourceVersions start anew:
+/// the watch then restarts with a list. (Upstream's informers continue from the version they know,
+/// and receive nothing until the new server has reached it.)
+fn patient<K, S>(
+    start: impl Fn() -> S + Send + 'static,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
+where
+    K: Send + 'static,
+    S: Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+{
+    let begin = (start().boxed(), start, 0, false);
+    stream::unfold(
+        begin,
+        |(mut events, start, mut failures, mut is_failed)| async move {
+            if is_failed {
+                tokio::time::sleep(retry_after(failures)).await;
+            }
+            let event = events.next().await?;
+            is_failed = event.is_err();
+            match &event {
+                Err(error) => {
+                    failures += 1;
+                    if is_unreachable(error) {
+                        events = start().boxed();
+                    }
+                }
+                Ok(Event::Init) => {}
+                Ok(_) => failures = 0,
+            }
+            Some((event, (events, start, failures, is_failed)))
+        },
+    )
+}
+
+/// The status that the server returned, or else the error with its causes.
+fn told(error: &watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
+        other => with_causes(other),
+    }
+}
+
+/// An error and its causes, without those that its own message includes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let text = next.to_string();
+        if !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        cause = next.source();
+    }
+    told
+}
+
+/// Whether nothing that speaks HTTP has answered.
+fn is_unreachable(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchStartFailed(kube::Error::Service(_) | kube::Error::HyperError(_))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn map(name: &str) -> Arc<ConfigMap> {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        Arc::new(object)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_in_a_row_wait_longer_although_each_attempt_begins_with_an_event() {
+        let attempt = || {
+            let failed = watcher::Error::NoResourceVersion;
+            [Ok(Event::<Arc<ConfigMap>>::Init), Err(failed)]
+        };
+        let events = move || stream::iter((0..4).flat_map(move |_| attempt()));
+        let mut events = std::pin::pin!(patient(events).take(8));
+        let (began, mut begun) = (tokio::time::Instant::now(), Vec::new());
+        while let Some(event) = events.next().await {
+            if event.is_ok() {
+                begun.push(began.elapsed().as_millis());
+            }
+        }
+        assert_eq!(begun, [0, 800, 2400, 5600]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_server_that_cannot_be_reached_the_watch_begins_with_a_list() {
+        let lives = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let begun = Arc::clone(&lives);
+        let events = move || {
+            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let refused = || kube::Error::Service("connection refused".into());
+            let gone = || kube::core::Status::failure("gone", "Expired").with_code(410);
+            stream::iter([
+                Ok(Event::<Arc<ConfigMap>>::Init),
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(
+                    gone().boxed(),
+                ))),
+                Err(watcher::Error::InitialListFailed(refused())),
+                Ok(Event::InitDone),
+                Err(watcher::Error::WatchStartFailed(refused())),
+                Ok(Event::Apply(map("unseen"))),
+            ])
+        };
+        let seen: Vec<_> = patient(events).take(6).collect().await;
+        let inits = seen.iter().filter(|event| matches!(event, Ok(Event::Init)));
+        assert_eq!(inits.count(), 2);
+        assert_eq!(lives.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn an_error_is_told_with_what_it_leaves_to_its_causes() {
+        let refused = std::io::Error::other("connection refused");
+        let service = kube::Error::Service(Box::new(kube::Error::ReadEvents(refused)));
+        assert_eq!(
+            told(&watcher::Error::WatchStartFailed(service)),
+            "failed to start watching object: ServiceError: Error reading events stream: connection refused"
+        );
+        let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        let refused = watcher::Error::InitialListFailed(kube::Error::Api(refused.boxed()));
+        assert_eq!(told(&refused), "403 no");
+    }
+}

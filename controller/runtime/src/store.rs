@@ -1,0 +1,361 @@
+//! The objects of one resource by key, as a watch has delivered them.
+//!
+//! kube's reflector `Store` has no order and no indexes, and does not report the object that an
+//! event replaced; a deterministic controller needs all three. A `Store` is plain data: an
+//! [`Informer`](super::informer::Informer) shares one between tasks, and a controller with a single
+//! loop owns its stores (see [`Watches`](super::reflector::Watches)).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::runtime::watcher::Event;
+use kube::{Resource, ResourceExt};
+
+use super::controller_ref::controller_of;
+
+/// Namespace (empty at cluster scope) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// Empty at cluster scope.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of `object`.
+    pub fn of(object: &impl Resource) -> Self {
+        Self {
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// The change of one key, as event handlers get it.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// The key is new to the store.
+    Added(Arc<K>),
+    /// The object replaced an older version, or another object of the same name.
+    Updated {
+        /// The version that the store held.
+        old: Arc<K>,
+        /// The version that it holds now.
+        new: Arc<K>,
+    },
+    /// The object is gone.
+    Deleted {
+        /// The version that the store held.
+        old: Arc<K>,
+        /// The final state by the event. If the deletion was missed and a list lacks the object,
+        /// it is `old` (client-go's `DeletedFinalStateUnknown`).
+        last: Arc<K>,
+    },
+}
+
+impl<K> Change<K> {
+    /// The newest version of the object.
+    pub fn object(&self) -> &Arc<K> {
+        let (Self::Added(object)
+        | Self::Updated { new: object, .. }
+        | Self::Deleted { last: object, .. }) = self;
+        object
+    }
+
+    /// The version that an update replaced.
+    pub fn replaced(&self) -> Option<&Arc<K>> {
+        match self {
+            Self::Updated { old, .. } => Some(old),
+            Self::Added(_) | Self::Deleted { .. } => None,
+        }
+    }
+
+    /// The versions that the store held before and holds now.
+    pub fn versions(&self) -> impl Iterator<Item = &Arc<K>> {
+        let (before, now) = match self {
+            Self::Added(new) => (None, Some(new)),
+            Self::Updated { old, new } => (Some(old), Some(new)),
+            Self::Deleted { old, .. } => (Some(old), None),
+        };
+        before.into_iter().chain(now)
+    }
+}
+
+impl<K: Resource> Change<K> {
+    /// The key that changed.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::of(&**self.object())
+    }
+
+    /// Whether a list has delivered the version that the store held already.
+    fn is_resync(&self) -> bool {
+        let Self::Updated { old, new } = self else {
+            return false;
+        };
+        let (old, new) = (old.meta(), new.meta());
+        old.resource_version == new.resource_version && old.uid == new.uid
+    }
+
+    /// Splits an update between two objects of one name into a deletion and an addition.
+    fn by_uid(self) -> Vec<Self> {
+        match self {
+            Self::Updated { old, new } if old.meta().uid != new.meta().uid => vec![
+                Self::Deleted {
+                    last: Arc::clone(&old),
+                    old,
+                },
+                Self::Added(new),
+            ],
+            one => vec![one],
+        }
+    }
+}
+
+/// A write with which a store has to catch up; the greater, the newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    /// The resourceVersion.
+    pub rv: u64,
+    lists_begun: u64,
+}
+
+/// The last version of every object that a watch has delivered.
+#[derive(Debug)]
+pub struct Store<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    /// The objects by namespace and uid of the controller, empty for orphans; then by name.
+    by_controller: BTreeMap<(String, String), BTreeMap<String, Arc<K>>>,
+    /// The objects of a list until it ends.
+    listing: Vec<Arc<K>>,
+    /// The high-water mark: the highest resourceVersion since the last list.
+    seen: u64,
+    /// The number of lists that have begun and ended.
+    lists_begun: u64,
+    lists_ended: u64,
+}
+
+impl<K> Default for Store<K> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            by_controller: BTreeMap::new(),
+            listing: Vec::new(),
+            seen: 0,
+            lists_begun: 0,
+            lists_ended: 0,
+        }
+    }
+}
+
+impl<K: Resource> Store<K> {
+    /// Whether the first list is complete.
+    pub fn is_synced(&self) -> bool {
+        self.lists_ended > 0
+    }
+
+    /// The object at `key`.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    /// The number of objects.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// All objects, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
+        self.objects.iter()
+    }
+
+    /// The objects of `namespace`, by name.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
+        let first = ObjectKey {
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let rest = self.objects.range(first..);
+        let own = rest.take_while(move |(key, _)| key.namespace == namespace);
+        own.map(|(_, object)| object)
+    }
+
+    /// The objects of `namespace` that the owner `uid` controls, by name; the orphans if `uid` is
+    /// empty.
+    fn indexed(&self, namespace: &str, uid: &str) -> Option<&BTreeMap<String, Arc<K>>> {
+        let key = (namespace.to_owned(), uid.to_owned());
+        self.by_controller.get(&key)
+    }
+
+    /// The objects of `namespace` that the owner `uid` controls, by name.
+    pub fn controlled_by(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &Arc<K>> {
+        let own = self.indexed(namespace, uid).filter(|_| !uid.is_empty());
+        own.into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// The number of objects of `namespace` that the owner `uid` controls.
+    pub fn count_controlled_by(&self, namespace: &str, uid: &str) -> usize {
+        self.indexed(namespace, uid).map_or(0, BTreeMap::len)
+    }
+
+    /// Returns the objects of `namespace` without a controller or with the controller `uid`, by
+    /// name.
+    ///
+    /// Objects of other controllers are not visited: the cost does not grow with their number.
+    /// Source: upstream's index `podController` of `pkg/controller/controller_utils.go`.
+    pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<&Arc<K>> {
+        let own = self.indexed(namespace, uid);
+        let orphans = self.indexed(namespace, "").filter(|_| !uid.is_empty());
+        let both = own.into_iter().chain(orphans).flatten();
+        let mut both: Vec<(&String, &Arc<K>)> = both.collect();
+        both.sort_by_key(|(name, _)| *name);
+        both.into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// Notes a write of this resource that brought it to version `rv`.
+    pub fn written(&self, rv: u64) -> Written {
+        Written {
+            rv,
+            lists_begun: self.lists_begun,
+        }
+    }
+
+    /// Whether the store holds `written` or something newer.
+    ///
+    /// A list begun after the write contains it, even if no object of the list is as new.
+    ///
+    /// # Errors
+    /// The high-water mark, if the store is stale.
+    pub fn caught_up(&self, written: Written) -> Result<(), u64> {
+        if self.seen >= written.rv || self.lists_ended > written.lists_begun {
+            return Ok(());
+        }
+        Err(self.seen)
+    }
+
+    /// Applies a watch event and returns the changes by key. The changes of a list are in the
+    /// order of the keys, deletions last, and include the objects that did not change (upstream's
+    /// resync).
+    pub fn apply(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
+        match event {
+            Event::Init => {
+                self.lists_begun += 1;
+                self.listing.clear();
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.listing.push(object);
+                Vec::new()
+            }
+            Event::InitDone => {
+                self.lists_ended = self.lists_begun;
+                self.replace()
+            }
+            Event::Apply(object) => vec![self.put(object)],
+            Event::Delete(last) => {
+                self.seen = self.seen.max(resource_version(&*last));
+                let old = self.remove(&*last);
+                let old = old.unwrap_or_else(|| Arc::clone(&last));
+                vec![Change::Deleted { old, last }]
+            }
+        }
+    }
+
+    /// Applies a watch event as [`Store::apply`] does, and returns the changes by uid: without
+    /// resyncs, and with a deletion and an addition for a name that passed to another object.
+    pub fn apply_by_uid(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
+        let is_list = matches!(event, Event::InitDone);
+        let changes = self.apply(event).into_iter();
+        let changes = changes.filter(|change| !is_list || !change.is_resync());
+        changes.flat_map(Change::by_uid).collect()
+    }
+
+    /// Replaces the objects by those of a list; an object that the list lacks was deleted unseen.
+    fn replace(&mut self) -> Vec<Change<K>> {
+        // A restarted server has lower versions than the one before.
+        self.seen = 0;
+        self.by_controller.clear();
+        let mut before = std::mem::take(&mut self.objects);
+        let listed = std::mem::take(&mut self.listing);
+        let mut listed: Vec<_> = listed
+            .into_iter()
+            .map(|new| (ObjectKey::of(&*new), new))
+            .collect();
+        listed.sort_by(|one, other| one.0.cmp(&other.0));
+        let mut changes = Vec::with_capacity(listed.len());
+        for (key, new) in listed {
+            let old = before.remove(&key);
+            let _ = self.put(Arc::clone(&new));
+            changes.push(match old {
+                Some(old) => Change::Updated { old, new },
+                None => Change::Added(new),
+            });
+        }
+        changes.extend(before.into_values().map(|old| Change::Deleted {
+            last: Arc::clone(&old),
+            old,
+        }));
+        changes
+    }
+
+    fn put(&mut self, new: Arc<K>) -> Change<K> {
+        self.seen = self.seen.max(resource_version(&*new));
+        let old = self.objects.insert(ObjectKey::of(&*new), Arc::clone(&new));
+        if let Some(old) = &old {
+            self.unindex(old);
+        }
+        let of_controller = self.by_controller.entry(controller_key(&*new)).or_default();
+        of_controller.insert(new.name_any(), Arc::clone(&new));
+        match old {
+            Some(old) => Change::Updated { old, new },
+            None => Change::Added(new),
+        }
+    }
+
+    fn remove(&mut self, object: &K) -> Option<Arc<K>> {
+        let removed = self.objects.remove(&ObjectKey::of(object))?;
+        self.unindex(&removed);
+        Some(removed)
+    }
+
+    fn unindex(&mut self, object: &K) {
+        let key = controller_key(object);
+        if let Some(of) = self.by_controller.get_mut(&key) {
+            of.remove(&object.name_any());
+            if of.is_empty() {
+                self.by_controller.remove(&key);
+            }
+        }
+    }
+}
+
+/// The namespace and the uid of the object's controller, empty if it has no controller.
+fn controller_key<K: Resource>(object: &K) -> (String, String) {
+    let controller = controller_of(object.meta()).map(|owner| owner.uid.clone());
+    (
+        object.namespace().unwrap_or_default(),
+        controller.unwrap_or_default(),
+    )
+}
+
+/// The version of `object`, 0 if that is not a number: API concepts let clients compare
+/// resourceVersions of one resource as integers.
+pub fn resource_version(object: &impl ResourceExt) -> u64 {
+    object
+        .resource_version()
+        .and_then(|rv| rv.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The uid, empty if it is absent.
+pub fn uid(object: &impl Resource) -> String {
+    object.uid().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
