@@ -8,14 +8,13 @@
 //! - [`inventory`]: the kinds that a server offers (discovery)
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
-//! - [`retry`], [`conflict`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
+//! - [`retry`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`recorder`]: Events
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: the arithmetic of the API
 
 pub mod clock;
-pub mod conflict;
 pub mod context;
 pub mod controller_ref;
 pub mod expectations;

@@ -1,6 +1,10 @@
-//! The delays of retries.
+//! The delays of retries: after failures, doubling, and after conflicts.
+//!
+//! Source: client-go's `util/retry`, without the jitter, which is a tenth at most.
 
 use std::time::Duration;
+
+use super::sync_error::Error;
 
 /// The delay after the first failure; doubled by each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(800);
@@ -12,6 +16,31 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 pub fn retry_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(10);
     BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
+}
+
+/// The delays of `retry.DefaultRetry`: five attempts, one soon after the other.
+pub const DEFAULT_RETRY: [Duration; 4] = [Duration::from_millis(10); 4];
+
+/// The delays of `retry.DefaultBackoff`: four attempts, ever further apart.
+pub const DEFAULT_BACKOFF: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
+
+/// Sleeps for the next of `delays` if `error` is a conflict.
+///
+/// # Errors
+/// `error`, if it is another or no delay is left.
+pub async fn retry_on_conflict(
+    delays: &mut impl Iterator<Item = Duration>,
+    error: Error,
+) -> Result<(), Error> {
+    let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
+        return Err(error);
+    };
+    tokio::time::sleep(delay).await;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,11 +16,11 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -164,7 +164,7 @@ impl Controller {
         node: Option<&Node>,
     ) -> Result<Option<Vec<Duration>>, Error> {
         let mut image = image.clone();
-        let mut delays = BACKOFF_DELAYS.into_iter();
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         loop {
             let spec: NodeImageSpec = untyped::read(&image, "spec")?;
             let status: NodeImageStatus = untyped::read(&image, "status")?;
@@ -186,7 +186,7 @@ impl Controller {
             let (api, name) = (self.api(), changed.name_any());
             match api.replace(&name, &PostParams::default(), &changed).await {
                 Ok(_) => return Ok(None),
-                Err(error) => conflict::wait(&mut delays, error.into()).await?,
+                Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
             }
             image = api.get(&name).await?;
         }

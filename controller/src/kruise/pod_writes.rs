@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
+use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 use serde_json::json;
 
@@ -169,7 +169,7 @@ impl PodWriter {
     ///
     /// Upstream counts both as failures of the sync, and retries at once.
     async fn unless_outdated(&self, changed: &Pod, part: Part) -> Result<Option<Pod>, Error> {
-        let mut delays = BACKOFF_DELAYS.into_iter();
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         loop {
             let error = match self.put(changed, part).await {
                 Ok(written) => return Ok(Some(written)),
@@ -181,7 +181,7 @@ impl PodWriter {
                     return Ok(None);
                 }
             }
-            conflict::wait(&mut delays, error).await?;
+            retry_on_conflict(&mut delays, error).await?;
         }
     }
 
@@ -192,12 +192,12 @@ impl PodWriter {
         change: impl Fn(&mut Pod),
         part: Part,
     ) -> Result<Pod, Error> {
-        let mut delays = BACKOFF_DELAYS.into_iter();
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         loop {
             change(&mut pod);
             match self.put(&pod, part).await {
                 Ok(written) => return Ok(written),
-                Err(error) => conflict::wait(&mut delays, error).await?,
+                Err(error) => retry_on_conflict(&mut delays, error).await?,
             }
             pod = self.pods.get(&pod.name_any()).await?;
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kube::api::Api;
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Resource, ResourceExt};
-use kubeproof_runtime::conflict;
 use kubeproof_runtime::receipt;
+use kubeproof_runtime::retry::retry_on_conflict;
 use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(crate) async fn replace_status<K: Resource<DynamicType = ()>>(
         object.data["status"] = json!(status);
         match receipt::replace_status(api, &name, &object).await {
             Ok(rv) => return Ok(rv),
-            Err(error) => conflict::wait(&mut delays, error.into()).await?,
+            Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
         }
         object = api.get(&name).await?;
     }

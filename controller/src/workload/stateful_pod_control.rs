@@ -6,9 +6,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
-use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
 use kubeproof_runtime::receipt;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::resource_version;
 use kubeproof_runtime::sync_error::Error;
 
@@ -168,7 +168,7 @@ impl StatefulPodControl<'_> {
         again: impl Fn(Option<Arc<Pod>>) -> Again,
     ) -> Result<(), Error> {
         let name = repair.pod.name_any();
-        let mut delays = BACKOFF_DELAYS.into_iter();
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         let outcome = loop {
             let prepared = match self.ensure_claims(&name, take(&mut repair.claims)).await {
                 Ok(()) => self.fix_owners(take(&mut repair.owners)).await,
@@ -185,7 +185,7 @@ impl StatefulPodControl<'_> {
                 Err(error) => Error::from(error),
             };
             let pod = cached(&name);
-            if let Err(error) = conflict::wait(&mut delays, error).await {
+            if let Err(error) = retry_on_conflict(&mut delays, error).await {
                 break Err(error);
             }
             match again(pod) {

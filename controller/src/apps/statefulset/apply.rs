@@ -6,8 +6,8 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kubeproof_runtime::conflict::{self, RETRY_DELAYS};
 use kubeproof_runtime::receipt;
+use kubeproof_runtime::retry::{DEFAULT_RETRY, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
@@ -131,7 +131,7 @@ pub(super) async fn write_status(
     }
     let sets: Api<StatefulSet> = Api::namespaced(controller.ctx.client.clone(), set.namespace());
     let mut object = set.object();
-    let mut delays = RETRY_DELAYS.into_iter();
+    let mut delays = DEFAULT_RETRY.into_iter();
     loop {
         object.status = Some(status.to_wire());
         match receipt::replace_status(&sets, set.name(), &object).await {
@@ -139,7 +139,7 @@ pub(super) async fn write_status(
                 controller.wrote_status(set, rv);
                 return Ok(());
             }
-            Err(error) => conflict::wait(&mut delays, error.into()).await?,
+            Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
         }
         object = sets.get(set.name()).await?;
         if object.metadata.uid.as_deref() != Some(set.uid()) {

@@ -8,10 +8,10 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::conflict::RETRY_DELAYS;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::retry::DEFAULT_RETRY;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
@@ -262,7 +262,7 @@ impl Controller {
         let resource = ApiResource::erase::<StatefulSet>(&());
         let client = self.ctx.client.clone();
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
-        let delays = RETRY_DELAYS;
+        let delays = DEFAULT_RETRY;
         let rv = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
         self.sets.follow(self.sets.written(rv)).await;
         Ok(())

@@ -9,12 +9,12 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt, TypeMeta};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::conflict::BACKOFF_DELAYS;
 use kubeproof_runtime::controller_ref::controller_ref;
 use kubeproof_runtime::named_expectations::Expected;
 use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::retry::DEFAULT_BACKOFF;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::{Reconcile, gather};
@@ -381,7 +381,7 @@ impl Controller {
             return Ok(());
         }
         let api = self.sets_api(set);
-        let rv = replace_status::<CloneSet>(&api, object, status, BACKOFF_DELAYS).await?;
+        let rv = replace_status::<CloneSet>(&api, object, status, DEFAULT_BACKOFF).await?;
         self.sets.follow(self.sets.written(rv)).await;
         Ok(())
     }

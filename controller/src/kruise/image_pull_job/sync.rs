@@ -11,9 +11,9 @@ use kube::core::{DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_node::familiar_name;
 use kubeproof_runtime::clock::go_seconds;
-use kubeproof_runtime::conflict::{self, BACKOFF_DELAYS};
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::pod;
+use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
@@ -191,7 +191,7 @@ impl Controller {
             &job.object.metadata,
         );
         owner.resource_version = None;
-        let mut delays = BACKOFF_DELAYS.into_iter();
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         let mut object = match self.images.get("", name) {
             Some(cached) => (*cached).clone(),
             None => api.get(name).await?,
@@ -211,7 +211,7 @@ impl Controller {
                     }
                     return Ok(());
                 }
-                Err(error) => conflict::wait(&mut delays, error.into()).await?,
+                Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
             }
             object = api.get(name).await?;
         }
