@@ -19,11 +19,11 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::inventory::{self, Kind};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
-use kubeproof_runtime::shared::Shared;
 use kubeproof_runtime::store::{self, Change, Store};
 use tokio::sync::oneshot;
 
@@ -148,7 +148,7 @@ impl GarbageCollector {
 
     fn watch(&mut self, name: GroupKind, kind: &Kind) {
         let client = self.collector.ctx.client.clone();
-        let api: Api<Shared<Metadata>> = Api::all_with(client, &kind.resource);
+        let api: Api<Decoded<Metadata>> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
         let events = reflector::events(api, watcher::Config::default());

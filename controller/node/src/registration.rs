@@ -10,8 +10,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Client, Resource};
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::retry::retry_after;
-use kubeproof_runtime::shared::Shared;
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::taints::NOT_READY;
 use serde::de::DeserializeOwned;
@@ -42,7 +42,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
 
 async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<(), kube::Error> {
     // Responses share their objects with the coming watch events.
-    let api: Api<Shared<Node>> = Api::all(ctx.client.clone());
+    let api: Api<Decoded<Node>> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
     let found = match create(&api, &wanted).await {
@@ -71,7 +71,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
 
 /// Removes the taint of a new node, as the node lifecycle controller does once it is ready.
 async fn admit_pods(
-    api: &Api<Shared<Node>>,
+    api: &Api<Decoded<Node>>,
     name: &str,
     taints: Vec<Taint>,
 ) -> Result<(), kube::Error> {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use super::decode_cache::Decoded;
 use super::reflector;
-use super::shared::Shared;
 use super::store::{Change, ObjectKey, Store, Written};
 
 /// How many turns of the runtime a write's own event is waited for.
@@ -113,7 +113,7 @@ impl<K: Resource> Informer<K> {
 
     /// Watches `api` and calls the handler with each change after the store has taken it. Never
     /// returns.
-    pub async fn run(&self, api: Api<Shared<K>>, on_change: impl FnMut(Change<K>))
+    pub async fn run(&self, api: Api<Decoded<K>>, on_change: impl FnMut(Change<K>))
     where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -124,7 +124,7 @@ impl<K: Resource> Informer<K> {
     /// Watches the objects that `config` selects; see [`Informer::run`].
     pub async fn run_with(
         &self,
-        api: Api<Shared<K>>,
+        api: Api<Decoded<K>>,
         config: watcher::Config,
         mut on_change: impl FnMut(Change<K>),
     ) where

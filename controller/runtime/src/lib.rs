@@ -3,8 +3,8 @@
 //! No module knows a controller, and none knows the API server except as an API.
 //!
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
-//! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`shared`] and [`parsed`]
-//!   decode an object once for all stores
+//! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`decode_cache`] and
+//!   [`typed_cache`] decode an object once for all stores
 //! - [`inventory`]: the kinds that a server offers (discovery)
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
@@ -17,6 +17,7 @@
 pub mod clock;
 pub mod context;
 pub mod controller_ref;
+pub mod decode_cache;
 pub mod expectations;
 pub mod informer;
 pub mod int_or_percent;
@@ -24,19 +25,18 @@ pub mod inventory;
 pub mod json_diff;
 pub mod named_expectations;
 pub mod node_affinity;
-pub mod parsed;
 pub mod pod;
 pub mod pod_resources;
 pub mod receipt;
 pub mod recorder;
 pub mod reflector;
 pub mod retry;
-pub mod shared;
 pub mod store;
 pub mod supervisor;
 pub mod sync_error;
 pub mod taints;
 pub mod tolerations;
+pub mod typed_cache;
 pub mod version_expectations;
 pub mod volume;
 pub mod work_queue;

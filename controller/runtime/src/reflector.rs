@@ -15,8 +15,8 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
+use super::decode_cache::Decoded;
 use super::retry::retry_after;
-use super::shared::Shared;
 
 /// The number of watch events that a controller applies before it acts.
 const BATCH_EVENTS_MAX: usize = 1024;
@@ -29,7 +29,7 @@ pub struct Failed;
 ///
 /// The watch begins with a list. Failures are logged; the delay grows with failures in a row.
 pub fn events<K>(
-    api: Api<Shared<K>>,
+    api: Api<Decoded<K>>,
     config: watcher::Config,
 ) -> impl Stream<Item = Result<Event<Arc<K>>, Failed>> + Send + 'static
 where
@@ -42,7 +42,7 @@ where
             tracing::warn!(resource = path, error = told(&error), "watch failed");
             Failed
         })?;
-        Ok(Shared::unwrap(event))
+        Ok(Decoded::unwrap(event))
     })
 }
 

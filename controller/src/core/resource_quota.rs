@@ -19,11 +19,11 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::inventory;
 use kubeproof_runtime::pod_resources::thousandths;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
-use kubeproof_runtime::shared::Shared;
 use kubeproof_runtime::store::{Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
 use serde::de::DeserializeOwned;
@@ -217,12 +217,12 @@ impl Controller {
     fn watch(&self, resource: &str, kind: &ApiResource) -> BoxStream<'static, Update> {
         let client = self.ctx.client.clone();
         if WHOLE.contains(&resource) {
-            let api: Api<Shared<DynamicObject>> = Api::all_with(client, kind);
+            let api: Api<Decoded<DynamicObject>> = Api::all_with(client, kind);
             return updates_of(resource, api, |object| {
                 serde_json::to_value(object).unwrap_or_default()
             });
         }
-        let api: Api<Shared<PartialObjectMeta<DynamicObject>>> = Api::all_with(client, kind);
+        let api: Api<Decoded<PartialObjectMeta<DynamicObject>>> = Api::all_with(client, kind);
         updates_of(resource, api, |_| Value::Null)
     }
 
@@ -308,7 +308,7 @@ fn resource_of(name: &str) -> &str {
 /// The updates of all objects of `resource`, each with what counts of it.
 fn updates_of<K>(
     resource: &str,
-    api: Api<Shared<K>>,
+    api: Api<Decoded<K>>,
     counting: fn(&K) -> Value,
 ) -> BoxStream<'static, Update>
 where

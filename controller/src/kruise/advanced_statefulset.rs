@@ -17,9 +17,9 @@ use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::informer::Informer;
-use kubeproof_runtime::parsed::Parsed;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
+use kubeproof_runtime::typed_cache::TypedCache;
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
@@ -44,7 +44,7 @@ struct Controller {
     queue: WorkQueue<ObjectKey>,
     /// Untyped: a revision is made of the template's own bytes.
     sets: Informer<DynamicObject>,
-    read: Parsed<Set>,
+    read: TypedCache<Set>,
     read_revisions: Revisions,
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
@@ -65,7 +65,7 @@ pub async fn run(ctx: Context, gates: Gates) {
         gates,
         queue: WorkQueue::new(),
         sets: Informer::new(),
-        read: Parsed::default(),
+        read: TypedCache::default(),
         read_revisions: Revisions::default(),
         pods: Informer::new(),
         claims: Informer::new(),

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::recorder::EventType;
-use kubeproof_runtime::shared::Shared;
 
 use super::processes::Made;
 use super::{Kubelet, Record, notices, outages};
@@ -266,7 +266,7 @@ impl Kubelet {
         };
         let patch = Patch::Strategic(report.patch());
         // The response shares its object with the coming watch event.
-        let pods: Api<Shared<Pod>> =
+        let pods: Api<Decoded<Pod>> =
             Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
         let params = PatchParams::default();
         let written = pods.patch_status(&record.key.name, &params, &patch).await?;

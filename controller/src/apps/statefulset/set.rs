@@ -13,9 +13,9 @@ use kube::ResourceExt;
 use kube::core::DynamicObject;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
-use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::typed_cache::Previous;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ impl Set {
     /// `Malformed` for an object that is not a StatefulSet.
     pub(crate) fn parse(
         object: &DynamicObject,
-        before: Option<Before<'_, Self>>,
+        before: Option<Previous<'_, Self>>,
         settings: Settings,
     ) -> Result<Self, Error> {
         let metadata = &object.metadata;
@@ -308,7 +308,7 @@ mod tests {
         let first = object("a", 0);
         let read = Set::parse(&first, None, settings).unwrap();
         let after = |next: &DynamicObject| {
-            let before = Before {
+            let before = Previous {
                 of: &first,
                 made: &read,
             };

@@ -8,9 +8,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::store::{ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::typed_cache::Previous;
 use kubeproof_runtime::worker::Reconcile;
 
 use super::Controller;
@@ -30,8 +30,9 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read =
-            |object: &_, before: Option<Before<'_, Set>>| Set::parse(object, before, self.settings);
+        let read = |object: &_, before: Option<Previous<'_, Set>>| {
+            Set::parse(object, before, self.settings)
+        };
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

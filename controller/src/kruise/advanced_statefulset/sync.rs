@@ -9,11 +9,11 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::retry::DEFAULT_RETRY;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::typed_cache::Previous;
 use kubeproof_runtime::worker::Reconcile;
 
 use super::Controller;
@@ -37,7 +37,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_, _: Option<Before<'_, _>>| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<Previous<'_, _>>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

@@ -11,12 +11,12 @@ use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt, TypeMeta};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
 use kubeproof_runtime::named_expectations::Expected;
-use kubeproof_runtime::parsed::Before;
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::retry::DEFAULT_BACKOFF;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
+use kubeproof_runtime::typed_cache::Previous;
 use kubeproof_runtime::worker::{Reconcile, gather};
 use serde_json::json;
 
@@ -58,7 +58,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_, _: Option<Before<'_, _>>| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<Previous<'_, _>>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

@@ -38,9 +38,9 @@ thread_local! {
 /// It comes without `managedFields`, which no controller asks for: an update that has none leaves
 /// them as they are.
 #[derive(Clone, Debug)]
-pub struct Shared<K>(pub Arc<K>);
+pub struct Decoded<K>(pub Arc<K>);
 
-impl<K> Shared<K> {
+impl<K> Decoded<K> {
     /// The event with the object itself.
     pub fn unwrap(event: Event<Self>) -> Event<Arc<K>> {
         match event {
@@ -53,7 +53,7 @@ impl<K> Shared<K> {
     }
 }
 
-impl<'de, K> Deserialize<'de> for Shared<K>
+impl<'de, K> Deserialize<'de> for Decoded<K>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
@@ -75,7 +75,7 @@ where
     }
 }
 
-impl<K: Resource + Clone> Resource for Shared<K> {
+impl<K: Resource + Clone> Resource for Decoded<K> {
     type DynamicType = K::DynamicType;
     type Scope = K::Scope;
 
@@ -206,7 +206,7 @@ mod tests {
         K: Resource + Clone + DeserializeOwned + Send + Sync + 'static,
     {
         let line = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
-        match serde_json::from_str::<WatchEvent<Shared<K>>>(&line) {
+        match serde_json::from_str::<WatchEvent<Decoded<K>>>(&line) {
             Ok(WatchEvent::Modified(shared)) => shared.0,
             other => panic!("{:?}", other.map(|_| ())),
         }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_is_no_such_object_is_refused() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#;
-        let refused = serde_json::from_str::<WatchEvent<Shared<ConfigMap>>>(line);
+        let refused = serde_json::from_str::<WatchEvent<Decoded<ConfigMap>>>(line);
         assert!(refused.unwrap_err().to_string().contains("invalid type"));
     }
 }

@@ -8,7 +8,7 @@ use kube::core::DynamicObject;
 use parking_lot::Mutex;
 
 /// The parsed form of the last version of each object.
-pub struct Parsed<S>(Mutex<BTreeMap<ObjectKey, Read<S>>>);
+pub struct TypedCache<S>(Mutex<BTreeMap<ObjectKey, Read<S>>>);
 
 struct Read<S> {
     of: Arc<DynamicObject>,
@@ -16,20 +16,20 @@ struct Read<S> {
 }
 
 /// The version of an object that was read before.
-pub struct Before<'a, S> {
+pub struct Previous<'a, S> {
     /// The version that was read.
     pub of: &'a DynamicObject,
     /// The form that was made of it.
     pub made: &'a S,
 }
 
-impl<S> Default for Parsed<S> {
+impl<S> Default for TypedCache<S> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<S> Parsed<S> {
+impl<S> TypedCache<S> {
     /// Returns the parsed form of `object`, from the cache or from `read`, which gets the previous
     /// version and its parsed form. Objects are compared by address, so `object` must come from an
     /// informer's cache.
@@ -40,7 +40,7 @@ impl<S> Parsed<S> {
         &self,
         key: &ObjectKey,
         object: &Arc<DynamicObject>,
-        read: impl FnOnce(&DynamicObject, Option<Before<'_, S>>) -> Result<S, E>,
+        read: impl FnOnce(&DynamicObject, Option<Previous<'_, S>>) -> Result<S, E>,
     ) -> Result<Arc<S>, E> {
         let mut before = None;
         if let Some(known) = self.0.lock().get(key) {
@@ -50,7 +50,7 @@ impl<S> Parsed<S> {
             before = Some((Arc::clone(&known.of), Arc::clone(&known.made)));
         }
         let before = before.as_ref();
-        let before = before.map(|(of, made)| Before { of, made: &**made });
+        let before = before.map(|(of, made)| Previous { of, made: &**made });
         let made = Arc::new(read(object, before)?);
         let entry = Read {
             of: Arc::clone(object),
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn each_version_is_read_once() {
-        let parsed = Parsed::default();
+        let parsed = TypedCache::default();
         let key = ObjectKey {
             namespace: "n".to_owned(),
             name: "a".to_owned(),
