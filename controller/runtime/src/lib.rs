@@ -8,7 +8,7 @@
 //! - [`inventory`]: the kinds that a server offers (discovery)
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
-//! - [`retry`], [`receipt`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
+//! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`recorder`]: Events
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
@@ -23,11 +23,11 @@ pub mod informer;
 pub mod int_or_percent;
 pub mod inventory;
 pub mod json_diff;
+pub mod metadata_response;
 pub mod named_expectations;
 pub mod node_affinity;
 pub mod pod;
 pub mod pod_resources;
-pub mod receipt;
 pub mod recorder;
 pub mod reflector;
 pub mod retry;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kube::api::Api;
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Resource, ResourceExt};
-use kubeproof_runtime::receipt;
+use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::retry::retry_on_conflict;
 use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub(crate) async fn replace_status<K: Resource<DynamicType = ()>>(
     loop {
         object.types = Some(TypeMeta::resource::<K>());
         object.data["status"] = json!(status);
-        match receipt::replace_status(api, &name, &object).await {
+        match metadata_response::replace_status(api, &name, &object).await {
             Ok(rv) => return Ok(rv),
             Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
         }

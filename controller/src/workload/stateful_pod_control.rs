@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
-use kubeproof_runtime::receipt;
+use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::resource_version;
@@ -78,7 +78,7 @@ impl StatefulPodControl<'_> {
             self.tell_pod(Verb::Create, &name, Some(&error)).await;
             return Err(error);
         }
-        let created = receipt::create(&self.pods(), pod).await;
+        let created = metadata_response::create(&self.pods(), pod).await;
         let outcome = match created.map_err(Error::from) {
             Ok(rv) => {
                 (self.wrote_pod)(rv);
@@ -112,7 +112,7 @@ impl StatefulPodControl<'_> {
                 }
                 EnsureClaim::Create(claim) => {
                     let name = claim.name_any();
-                    match receipt::create(&self.claims(), &claim).await {
+                    match metadata_response::create(&self.claims(), &claim).await {
                         Ok(rv) => {
                             (self.wrote_claim)(rv);
                             self.tell_claim(Verb::Create, pod, &name, None).await;
@@ -146,7 +146,7 @@ impl StatefulPodControl<'_> {
             }
             let Some(claim) = fix.update else { continue };
             let name = claim.name_any();
-            match receipt::replace(&self.claims(), &name, &claim).await {
+            match metadata_response::replace(&self.claims(), &name, &claim).await {
                 Ok(rv) => (self.wrote_claim)(rv),
                 Err(error) => {
                     let error = Error::from(error);
@@ -177,7 +177,7 @@ impl StatefulPodControl<'_> {
             if let Err(error) = prepared {
                 break Err(error);
             }
-            let error = match receipt::replace(&self.pods(), &name, &repair.pod).await {
+            let error = match metadata_response::replace(&self.pods(), &name, &repair.pod).await {
                 Ok(rv) => {
                     (self.wrote_pod)(rv);
                     break Ok(());
@@ -249,7 +249,7 @@ impl StatefulPodControl<'_> {
         claim: &PersistentVolumeClaim,
     ) -> Result<(), Error> {
         let name = claim.name_any();
-        let written = receipt::replace(&self.claims(), &name, claim).await;
+        let written = metadata_response::replace(&self.claims(), &name, claim).await;
         let outcome = written.map(|rv| (self.wrote_claim)(rv));
         let outcome = outcome.map_err(Error::from);
         let error = outcome.as_ref().err();

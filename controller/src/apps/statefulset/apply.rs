@@ -6,7 +6,7 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kubeproof_runtime::receipt;
+use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::retry::{DEFAULT_RETRY, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 
@@ -134,7 +134,7 @@ pub(super) async fn write_status(
     let mut delays = DEFAULT_RETRY.into_iter();
     loop {
         object.status = Some(status.to_wire());
-        match receipt::replace_status(&sets, set.name(), &object).await {
+        match metadata_response::replace_status(&sets, set.name(), &object).await {
             Ok(rv) => {
                 controller.wrote_status(set, rv);
                 return Ok(());

@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, PostParams};
 use kubeproof_machinery::cron::Schedule;
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::controller_ref::{controller_of, reference_to};
-use kubeproof_runtime::receipt;
+use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::recorder::EventType::{Normal, Warning};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
@@ -45,7 +45,7 @@ impl Reconcile for Controller {
         let outcome = self.apply(&mut pass, &jobs).await;
         if pass.is_changed {
             let api = self.api(&pass.cron);
-            let rv = receipt::replace_status(&api, &key.name, &pass.cron).await?;
+            let rv = metadata_response::replace_status(&api, &key.name, &pass.cron).await?;
             // Changes of jobs trigger the next sync at once; with a stale cached status it could
             // repeat these actions.
             self.cron_jobs.follow(self.cron_jobs.written(rv)).await;
