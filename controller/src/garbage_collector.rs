@@ -20,7 +20,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::decode_cache::Decoded;
-use kubeproof_runtime::inventory::{self, Kind};
+use kubeproof_runtime::discovery::{self, APIResource};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
@@ -50,7 +50,7 @@ struct Watched {
 
 struct GarbageCollector {
     collector: Collector,
-    kinds: Vec<Kind>,
+    kinds: Vec<APIResource>,
     watched: BTreeMap<GroupKind, Watched>,
     updates: Watches<Update>,
     graph: Graph,
@@ -103,9 +103,9 @@ impl GarbageCollector {
 
     async fn rediscover(&mut self) {
         let mut failures = 0;
-        let inventory = loop {
-            match inventory::discover(&self.collector.ctx.client).await {
-                Ok(inventory) => break inventory,
+        let preferred = loop {
+            match discovery::server_preferred_resources(&self.collector.ctx.client).await {
+                Ok(preferred) => break preferred,
                 Err(error) => {
                     tracing::warn!(%error, "kinds not discovered");
                     failures += 1;
@@ -114,14 +114,14 @@ impl GarbageCollector {
             }
         };
         self.rediscover_at = None;
-        if let Some(error) = inventory.failure() {
+        if let Some(error) = preferred.failure() {
             tracing::warn!(error, "some kinds not discovered");
             self.rediscover_at = self.now().checked_add(REDISCOVERY_INTERVAL).ok();
         }
         // Discovery of these versions failed: their known kinds are kept.
         let mut kinds = std::mem::take(&mut self.kinds);
-        kinds.retain(|kind| inventory.failed.contains_key(&kind.group_version()));
-        for kind in inventory.kinds {
+        kinds.retain(|kind| preferred.failed.contains_key(&kind.group_version()));
+        for kind in preferred.resources {
             kinds.retain(|kept| group_kind(kept) != group_kind(&kind));
             if !kind.is_event() && kind.supports("list") && kind.supports("delete") {
                 kinds.push(kind);
@@ -130,7 +130,7 @@ impl GarbageCollector {
         self.kinds = kinds;
         self.kinds_outdated = false;
         let watchable = self.kinds.iter().filter(|kind| kind.supports("watch"));
-        let named: BTreeMap<GroupKind, Kind> = watchable
+        let named: BTreeMap<GroupKind, APIResource> = watchable
             .map(|kind| (group_kind(kind), kind.clone()))
             .collect();
         let dropped = self.watched.keys().filter(|kind| !named.contains_key(kind));
@@ -146,7 +146,7 @@ impl GarbageCollector {
         self.queue.append(&mut self.undecided);
     }
 
-    fn watch(&mut self, name: GroupKind, kind: &Kind) {
+    fn watch(&mut self, name: GroupKind, kind: &APIResource) {
         let client = self.collector.ctx.client.clone();
         let api: Api<Decoded<Metadata>> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -273,7 +273,7 @@ impl GarbageCollector {
     }
 }
 
-fn group_kind(kind: &Kind) -> GroupKind {
+fn group_kind(kind: &APIResource) -> GroupKind {
     GroupKind {
         group: kind.resource.group.clone(),
         kind: kind.resource.kind.clone(),

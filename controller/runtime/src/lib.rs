@@ -5,7 +5,7 @@
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
 //! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`decode_cache`] and
 //!   [`typed_cache`] decode an object once for all stores
-//! - [`inventory`]: the kinds that a server offers (discovery)
+//! - [`discovery`]: the resources that a server offers
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
@@ -18,10 +18,10 @@ pub mod clock;
 pub mod context;
 pub mod controller_ref;
 pub mod decode_cache;
+pub mod discovery;
 pub mod expectations;
 pub mod informer;
 pub mod int_or_percent;
-pub mod inventory;
 pub mod json_diff;
 pub mod metadata_response;
 pub mod named_expectations;

@@ -20,7 +20,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::decode_cache::Decoded;
-use kubeproof_runtime::inventory;
+use kubeproof_runtime::discovery;
 use kubeproof_runtime::pod_resources::thousandths;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
@@ -198,10 +198,10 @@ impl Controller {
         if counted.is_empty() {
             return Ok(());
         }
-        let inventory = inventory::discover(&self.ctx.client).await?;
+        let preferred = discovery::server_preferred_resources(&self.ctx.client).await?;
         for resource in counted {
             let (plural, group) = resource.split_once('.').unwrap_or((&resource, ""));
-            let kind = inventory.kinds.iter().find(|kind| {
+            let kind = preferred.resources.iter().find(|kind| {
                 let is_named = kind.resource.plural == plural && kind.resource.group == group;
                 let needed = ["create", "list", "watch", "delete"];
                 is_named && kind.namespaced && needed.iter().all(|verb| kind.supports(verb))

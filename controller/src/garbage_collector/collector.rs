@@ -7,7 +7,7 @@ use kube::api::{
     DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy,
 };
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::inventory::Kind;
+use kubeproof_runtime::discovery::APIResource;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::answered;
@@ -47,7 +47,7 @@ impl Collector {
         &self,
         task: &Task,
         graph: &Graph,
-        kinds: &[Kind],
+        kinds: &[APIResource],
     ) -> Result<Outcome, kube::Error> {
         let (Task::Orphan(subject) | Task::Collect(subject)) = task;
         let uid = &subject.uid;
@@ -63,7 +63,7 @@ impl Collector {
         }
     }
 
-    fn api_of(&self, node: &Node, kinds: &[Kind]) -> Option<Api<DynamicObject>> {
+    fn api_of(&self, node: &Node, kinds: &[APIResource]) -> Option<Api<DynamicObject>> {
         let kind = find(kinds, &node.kind)?;
         Some(kind.api_of(&self.ctx.client, &node.key))
     }
@@ -74,7 +74,7 @@ impl Collector {
         node: &Node,
         api: &Api<DynamicObject>,
         graph: &Graph,
-        kinds: &[Kind],
+        kinds: &[APIResource],
     ) -> Result<Outcome, kube::Error> {
         for (dependent, child) in graph.dependents(uid) {
             if let Some(api) = self.api_of(child, kinds) {
@@ -92,7 +92,7 @@ impl Collector {
         node: &Node,
         api: &Api<DynamicObject>,
         graph: &Graph,
-        kinds: &[Kind],
+        kinds: &[APIResource],
     ) -> Result<Outcome, kube::Error> {
         let done = Outcome::Done(Vec::new());
         if !graph.is_suspect(uid) || (node.deleting && !node.foreground) {
@@ -162,7 +162,7 @@ impl Collector {
         uid: &str,
         references: &[OwnerReference],
         graph: &Graph,
-        kinds: &[Kind],
+        kinds: &[APIResource],
     ) -> Result<Owners, kube::Error> {
         let mut classes = Vec::new();
         for reference in references {
@@ -203,7 +203,7 @@ impl Collector {
         node: &Node,
         uid: &str,
         reference: &OwnerReference,
-        kinds: &[Kind],
+        kinds: &[APIResource],
     ) {
         let kind = find(kinds, &node.kind);
         let namespace = &node.key.namespace;
@@ -250,7 +250,7 @@ impl Collector {
     }
 }
 
-fn find<'a>(kinds: &'a [Kind], wanted: &GroupKind) -> Option<&'a Kind> {
+fn find<'a>(kinds: &'a [APIResource], wanted: &GroupKind) -> Option<&'a APIResource> {
     kinds
         .iter()
         .find(|kind| kind.is(&wanted.group, &wanted.kind))

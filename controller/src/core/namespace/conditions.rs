@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubeproof_runtime::inventory::Kind;
+use kubeproof_runtime::discovery::APIResource;
 
 const DISCOVERY: &str = "NamespaceDeletionDiscoveryFailure";
 const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
@@ -65,7 +65,12 @@ impl Findings {
     }
 
     /// Notes that `count` objects of `kind` are left, kept by `finalizers`.
-    pub(super) fn add(&mut self, kind: &Kind, count: usize, finalizers: BTreeMap<String, usize>) {
+    pub(super) fn add(
+        &mut self,
+        kind: &APIResource,
+        count: usize,
+        finalizers: BTreeMap<String, usize>,
+    ) {
         let resource = format!("{}.{}", kind.resource.plural, kind.resource.group);
         self.count(resource, count, finalizers);
     }

@@ -10,7 +10,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::inventory::{self, Kind};
+use kubeproof_runtime::discovery::{self, APIResource};
 use kubeproof_runtime::sync_error::{Error, answered};
 
 use super::conditions::Findings;
@@ -40,16 +40,16 @@ struct Left {
 /// failure of one kind holds up no other.
 pub(super) async fn delete(ctx: &Context, namespace: &Namespace) -> Deletion {
     let mut deletion = Deletion::default();
-    let kinds = match inventory::discover(&ctx.client).await {
-        Ok(inventory) => {
-            if let Some(error) = inventory.failure() {
-                let failing = inventory.failed.len();
+    let kinds = match discovery::server_preferred_resources(&ctx.client).await {
+        Ok(preferred) => {
+            if let Some(error) = preferred.failure() {
+                let failing = preferred.failed.len();
                 deletion.findings.discovery = Some(format!(
                     "Discovery failed for some groups, {failing} failing: {error}"
                 ));
                 deletion.errors.push(Error::Refused(error));
             }
-            inventory.kinds
+            preferred.resources
         }
         Err(error) => {
             let error = Error::from(error);
@@ -61,7 +61,8 @@ pub(super) async fn delete(ctx: &Context, namespace: &Namespace) -> Deletion {
     let kinds = kinds
         .into_iter()
         .filter(|kind| kind.namespaced && kind.supports("delete"));
-    let (pods, others): (Vec<Kind>, Vec<Kind>) = kinds.partition(|kind| kind.is("", "Pod"));
+    let (pods, others): (Vec<APIResource>, Vec<APIResource>) =
+        kinds.partition(|kind| kind.is("", "Pod"));
     for kind in &pods {
         deletion.pass(ctx, namespace, kind).await;
     }
@@ -76,7 +77,7 @@ pub(super) async fn delete(ctx: &Context, namespace: &Namespace) -> Deletion {
 }
 
 impl Deletion {
-    async fn pass(&mut self, ctx: &Context, namespace: &Namespace, kind: &Kind) {
+    async fn pass(&mut self, ctx: &Context, namespace: &Namespace, kind: &APIResource) {
         let (left, error) = delete_kind(ctx, namespace, kind).await;
         self.estimate = self.estimate.max(left.estimate);
         if left.objects > 0 {
@@ -94,7 +95,11 @@ impl Deletion {
     }
 }
 
-async fn delete_kind(ctx: &Context, namespace: &Namespace, kind: &Kind) -> (Left, Option<Error>) {
+async fn delete_kind(
+    ctx: &Context,
+    namespace: &Namespace,
+    kind: &APIResource,
+) -> (Left, Option<Error>) {
     let mut left = Left::default();
     match estimate(ctx, namespace, kind).await {
         Ok(estimate) => left.estimate = estimate,
@@ -132,7 +137,11 @@ async fn delete_kind(ctx: &Context, namespace: &Namespace, kind: &Kind) -> (Left
 }
 
 /// Seconds that pods are given to end; 0 when these are over.
-async fn estimate(ctx: &Context, namespace: &Namespace, kind: &Kind) -> Result<i64, kube::Error> {
+async fn estimate(
+    ctx: &Context,
+    namespace: &Namespace,
+    kind: &APIResource,
+) -> Result<i64, kube::Error> {
     if !kind.is("", "Pod") {
         return Ok(0);
     }
@@ -151,7 +160,11 @@ async fn estimate(ctx: &Context, namespace: &Namespace, kind: &Kind) -> Result<i
     Ok(if is_over { 0 } else { estimate })
 }
 
-async fn delete_all(client: &Client, namespace: &str, kind: &Kind) -> Result<(), kube::Error> {
+async fn delete_all(
+    client: &Client,
+    namespace: &str,
+    kind: &APIResource,
+) -> Result<(), kube::Error> {
     let api = kind.api(client, namespace);
     let params = DeleteParams::background();
     if kind.supports("deletecollection") {
@@ -174,7 +187,7 @@ async fn delete_all(client: &Client, namespace: &str, kind: &Kind) -> Result<(),
 async fn list(
     client: &Client,
     namespace: &str,
-    kind: &Kind,
+    kind: &APIResource,
 ) -> Result<Option<ObjectList<PartialObjectMeta<DynamicObject>>>, kube::Error> {
     if !kind.supports("list") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The kinds a server offers, for controllers that act on all of them.
+//! The resources that a server offers, for controllers that act on all of them.
 
 mod classic;
 
@@ -10,9 +10,9 @@ use kube::core::discovery::ApiResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 use kube::{Api, Client};
 
-/// A kind in its preferred version.
+/// A resource in its preferred version.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct APIResource {
     /// Group, version, kind and plural name.
     pub resource: ApiResource,
     /// Whether its objects are in namespaces.
@@ -20,7 +20,7 @@ pub struct Kind {
     verbs: Vec<String>,
 }
 
-impl Kind {
+impl APIResource {
     /// Whether the server lists `verb` for this kind.
     pub fn supports(&self, verb: &str) -> bool {
         self.verbs.iter().any(|supported| supported == verb)
@@ -77,14 +77,14 @@ impl std::fmt::Display for GroupVersion {
 
 /// The result of a discovery, which may lack some group versions.
 #[derive(Debug, Default)]
-pub struct Inventory {
+pub struct PreferredResources {
     /// By group and plural name.
-    pub kinds: Vec<Kind>,
+    pub resources: Vec<APIResource>,
     /// The group versions that could not be read, with the reasons.
     pub failed: BTreeMap<GroupVersion, String>,
 }
 
-impl Inventory {
+impl PreferredResources {
     /// Describes the group versions that could not be read, in client-go's words.
     pub fn failure(&self) -> Option<String> {
         if self.failed.is_empty() {
@@ -102,7 +102,7 @@ impl Inventory {
     /// Adds a group; its versions are in the order of preference.
     fn add(&mut self, group: APIGroupDiscovery) {
         let name = group.metadata.and_then(|own| own.name).unwrap_or_default();
-        let mut chosen: BTreeMap<String, Kind> = BTreeMap::new();
+        let mut chosen: BTreeMap<String, APIResource> = BTreeMap::new();
         for version in group.versions {
             let gv = GroupVersion {
                 group: name.clone(),
@@ -120,14 +120,14 @@ impl Inventory {
                 }
             }
         }
-        self.kinds.extend(chosen.into_values());
+        self.resources.extend(chosen.into_values());
     }
 }
 
 /// The kind that `resource` describes; None for a parent of subresources that has no kind itself.
-fn kind(gv: &GroupVersion, resource: APIResourceDiscovery) -> Option<Kind> {
+fn kind(gv: &GroupVersion, resource: APIResourceDiscovery) -> Option<APIResource> {
     let kind = resource.response_kind.and_then(|kind| kind.kind)?;
-    Some(Kind {
+    Some(APIResource {
         resource: ApiResource {
             group: gv.group.clone(),
             version: gv.version.clone(),
@@ -146,24 +146,26 @@ fn kind(gv: &GroupVersion, resource: APIResourceDiscovery) -> Option<Kind> {
 /// # Errors
 ///
 /// The groups cannot be read.
-pub async fn discover(client: &Client) -> Result<Inventory, kube::Error> {
+pub async fn server_preferred_resources(
+    client: &Client,
+) -> Result<PreferredResources, kube::Error> {
     let core = client.list_core_api_versions_aggregated().await?;
     let named = client.list_api_groups_aggregated().await?;
-    let mut inventory = Inventory::default();
+    let mut preferred = PreferredResources::default();
     let mut groups = core.items;
     groups.extend(named.items);
     if groups.is_empty() {
         // A server from before aggregated discovery answers with its documents of old.
-        groups = classic::groups(client, &mut inventory.failed).await?;
+        groups = classic::groups(client, &mut preferred.failed).await?;
     }
     for group in groups {
-        inventory.add(group);
+        preferred.add(group);
     }
-    inventory.kinds.sort_by(|a, b| {
-        let name = |kind: &Kind| (kind.resource.group.clone(), kind.resource.plural.clone());
+    preferred.resources.sort_by(|a, b| {
+        let name = |kind: &APIResource| (kind.resource.group.clone(), kind.resource.plural.clone());
         name(a).cmp(&name(b))
     });
-    Ok(inventory)
+    Ok(preferred)
 }
 
 #[cfg(test)]
@@ -184,8 +186,8 @@ mod tests {
         serde_json::from_value(group).unwrap()
     }
 
-    fn told(inventory: &Inventory) -> Vec<String> {
-        let kinds = inventory.kinds.iter().map(|kind| &kind.resource);
+    fn told(preferred: &PreferredResources) -> Vec<String> {
+        let kinds = preferred.resources.iter().map(|kind| &kind.resource);
         kinds
             .map(|kind| format!("{} {}", kind.plural, kind.api_version))
             .collect()
@@ -193,8 +195,8 @@ mod tests {
 
     #[test]
     fn each_kind_is_taken_in_the_best_version_that_it_has() {
-        let mut inventory = Inventory::default();
-        inventory.add(group(json!([
+        let mut preferred = PreferredResources::default();
+        preferred.add(group(json!([
             { "version": "v2", "resources": [resource("apples", "Apple")] },
             { "version": "v1", "resources": [
                 resource("apples", "Apple"),
@@ -203,20 +205,20 @@ mod tests {
             ] },
         ])));
         let expected = ["apples example.io/v2", "pears example.io/v1"];
-        assert_eq!(told(&inventory), expected);
-        assert_eq!(inventory.failure(), None);
+        assert_eq!(told(&preferred), expected);
+        assert_eq!(preferred.failure(), None);
     }
 
     #[test]
     fn a_version_that_failed_is_noted_and_hides_no_other() {
-        let mut inventory = Inventory::default();
-        inventory.add(group(json!([
+        let mut preferred = PreferredResources::default();
+        preferred.add(group(json!([
             { "version": "v2", "freshness": "Stale", "resources": [resource("apples", "Apple")] },
             { "version": "v1", "freshness": "Current", "resources": [resource("pears", "Pear")] },
         ])));
-        assert_eq!(told(&inventory), ["pears example.io/v1"]);
+        assert_eq!(told(&preferred), ["pears example.io/v1"]);
         assert_eq!(
-            inventory.failure().unwrap(),
+            preferred.failure().unwrap(),
             "unable to retrieve the complete list of server APIs: example.io/v2: stale \
              GroupVersion discovery: example.io/v2"
         );
