@@ -26,7 +26,7 @@ use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 use parking_lot::Mutex;
 
-use crate::workload::triggers::{self, Workload};
+use crate::workload::event_handlers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "daemonset-controller";
@@ -87,8 +87,8 @@ impl Controller {
         let revisions = self.revisions.run(Api::all(client.clone()), |change| {
             let one = change.object();
             let cached = self.sets.in_namespace(&one.namespace().unwrap_or_default());
-            for trigger in triggers::of_dependent(&change, &cached) {
-                self.queue.add_after(trigger.key, trigger.after);
+            for request in event_handlers::requests_for_owners(&change, &cached) {
+                self.queue.add_after(request.key, request.after);
             }
         });
         join(join(sets, pods), join(nodes, revisions)).await;
@@ -105,7 +105,7 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         let pod = change.object();
         let cached = self.sets.in_namespace(&pod.namespace().unwrap_or_default());
-        if let Some(set) = triggers::owner(&pod.metadata, &cached) {
+        if let Some(set) = event_handlers::owner(&pod.metadata, &cached) {
             let (key, uid) = (ObjectKey::of(&**set), pod.uid().unwrap_or_default());
             if matches!(change, Change::Deleted { .. }) || pod::is_terminating(pod) {
                 self.expectations.deleted(&key, &uid);
@@ -113,8 +113,8 @@ impl Controller {
                 self.expectations.created(&key);
             }
         }
-        for trigger in triggers::of_pod(change, &cached) {
-            self.queue.add_after(trigger.key, trigger.after);
+        for request in event_handlers::requests_for_pod(change, &cached) {
+            self.queue.add_after(request.key, request.after);
         }
     }
 

@@ -23,7 +23,7 @@ use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
-use crate::workload::triggers::{self, Workload};
+use crate::workload::event_handlers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "deployment-controller";
@@ -82,8 +82,8 @@ impl Controller {
         let cached = self
             .deployments
             .in_namespace(&set.namespace().unwrap_or_default());
-        for trigger in triggers::of_dependent(change, &cached) {
-            self.queue.add_after(trigger.key, trigger.after);
+        for request in event_handlers::requests_for_owners(change, &cached) {
+            self.queue.add_after(request.key, request.after);
         }
     }
 
@@ -95,8 +95,8 @@ impl Controller {
         let namespace = pod.namespace().unwrap_or_default();
         let sets = self.sets.in_namespace(&namespace);
         let deployments = self.deployments.in_namespace(&namespace);
-        if let Some(set) = triggers::owner(&pod.metadata, &sets)
-            && let Some(deployment) = triggers::owner(&set.metadata, &deployments)
+        if let Some(set) = event_handlers::owner(&pod.metadata, &sets)
+            && let Some(deployment) = event_handlers::owner(&set.metadata, &deployments)
             && !is_rolling(deployment)
         {
             self.queue.add(ObjectKey::of(&**deployment));

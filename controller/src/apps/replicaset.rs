@@ -19,7 +19,7 @@ use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
-use crate::workload::triggers;
+use crate::workload::event_handlers;
 
 pub(crate) use set::Set;
 
@@ -91,7 +91,7 @@ impl<S: Set> Controller<S> {
         let pod = change.object();
         let namespace = pod.namespace().unwrap_or_default();
         let cached = self.sets.in_namespace(&namespace);
-        if let Some(set) = triggers::owner(&pod.metadata, &cached) {
+        if let Some(set) = event_handlers::owner(&pod.metadata, &cached) {
             let (key, uid) = (ObjectKey::of(&**set), pod.uid().unwrap_or_default());
             let is_gone = matches!(change, Change::Deleted { .. }) || pod::is_terminating(pod);
             if is_gone {
@@ -100,8 +100,8 @@ impl<S: Set> Controller<S> {
                 self.expectations.created(&key);
             }
         }
-        for trigger in triggers::of_pod(change, &cached) {
-            self.queue.add_after(trigger.key, trigger.after);
+        for request in event_handlers::requests_for_pod(change, &cached) {
+            self.queue.add_after(request.key, request.after);
         }
     }
 }

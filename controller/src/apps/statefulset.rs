@@ -30,8 +30,8 @@ use parking_lot::Mutex;
 
 pub use self::profile::{Profile, Settings};
 use self::set::{Cached, Set};
+use crate::workload::event_handlers;
 use crate::workload::revision_control::Revisions;
-use crate::workload::triggers;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "statefulset-controller";
@@ -115,8 +115,8 @@ impl Controller {
             self.sets.in_namespace(&namespace)
         };
         let sets: Vec<Cached> = cached.into_iter().map(Cached).collect();
-        for trigger in triggers::of_pod(change, &sets) {
-            self.queue.add_after(trigger.key, trigger.after);
+        for request in event_handlers::requests_for_pod(change, &sets) {
+            self.queue.add_after(request.key, request.after);
         }
     }
 

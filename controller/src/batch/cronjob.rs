@@ -27,7 +27,7 @@ use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
 
-use crate::workload::triggers::{self, Workload};
+use crate::workload::event_handlers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "cronjob-controller";
@@ -97,8 +97,8 @@ impl Controller {
         let cached = self
             .cron_jobs
             .in_namespace(&job.namespace().unwrap_or_default());
-        for trigger in triggers::of_dependent(change, &cached) {
-            self.queue.add(trigger.key);
+        for request in event_handlers::requests_for_owners(change, &cached) {
+            self.queue.add(request.key);
         }
     }
 

@@ -41,8 +41,8 @@ use kubeproof_runtime::worker;
 
 use self::orphans::Orphans;
 use self::released::Released;
+use crate::workload::event_handlers::{self, Workload};
 use crate::workload::pod_control::PodControl;
-use crate::workload::triggers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "job-controller";
@@ -194,8 +194,8 @@ impl Controller {
             | Change::Deleted { last: pod, .. } => pod.namespace().unwrap_or_default(),
         };
         let jobs = self.jobs.in_namespace(&namespace);
-        for trigger in triggers::of_pod(change, &jobs) {
-            self.queue.add_after(trigger.key, BATCH_PERIOD);
+        for request in event_handlers::requests_for_pod(change, &jobs) {
+            self.queue.add_after(request.key, BATCH_PERIOD);
         }
     }
 
@@ -228,7 +228,7 @@ impl Controller {
     /// The job that controls the pod.
     fn owner(&self, pod: &Pod) -> Option<Arc<Job>> {
         let jobs = self.jobs.in_namespace(&pod.namespace().unwrap_or_default());
-        triggers::owner(&pod.metadata, &jobs).cloned()
+        event_handlers::owner(&pod.metadata, &jobs).cloned()
     }
 
     fn control(&self, job: &Job) -> PodControl<'_> {

@@ -22,8 +22,8 @@ use super::{
     API_VERSION, Backoff, Controller, KIND, min_ready_seconds, placement, rollout, status,
 };
 use crate::workload::adoption::{self, Claims};
+use crate::workload::event_handlers::Workload;
 use crate::workload::pod_control::{PodControl, pod_from_template, slow_start};
-use crate::workload::triggers::Workload;
 
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 250;

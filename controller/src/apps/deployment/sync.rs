@@ -16,7 +16,7 @@ use kubeproof_runtime::worker::Reconcile;
 use super::replica_sets::{ReplicaSets, age};
 use super::{Controller, KIND, is_paused, is_rolling, owner_ref, scale, status, stored_status};
 use crate::workload::adoption::{self, Claims};
-use crate::workload::triggers::Workload;
+use crate::workload::event_handlers::Workload;
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {

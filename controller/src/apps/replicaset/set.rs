@@ -13,7 +13,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::workload::triggers::Workload;
+use crate::workload::event_handlers::Workload;
 
 /// A kind with a number of replicas.
 pub(crate) trait Set:

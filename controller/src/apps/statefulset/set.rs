@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use super::{Profile, Settings};
 use crate::workload::claim::RetentionPolicy;
+use crate::workload::event_handlers::Workload;
 use crate::workload::history;
 use crate::workload::stateful_identity::Identity;
-use crate::workload::triggers::Workload;
 
 pub(crate) const API_VERSION: &str = "apps/v1";
 pub(crate) const KIND: &str = "StatefulSet";

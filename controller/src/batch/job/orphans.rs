@@ -8,7 +8,7 @@ use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
 use super::{API_VERSION, Controller, KIND, condition, pods, spec};
-use crate::workload::triggers;
+use crate::workload::event_handlers;
 use kube::ResourceExt;
 
 /// The controller, at work on pods.
@@ -27,7 +27,7 @@ impl Reconcile for Orphans<'_> {
             let jobs = controller
                 .jobs
                 .in_namespace(&pod.namespace().unwrap_or_default());
-            let job = triggers::owner(&pod.metadata, &jobs);
+            let job = event_handlers::owner(&pod.metadata, &jobs);
             // Adopted meanwhile, or none of this controller's business.
             if job
                 .is_some_and(|job| spec::is_managed_elsewhere(job) || !condition::is_finished(job))

@@ -29,12 +29,12 @@ pub(crate) trait Workload {
 
 /// A workload to sync, at once or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trigger {
+pub(crate) struct Request {
     pub(crate) key: ObjectKey,
     pub(crate) after: Duration,
 }
 
-impl Trigger {
+impl Request {
     fn now(workload: &impl Workload) -> Self {
         Self {
             key: key_of(workload.meta()),
@@ -51,8 +51,8 @@ fn key_of(meta: &ObjectMeta) -> ObjectKey {
 }
 
 /// The workloads to sync because of a pod's change; `workloads` are those of its namespace.
-pub(crate) fn of_pod<W: Workload>(change: &Change<Pod>, workloads: &[W]) -> Vec<Trigger> {
-    let mut triggers = of_dependent(change, workloads);
+pub(crate) fn requests_for_pod<W: Workload>(change: &Change<Pod>, workloads: &[W]) -> Vec<Request> {
+    let mut requests = requests_for_owners(change, workloads);
     if let Change::Updated { old, new } = change
         && !pod::has_ready_condition(old)
         && pod::has_ready_condition(new)
@@ -60,20 +60,20 @@ pub(crate) fn of_pod<W: Workload>(change: &Change<Pod>, workloads: &[W]) -> Vec<
         && let Some(workload) = owner(&new.metadata, workloads)
         && let Some(after) = workload.recheck_after()
     {
-        triggers.push(Trigger {
+        requests.push(Request {
             after,
-            ..Trigger::now(workload)
+            ..Request::now(workload)
         });
     }
-    triggers
+    requests
 }
 
 /// The workloads to sync because of the change of something that they may own.
-pub(crate) fn of_dependent<K: ResourceExt, W: Workload>(
+pub(crate) fn requests_for_owners<K: ResourceExt, W: Workload>(
     change: &Change<K>,
     workloads: &[W],
-) -> Vec<Trigger> {
-    let owning = |object: &K| owner(object.meta(), workloads).map(Trigger::now);
+) -> Vec<Request> {
+    let owning = |object: &K| owner(object.meta(), workloads).map(Request::now);
     match change {
         Change::Added(object) => {
             let is_orphan = controller_of(object.meta()).is_none();
@@ -83,26 +83,30 @@ pub(crate) fn of_dependent<K: ResourceExt, W: Workload>(
             owning(object).into_iter().collect()
         }
         Change::Deleted { last: object, .. } => owning(object).into_iter().collect(),
-        Change::Updated { old, new } => of_update(&**old, &**new, workloads),
+        Change::Updated { old, new } => requests_for_update(&**old, &**new, workloads),
     }
 }
 
-fn of_update<K: ResourceExt, W: Workload>(old: &K, new: &K, workloads: &[W]) -> Vec<Trigger> {
+fn requests_for_update<K: ResourceExt, W: Workload>(
+    old: &K,
+    new: &K,
+    workloads: &[W],
+) -> Vec<Request> {
     if old.resource_version() == new.resource_version() {
         return Vec::new();
     }
     let before = controller_of(old.meta());
     let after = controller_of(new.meta());
-    let mut triggers = Vec::new();
+    let mut requests = Vec::new();
     if before != after {
-        triggers.extend(owner(old.meta(), workloads).map(Trigger::now));
+        requests.extend(owner(old.meta(), workloads).map(Request::now));
     }
     if after.is_some() {
-        triggers.extend(owner(new.meta(), workloads).map(Trigger::now));
+        requests.extend(owner(new.meta(), workloads).map(Request::now));
     } else if before.is_some() || old.labels() != new.labels() {
-        triggers.extend(selecting(new.labels(), workloads));
+        requests.extend(selecting(new.labels(), workloads));
     }
-    triggers
+    requests
 }
 
 /// The workload that controls the object `meta`, if it is still the same one.
@@ -120,12 +124,12 @@ pub(crate) fn owner<'a, W: Workload>(meta: &ObjectMeta, workloads: &'a [W]) -> O
 fn selecting<W: Workload>(
     labels: &std::collections::BTreeMap<String, String>,
     workloads: &[W],
-) -> Vec<Trigger> {
+) -> Vec<Request> {
     let selects = |workload: &&W| {
         Selector::try_from(workload.selector())
             .is_ok_and(|selector| !selector.selects_all() && selector.matches(labels))
     };
-    workloads.iter().filter(selects).map(Trigger::now).collect()
+    workloads.iter().filter(selects).map(Request::now).collect()
 }
 
 #[cfg(test)]
@@ -189,8 +193,8 @@ mod tests {
 
     fn triggered(change: &Change<Pod>) -> Vec<String> {
         let sets = [set("db", "nginx"), set("web", "nginx"), set("x", "other")];
-        let told = |trigger: &Trigger| format!("{}+{}", trigger.key.name, trigger.after.as_secs());
-        of_pod(change, &sets).iter().map(told).collect()
+        let told = |request: &Request| format!("{}+{}", request.key.name, request.after.as_secs());
+        requests_for_pod(change, &sets).iter().map(told).collect()
     }
 
     #[test]
