@@ -22,7 +22,7 @@ use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
-use kubeproof_runtime::worker::gather;
+use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
 use super::fit::{self, Cluster, Load, Plan, Unfit};
@@ -130,7 +130,7 @@ async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
         }
         if !scheduler.queue.is_empty() {
             // Every pass reads all pods, regardless of how many wait.
-            gather(scheduler.pods.len()).await;
+            debounce(scheduler.pods.len()).await;
             let mut more = Vec::new();
             watches.drain(&mut more);
             more.into_iter()

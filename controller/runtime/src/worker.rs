@@ -51,7 +51,7 @@ const OBJECTS_PER_TURN: usize = 16;
 /// Yields in proportion to the number of `objects` that the next turn of work reads. Near the
 /// server, each write of other tasks would otherwise be followed by a turn of that work that reads
 /// all objects. Elsewhere the work itself takes the time in which changes gather.
-pub async fn gather(objects: usize) {
+pub async fn debounce(objects: usize) {
     for _ in 0..objects / OBJECTS_PER_TURN {
         tokio::task::yield_now().await;
     }

@@ -17,7 +17,7 @@ use kubeproof_runtime::retry::DEFAULT_BACKOFF;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::typed_cache::Previous;
-use kubeproof_runtime::worker::{Reconcile, gather};
+use kubeproof_runtime::worker::{Reconcile, debounce};
 use serde_json::json;
 
 use super::Controller;
@@ -51,7 +51,7 @@ impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         if let Some(set) = self.sets.get(&key.namespace, &key.name) {
             let uid = set.uid().unwrap_or_default();
-            gather(self.pods.count_controlled_by(&key.namespace, &uid)).await;
+            debounce(self.pods.count_controlled_by(&key.namespace, &uid)).await;
         }
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
