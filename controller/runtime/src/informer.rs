@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::decode_cache::Decoded;
 use super::reflector;
-use super::store::{Change, ObjectKey, Store, Written};
+use super::store::{Change, ObjectKey, Store, WrittenVersion};
 
 /// How many turns of the runtime a write's own event is waited for.
-const FOLLOW_TURNS_MAX: usize = 64;
+const WAIT_TURNS_MAX: usize = 64;
 
 /// The last version of every object that the watch delivered.
 pub struct Informer<K> {
@@ -81,23 +81,23 @@ impl<K: Resource> Informer<K> {
     }
 
     /// Notes a write of this resource that brought it to version `rv`.
-    pub fn written(&self, rv: u64) -> Written {
-        self.store.lock().written(rv)
+    pub fn wrote_at(&self, rv: u64) -> WrittenVersion {
+        self.store.lock().wrote_at(rv)
     }
 
-    /// Whether the store holds `written` or something newer; see [`Store::caught_up`].
+    /// Whether the store holds `written` or something newer; see [`Store::ensure_ready`].
     ///
     /// # Errors
     /// The high-water mark, if the store is stale.
-    pub fn caught_up(&self, written: Written) -> Result<(), u64> {
-        self.store.lock().caught_up(written)
+    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), u64> {
+        self.store.lock().ensure_ready(written)
     }
 
     /// Lets the watch deliver `written`, if it is about to: where the server is near, an answer comes
     /// sooner than the event, which elsewhere comes while the answer is under way.
-    pub async fn follow(&self, written: Written) {
-        for _ in 0..FOLLOW_TURNS_MAX {
-            if self.caught_up(written).is_ok() {
+    pub async fn wait_for(&self, written: WrittenVersion) {
+        for _ in 0..WAIT_TURNS_MAX {
+            if self.ensure_ready(written).is_ok() {
                 return;
             }
             tokio::task::yield_now().await;

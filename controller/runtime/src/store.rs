@@ -114,7 +114,7 @@ impl<K: Resource> Change<K> {
 
 /// A write with which a store has to catch up; the greater, the newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Written {
+pub struct WrittenVersion {
     /// The resourceVersion.
     pub rv: u64,
     lists_begun: u64,
@@ -128,8 +128,8 @@ pub struct Store<K> {
     by_controller: BTreeMap<(String, String), BTreeMap<String, Arc<K>>>,
     /// The objects of a list until it ends.
     listing: Vec<Arc<K>>,
-    /// The high-water mark: the highest resourceVersion since the last list.
-    seen: u64,
+    /// The highest resourceVersion since the last list.
+    high_water_mark: u64,
     /// The number of lists that have begun and ended.
     lists_begun: u64,
     lists_ended: u64,
@@ -141,7 +141,7 @@ impl<K> Default for Store<K> {
             objects: BTreeMap::new(),
             by_controller: BTreeMap::new(),
             listing: Vec::new(),
-            seen: 0,
+            high_water_mark: 0,
             lists_begun: 0,
             lists_ended: 0,
         }
@@ -218,8 +218,8 @@ impl<K: Resource> Store<K> {
     }
 
     /// Notes a write of this resource that brought it to version `rv`.
-    pub fn written(&self, rv: u64) -> Written {
-        Written {
+    pub fn wrote_at(&self, rv: u64) -> WrittenVersion {
+        WrittenVersion {
             rv,
             lists_begun: self.lists_begun,
         }
@@ -231,11 +231,11 @@ impl<K: Resource> Store<K> {
     ///
     /// # Errors
     /// The high-water mark, if the store is stale.
-    pub fn caught_up(&self, written: Written) -> Result<(), u64> {
-        if self.seen >= written.rv || self.lists_ended > written.lists_begun {
+    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), u64> {
+        if self.high_water_mark >= written.rv || self.lists_ended > written.lists_begun {
             return Ok(());
         }
-        Err(self.seen)
+        Err(self.high_water_mark)
     }
 
     /// Applies a watch event and returns the changes by key. The changes of a list are in the
@@ -258,7 +258,7 @@ impl<K: Resource> Store<K> {
             }
             Event::Apply(object) => vec![self.put(object)],
             Event::Delete(last) => {
-                self.seen = self.seen.max(resource_version(&*last));
+                self.high_water_mark = self.high_water_mark.max(resource_version(&*last));
                 let old = self.remove(&*last);
                 let old = old.unwrap_or_else(|| Arc::clone(&last));
                 vec![Change::Deleted { old, last }]
@@ -278,7 +278,7 @@ impl<K: Resource> Store<K> {
     /// Replaces the objects by those of a list; an object that the list lacks was deleted unseen.
     fn replace(&mut self) -> Vec<Change<K>> {
         // A restarted server has lower versions than the one before.
-        self.seen = 0;
+        self.high_water_mark = 0;
         self.by_controller.clear();
         let mut before = std::mem::take(&mut self.objects);
         let listed = std::mem::take(&mut self.listing);
@@ -304,7 +304,7 @@ impl<K: Resource> Store<K> {
     }
 
     fn put(&mut self, new: Arc<K>) -> Change<K> {
-        self.seen = self.seen.max(resource_version(&*new));
+        self.high_water_mark = self.high_water_mark.max(resource_version(&*new));
         let old = self.objects.insert(ObjectKey::of(&*new), Arc::clone(&new));
         if let Some(old) = &old {
             self.unindex(old);

@@ -21,7 +21,7 @@ use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::Recorder;
-use kubeproof_runtime::store::{Change, ObjectKey, Written};
+use kubeproof_runtime::store::{Change, ObjectKey, WrittenVersion};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::typed_cache::TypedCache;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -41,9 +41,9 @@ const WORKERS: usize = 5;
 /// The newest write of each kind that a set's syncs made.
 #[derive(Clone, Copy, Default)]
 struct Writes {
-    pod: Option<Written>,
-    claim: Option<Written>,
-    status: Option<Written>,
+    pod: Option<WrittenVersion>,
+    claim: Option<WrittenVersion>,
+    status: Option<WrittenVersion>,
 }
 
 struct Controller {
@@ -140,25 +140,25 @@ impl Controller {
     }
 
     fn wrote_pod(&self, set: &Set, rv: u64) {
-        let written = self.pods.written(rv);
+        let written = self.pods.wrote_at(rv);
         self.note(set, |writes| &mut writes.pod, written);
     }
 
     fn wrote_claim(&self, set: &Set, rv: u64) {
-        let written = self.claims.written(rv);
+        let written = self.claims.wrote_at(rv);
         self.note(set, |writes| &mut writes.claim, written);
     }
 
     fn wrote_status(&self, set: &Set, rv: u64) {
-        let written = self.sets.written(rv);
+        let written = self.sets.wrote_at(rv);
         self.note(set, |writes| &mut writes.status, written);
     }
 
     fn note(
         &self,
         set: &Set,
-        of_kind: impl FnOnce(&mut Writes) -> &mut Option<Written>,
-        written: Written,
+        of_kind: impl FnOnce(&mut Writes) -> &mut Option<WrittenVersion>,
+        written: WrittenVersion,
     ) {
         let mut writes = self.writes.lock();
         let newest = of_kind(writes.entry(set.key()).or_default());
@@ -168,7 +168,7 @@ impl Controller {
 
 fn check<K: Resource>(
     cache: &Informer<K>,
-    written: Option<Written>,
+    written: Option<WrittenVersion>,
     resource: &'static str,
 ) -> Result<(), Error> {
     let Some(written) = written else {
@@ -179,5 +179,5 @@ fn check<K: Resource>(
         written: written.rv,
         resource,
     };
-    cache.caught_up(written).map_err(stale)
+    cache.ensure_ready(written).map_err(stale)
 }

@@ -18,7 +18,7 @@ use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
-use kubeproof_runtime::store::{Change, ObjectKey, Written, resource_version};
+use kubeproof_runtime::store::{Change, ObjectKey, WrittenVersion, resource_version};
 use kubeproof_runtime::sync_error::{Error, answered};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -56,7 +56,7 @@ struct Controller {
     services: Informer<Service>,
     slices: Informer<EndpointSlice>,
     /// The last slices written, by Endpoints.
-    written: Mutex<BTreeMap<ObjectKey, Written>>,
+    written: Mutex<BTreeMap<ObjectKey, WrittenVersion>>,
 }
 
 /// Runs the controller until the future is dropped.
@@ -195,7 +195,7 @@ impl Controller {
     }
 
     fn note(&self, key: &ObjectKey, slice: &EndpointSlice) {
-        let written = self.slices.written(resource_version(slice));
+        let written = self.slices.wrote_at(resource_version(slice));
         self.written.lock().insert(key.clone(), written);
     }
 
@@ -205,7 +205,7 @@ impl Controller {
             return Ok(());
         };
         self.slices
-            .caught_up(written)
+            .ensure_ready(written)
             .map_err(|read| Error::StaleCache {
                 read,
                 written: written.rv,

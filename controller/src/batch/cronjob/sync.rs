@@ -48,7 +48,7 @@ impl Reconcile for Controller {
             let rv = metadata_response::replace_status(&api, &key.name, &pass.cron).await?;
             // Changes of jobs trigger the next sync at once; with a stale cached status it could
             // repeat these actions.
-            self.cron_jobs.follow(self.cron_jobs.written(rv)).await;
+            self.cron_jobs.wait_for(self.cron_jobs.wrote_at(rv)).await;
         }
         outcome
     }

@@ -264,7 +264,7 @@ impl Controller {
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
         let delays = DEFAULT_RETRY;
         let rv = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
-        self.sets.follow(self.sets.written(rv)).await;
+        self.sets.wait_for(self.sets.wrote_at(rv)).await;
         Ok(())
     }
 }

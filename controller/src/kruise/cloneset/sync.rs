@@ -382,7 +382,7 @@ impl Controller {
         }
         let api = self.sets_api(set);
         let rv = replace_status::<CloneSet>(&api, object, status, DEFAULT_BACKOFF).await?;
-        self.sets.follow(self.sets.written(rv)).await;
+        self.sets.wait_for(self.sets.wrote_at(rv)).await;
         Ok(())
     }
 
