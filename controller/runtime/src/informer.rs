@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::future::{BoxFuture, join, join_all};
+use futures::{FutureExt, StreamExt};
 use kube::runtime::watcher;
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -111,22 +112,13 @@ impl<K: Resource> Informer<K> {
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    /// Watches `api` and calls the handler with each change after the store has taken it. Never
-    /// returns.
-    pub async fn run(&self, api: Api<Decoded<K>>, on_change: impl FnMut(Change<K>))
-    where
-        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    {
-        self.run_with(api, watcher::Config::default(), on_change)
-            .await;
-    }
-
-    /// Watches the objects that `config` selects; see [`Informer::run`].
-    pub async fn run_with(
+    /// Watches the objects of `api` that `config` selects, and calls the handler with each change
+    /// after the store has taken it. Never returns.
+    pub async fn run(
         &self,
         api: Api<Decoded<K>>,
         config: watcher::Config,
-        mut on_change: impl FnMut(Change<K>),
+        mut handler: impl FnMut(&Change<K>),
     ) where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -136,10 +128,78 @@ impl<K: Resource> Informer<K> {
             let Ok(event) = event else { continue };
             let is_list = matches!(event, watcher::Event::InitDone);
             let changes = self.store.lock().apply(event);
-            changes.into_iter().for_each(&mut on_change);
+            changes.iter().for_each(&mut handler);
             if is_list {
                 self.synced.send_replace(true);
             }
         }
+    }
+}
+
+/// The informers of a controller, each with its event handler.
+pub struct Informers<'a> {
+    client: Client,
+    watches: Vec<BoxFuture<'a, ()>>,
+    synced: Vec<BoxFuture<'a, ()>>,
+}
+
+impl<'a> Informers<'a> {
+    /// No informers yet; those of [`Informers::add`] will use `client`.
+    pub fn new(client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            watches: Vec::new(),
+            synced: Vec::new(),
+        }
+    }
+
+    /// Adds the informer of all objects of a kind.
+    #[must_use]
+    pub fn add<K>(
+        self,
+        informer: &'a Informer<K>,
+        handler: impl FnMut(&Change<K>) + Send + 'a,
+    ) -> Self
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let api = Api::all(self.client.clone());
+        self.add_with(informer, api, watcher::Config::default(), handler)
+    }
+
+    /// Adds the informer of the objects of `api` that `config` selects.
+    #[must_use]
+    pub fn add_with<K>(
+        mut self,
+        informer: &'a Informer<K>,
+        api: Api<Decoded<K>>,
+        config: watcher::Config,
+        handler: impl FnMut(&Change<K>) + Send + 'a,
+    ) -> Self
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.watches
+            .push(informer.run(api, config, handler).boxed());
+        self.synced.push(informer.synced().boxed());
+        self
+    }
+
+    /// Runs `task` next to the informers, without waiting for their lists.
+    #[must_use]
+    pub fn with(mut self, task: impl Future<Output = ()> + Send + 'a) -> Self {
+        self.watches.push(task.boxed());
+        self
+    }
+
+    /// Runs the informers until the future is dropped, and `work` when all are synced.
+    pub async fn run(self, work: impl Future<Output = ()>) {
+        let work = async {
+            for synced in self.synced {
+                synced.await;
+            }
+            work.await;
+        };
+        join(join_all(self.watches), work).await;
     }
 }

@@ -10,7 +10,6 @@ mod rest_mapper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{
     ExpressionWarning, ValidatingAdmissionPolicy, ValidatingAdmissionPolicySpec,
@@ -20,7 +19,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -75,17 +74,14 @@ pub async fn run(ctx: Context, check: CheckTypes) {
         queue: WorkQueue::new(),
         policies: Informer::new(),
     };
-    let policies = Api::all(controller.ctx.client.clone());
-    let policies = controller.policies.run(policies, |change| {
-        if let Change::Added(one) | Change::Updated { new: one, .. } = change {
-            controller.queue.add(ObjectKey::of(&*one));
-        }
-    });
-    let work = async {
-        controller.policies.synced().await;
-        worker::run(&controller, &controller.queue, WORKERS).await;
-    };
-    join(policies, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.policies, |change| {
+            if !matches!(change, Change::Deleted { .. }) {
+                controller.queue.add(change.key());
+            }
+        })
+        .run(worker::run(&controller, &controller.queue, WORKERS))
+        .await;
 }
 
 impl Reconcile for Controller {

@@ -10,15 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -69,37 +68,18 @@ pub async fn run(ctx: Context) {
         expectations: Expectations::default(),
         backoffs: Mutex::default(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
-        let sets = self.sets.run(Api::all(client.clone()), |change| {
-            self.queue.add(change.key());
-        });
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let nodes = self.nodes.run(Api::all(client.clone()), |change| {
-            self.node_changed(&change)
-        });
-        let revisions = self.revisions.run(Api::all(client.clone()), |change| {
-            let one = change.object();
-            let cached = self.sets.in_namespace(&one.namespace().unwrap_or_default());
-            for request in event_handlers::requests_for_owners(&change, &cached) {
-                self.queue.add_after(request.key, request.after);
-            }
-        });
-        join(join(sets, pods), join(nodes, revisions)).await;
-    }
-
-    async fn work(&self) {
-        self.sets.synced().await;
-        self.pods.synced().await;
-        self.nodes.synced().await;
-        self.revisions.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+    async fn run(&self) {
+        Informers::new(&self.ctx.client)
+            .add(&self.sets, |change| self.queue.add(change.key()))
+            .add(&self.pods, |change| self.pod_changed(change))
+            .add(&self.nodes, |change| self.node_changed(change))
+            .add(&self.revisions, |change| self.revision_changed(change))
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
@@ -114,6 +94,14 @@ impl Controller {
             }
         }
         for request in event_handlers::requests_for_pod(change, &cached) {
+            self.queue.add_after(request.key, request.after);
+        }
+    }
+
+    fn revision_changed(&self, change: &Change<ControllerRevision>) {
+        let namespace = change.object().namespace().unwrap_or_default();
+        let cached = self.sets.in_namespace(&namespace);
+        for request in event_handlers::requests_for_owners(change, &cached) {
             self.queue.add_after(request.key, request.after);
         }
     }

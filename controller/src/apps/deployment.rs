@@ -9,14 +9,13 @@ mod sync;
 
 use std::sync::Arc;
 
-use futures::future::join3;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -52,29 +51,17 @@ pub async fn run(ctx: Context) {
         sets: Informer::new(),
         pods: Informer::new(),
     };
-    futures::future::join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
-        let deployments = self.deployments.run(Api::all(client.clone()), |change| {
-            self.queue.add(change.key());
-        });
-        let sets = self
-            .sets
-            .run(Api::all(client.clone()), |change| self.set_changed(&change));
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        join3(deployments, sets, pods).await;
-    }
-
-    async fn work(&self) {
-        self.deployments.synced().await;
-        self.sets.synced().await;
-        self.pods.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+    async fn run(&self) {
+        Informers::new(&self.ctx.client)
+            .add(&self.deployments, |change| self.queue.add(change.key()))
+            .add(&self.sets, |change| self.set_changed(change))
+            .add(&self.pods, |change| self.pod_changed(change))
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn set_changed(&self, change: &Change<ReplicaSet>) {

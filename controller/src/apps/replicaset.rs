@@ -6,13 +6,12 @@ mod set;
 mod status;
 mod sync;
 
-use futures::future::join;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -53,25 +52,16 @@ pub(crate) async fn run_for<S: Set>(ctx: Context) {
         pods: Informer::new(),
         expectations: Expectations::default(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl<S: Set> Controller<S> {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
-        let sets = self
-            .sets
-            .run(Api::all(client.clone()), |change| self.set_changed(&change));
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        join(sets, pods).await;
-    }
-
-    async fn work(&self) {
-        self.sets.synced().await;
-        self.pods.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+    async fn run(&self) {
+        Informers::new(&self.ctx.client)
+            .add(&self.sets, |change| self.set_changed(change))
+            .add(&self.pods, |change| self.pod_changed(change))
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn set_changed(&self, change: &Change<S>) {

@@ -12,14 +12,14 @@ mod sync;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::join;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey, WrittenVersion};
 use kubeproof_runtime::sync_error::Error;
@@ -64,7 +64,7 @@ struct Controller {
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, settings: Settings) {
     let controller = Controller::new(ctx.for_component(NAME), settings);
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
@@ -85,20 +85,18 @@ impl Controller {
     }
 
     /// Feeds the caches and the queue. Changes of claims and revisions trigger nothing.
-    async fn watch(&self) {
-        let client = &self.ctx.client;
+    async fn run(&self) {
         let resource = ApiResource::erase::<StatefulSet>(&());
-        let sets = self
-            .sets
-            .run(Api::all_with(client.clone(), &resource), |change| {
+        let sets = Api::all_with(self.ctx.client.clone(), &resource);
+        Informers::new(&self.ctx.client)
+            .add_with(&self.sets, sets, watcher::Config::default(), |change| {
                 self.queue.add(change.key());
-            });
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let claims = self.claims.run(Api::all(client.clone()), |_| {});
-        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
-        join(join(sets, pods), join(claims, revisions)).await;
+            })
+            .add(&self.pods, |change| self.pod_changed(change))
+            .add(&self.claims, |_| {})
+            .add(&self.revisions, |_| {})
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
@@ -118,14 +116,6 @@ impl Controller {
         for request in event_handlers::requests_for_pod(change, &sets) {
             self.queue.add_after(request.key, request.after);
         }
-    }
-
-    async fn work(&self) {
-        self.sets.synced().await;
-        self.pods.synced().await;
-        self.claims.synced().await;
-        self.revisions.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
     }
 
     /// Refuses to act on caches that lack what earlier syncs of the set wrote.

@@ -11,7 +11,6 @@ mod sync;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -21,7 +20,7 @@ use kube::{Api, ResourceExt};
 use kubeproof_machinery::cron::{ParseError, Schedule};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -56,25 +55,16 @@ pub async fn run(ctx: Context) {
         cron_jobs: Informer::new(),
         jobs: Informer::new(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
-        let cron_jobs = self.cron_jobs.run(Api::all(client.clone()), |change| {
-            self.cron_job_changed(&change);
-        });
-        let jobs = self
-            .jobs
-            .run(Api::all(client.clone()), |change| self.job_changed(&change));
-        join(cron_jobs, jobs).await;
-    }
-
-    async fn work(&self) {
-        self.cron_jobs.synced().await;
-        self.jobs.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+    async fn run(&self) {
+        Informers::new(&self.ctx.client)
+            .add(&self.cron_jobs, |change| self.cron_job_changed(change))
+            .add(&self.jobs, |change| self.job_changed(change))
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     /// Another schedule is waited for; whatever else changes is looked at at once.

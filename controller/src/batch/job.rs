@@ -32,7 +32,7 @@ use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
 use kubeproof_runtime::expectations::Expectations;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -85,30 +85,24 @@ pub async fn run(ctx: Context) {
         released: Released::default(),
         backoffs: backoff::Records::default(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
-        let jobs = self
-            .jobs
-            .run(Api::all(client.clone()), |change| self.job_changed(&change));
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        join(jobs, pods).await;
-    }
-
-    async fn work(&self) {
-        self.jobs.synced().await;
-        self.pods.synced().await;
+    async fn run(&self) {
         let orphans = Orphans(self);
-        join(
-            worker::run(self, &self.queue, WORKERS),
-            worker::run(&orphans, &self.orphans, 1),
-        )
-        .await;
+        let work = async {
+            join(
+                worker::run(self, &self.queue, WORKERS),
+                worker::run(&orphans, &self.orphans, 1),
+            )
+            .await;
+        };
+        Informers::new(&self.ctx.client)
+            .add(&self.jobs, |change| self.job_changed(change))
+            .add(&self.pods, |change| self.pod_changed(change))
+            .run(work)
+            .await;
     }
 
     fn job_changed(&self, change: &Change<Job>) {

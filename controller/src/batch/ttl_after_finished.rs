@@ -4,14 +4,13 @@
 
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -35,19 +34,16 @@ pub async fn run(ctx: Context) {
         queue: WorkQueue::new(),
         jobs: Informer::new(),
     };
-    let jobs = Api::all(controller.ctx.client.clone());
-    let watch = controller.jobs.run(jobs, |change| {
-        if let Change::Added(job) | Change::Updated { new: job, .. } = change
-            && expires(&job).is_some()
-        {
-            controller.queue.add(ObjectKey::of(&*job));
-        }
-    });
-    let work = async {
-        controller.jobs.synced().await;
-        worker::run(&controller, &controller.queue, WORKERS).await;
-    };
-    join(watch, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.jobs, |change| {
+            if let Change::Added(job) | Change::Updated { new: job, .. } = change
+                && expires(job).is_some()
+            {
+                controller.queue.add(change.key());
+            }
+        })
+        .run(worker::run(&controller, &controller.queue, WORKERS))
+        .await;
 }
 
 impl Reconcile for Controller {

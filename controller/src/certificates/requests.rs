@@ -4,11 +4,9 @@
 
 use std::time::Duration;
 
-use futures::future::join;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use kube::Api;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker::{self, Reconcile};
@@ -43,16 +41,13 @@ impl Requests {
 
     /// Reconciles every request that is added or updated, until the future is dropped.
     pub(super) async fn run(&self, controller: &impl Reconcile) {
-        let api = Api::all(self.ctx.client.clone());
-        let watch = self.requests.run(api, |change| {
-            if let Change::Added(request) | Change::Updated { new: request, .. } = change {
-                self.queue.add(ObjectKey::of(&*request));
-            }
-        });
-        let work = async {
-            self.requests.synced().await;
-            worker::run(controller, &self.queue, WORKERS).await;
-        };
-        join(watch, work).await;
+        Informers::new(&self.ctx.client)
+            .add(&self.requests, |change| {
+                if !matches!(change, Change::Deleted { .. }) {
+                    self.queue.add(change.key());
+                }
+            })
+            .run(worker::run(controller, &self.queue, WORKERS))
+            .await;
     }
 }

@@ -5,14 +5,13 @@ mod reconcile;
 
 use std::time::Duration;
 
-use futures::future::{join, join4};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
@@ -58,21 +57,21 @@ pub async fn run(ctx: Context) {
         slices: Informer::new(),
         trigger_times: TriggerTimes::default(),
     };
-    let client = &controller.ctx.client;
-    let services = controller.services.run(Api::all(client.clone()), |change| {
-        controller.queue.add(change.key());
-    });
-    let pods = controller.pods.run(Api::all(client.clone()), |change| {
-        for service in services::concerned(&change, &controller.services) {
-            controller.queue.add(service);
-        }
-    });
-    let slices = controller.slices.run(Api::all(client.clone()), |change| {
-        let one = change.object();
-        controller.take_in_slice(one);
-    });
-    let nodes = controller.nodes.run(Api::all(client.clone()), |_| {});
-    join(join4(services, pods, slices, nodes), controller.work()).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.services, |change| {
+            controller.queue.add(change.key())
+        })
+        .add(&controller.pods, |change| {
+            for service in services::concerned(change, &controller.services) {
+                controller.queue.add(service);
+            }
+        })
+        .add(&controller.slices, |change| {
+            controller.take_in_slice(change.object())
+        })
+        .add(&controller.nodes, |_| {})
+        .run(worker::run(&controller, &controller.queue, WORKERS))
+        .await;
 }
 
 impl Controller {
@@ -85,14 +84,6 @@ impl Controller {
                 name: service.clone(),
             });
         }
-    }
-
-    async fn work(&self) {
-        self.services.synced().await;
-        self.pods.synced().await;
-        self.slices.synced().await;
-        self.nodes.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
     }
 
     async fn apply(&self, namespace: &str, plan: Plan) -> Result<(), Error> {

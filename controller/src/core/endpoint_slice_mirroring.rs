@@ -9,14 +9,13 @@ mod reconcile;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join4;
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey, WrittenVersion, resource_version};
 use kubeproof_runtime::sync_error::{Error, answered};
@@ -71,32 +70,28 @@ pub async fn run(ctx: Context) {
         slices: Informer::new(),
         written: Mutex::default(),
     };
-    let client = &controller.ctx.client;
-    let endpoints = controller
-        .endpoints
-        .run(Api::all(client.clone()), |change| {
-            let (one, before) = match &change {
-                Change::Added(one) | Change::Deleted { last: one, .. } => (one, None),
-                Change::Updated { old, new } => (new, Some(old)),
-            };
-            if is_mirrored(one) || before.is_some_and(|before| is_mirrored(before)) {
-                controller.queue.add(ObjectKey::of(&**one));
+    Informers::new(&controller.ctx.client)
+        .add(&controller.endpoints, |change| {
+            let is_concerned = is_mirrored(change.object())
+                || change.replaced().is_some_and(|old| is_mirrored(old));
+            if is_concerned {
+                controller.queue.add(change.key());
             }
-        });
-    let services = controller.services.run(Api::all(client.clone()), |change| {
-        let concerned = match &change {
-            Change::Added(one) | Change::Deleted { last: one, .. } => !has_selector(one),
-            Change::Updated { old, new } => has_selector(old) != has_selector(new),
-        };
-        let one = change.object();
-        if concerned {
-            controller.queue.add(ObjectKey::of(&**one));
-        }
-    });
-    let slices = controller.slices.run(Api::all(client.clone()), |change| {
-        controller.take_in_slice(&change);
-    });
-    join4(endpoints, services, slices, controller.work()).await;
+        })
+        .add(&controller.services, |change| {
+            let is_concerned = match change {
+                Change::Added(one) | Change::Deleted { last: one, .. } => !has_selector(one),
+                Change::Updated { old, new } => has_selector(old) != has_selector(new),
+            };
+            if is_concerned {
+                controller.queue.add(change.key());
+            }
+        })
+        .add(&controller.slices, |change| {
+            controller.take_in_slice(change)
+        })
+        .run(worker::run(&controller, &controller.queue, WORKERS))
+        .await;
 }
 
 fn is_mirrored(endpoints: &Endpoints) -> bool {
@@ -135,13 +130,6 @@ impl Controller {
                 self.queue.add(key);
             }
         }
-    }
-
-    async fn work(&self) {
-        self.endpoints.synced().await;
-        self.services.synced().await;
-        self.slices.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
     }
 
     /// Reports addresses that are left out.

@@ -5,14 +5,13 @@ mod subsets;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join4;
 use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
@@ -53,26 +52,7 @@ pub async fn run(ctx: Context) {
         endpoints: Informer::new(),
         trigger_times: TriggerTimes::default(),
     };
-    let client = &controller.ctx.client;
-    let services = controller.services.run(Api::all(client.clone()), |change| {
-        controller.queue.add(change.key());
-    });
-    let pods = controller.pods.run(Api::all(client.clone()), |change| {
-        for service in services::concerned(&change, &controller.services) {
-            controller.queue.add(service);
-        }
-    });
-    let endpoints = controller
-        .endpoints
-        .run(Api::all(client.clone()), |change| {
-            if let Change::Deleted { last: one, .. } = &change {
-                controller.queue.add(ObjectKey::of(&**one));
-            }
-        });
     let work = async {
-        controller.services.synced().await;
-        controller.pods.synced().await;
-        controller.endpoints.synced().await;
         // Endpoints may remain of services that are gone.
         for one in controller.endpoints.all() {
             if !one.annotations().contains_key(LEADER) {
@@ -81,7 +61,22 @@ pub async fn run(ctx: Context) {
         }
         worker::run(&controller, &controller.queue, WORKERS).await;
     };
-    join4(services, pods, endpoints, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.services, |change| {
+            controller.queue.add(change.key())
+        })
+        .add(&controller.pods, |change| {
+            for service in services::concerned(change, &controller.services) {
+                controller.queue.add(service);
+            }
+        })
+        .add(&controller.endpoints, |change| {
+            if matches!(change, Change::Deleted { .. }) {
+                controller.queue.add(change.key());
+            }
+        })
+        .run(work)
+        .await;
 }
 
 impl Reconcile for Controller {

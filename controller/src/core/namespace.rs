@@ -7,13 +7,12 @@ mod content;
 
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::{Error, answered};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
@@ -90,20 +89,17 @@ pub async fn run(ctx: Context, settings: Settings) {
         queue: WorkQueue::retrying(DELAYS),
         namespaces: Informer::new(),
     };
-    let api = Api::all(controller.ctx.client.clone());
-    let watch = controller.namespaces.run(api, |change| {
-        if let Change::Added(namespace) | Change::Updated { new: namespace, .. } = change
-            && namespace.metadata.deletion_timestamp.is_some()
-        {
-            let key = ObjectKey::of(&*namespace);
-            controller.queue.add_after(key, settings.deletion_grace);
-        }
-    });
-    let work = async {
-        controller.namespaces.synced().await;
-        worker::run(&controller, &controller.queue, WORKERS).await;
-    };
-    join(watch, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.namespaces, |change| {
+            if let Change::Added(namespace) | Change::Updated { new: namespace, .. } = change
+                && namespace.metadata.deletion_timestamp.is_some()
+            {
+                let delay = settings.deletion_grace;
+                controller.queue.add_after(change.key(), delay);
+            }
+        })
+        .run(worker::run(&controller, &controller.queue, WORKERS))
+        .await;
 }
 
 impl Reconcile for Controller {

@@ -13,9 +13,10 @@ use futures::future::join4;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
@@ -108,16 +109,18 @@ pub async fn run(ctx: Context) {
         state: Mutex::default(),
         zones_changed: Notify::new(),
     };
-    let client = &controller.ctx.client;
-    let nodes = controller.nodes.run(Api::all(client.clone()), |change| {
-        controller.take_in_node(&change);
-    });
-    let leases = Api::namespaced(client.clone(), LEASE_NAMESPACE);
-    let leases = controller.leases.run(leases, |_| {});
-    let pods = controller.pods.run(Api::all(client.clone()), |change| {
-        controller.take_in_pod(&change);
-    });
-    join4(nodes, leases, pods, controller.work()).await;
+    let leases = Api::namespaced(controller.ctx.client.clone(), LEASE_NAMESPACE);
+    Informers::new(&controller.ctx.client)
+        .add(&controller.nodes, |change| controller.take_in_node(change))
+        .add_with(
+            &controller.leases,
+            leases,
+            watcher::Config::default(),
+            |_| {},
+        )
+        .add(&controller.pods, |change| controller.take_in_pod(change))
+        .run(controller.work())
+        .await;
 }
 
 impl Controller {
@@ -144,9 +147,6 @@ impl Controller {
     }
 
     async fn work(&self) {
-        self.nodes.synced().await;
-        self.leases.synced().await;
-        self.pods.synced().await;
         let monitor = async {
             loop {
                 self.monitor().await;

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join3;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::later;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::taints::{self, OUT_OF_SERVICE};
@@ -41,19 +40,18 @@ pub async fn run(ctx: Context) {
         pods: Informer::new(),
         nodes: Informer::new(),
     };
-    let client = &collector.ctx.client;
-    let pods = collector.pods.run(Api::all(client.clone()), |_| {});
-    let nodes = collector.nodes.run(Api::all(client.clone()), |_| {});
     let work = async {
-        collector.pods.synced().await;
-        collector.nodes.synced().await;
         let mut quarantine = BTreeMap::new();
         loop {
             collector.collect(&mut quarantine).await;
             tokio::time::sleep(PERIOD).await;
         }
     };
-    join3(pods, nodes, work).await;
+    Informers::new(&collector.ctx.client)
+        .add(&collector.pods, |_| {})
+        .add(&collector.nodes, |_| {})
+        .run(work)
+        .await;
 }
 
 impl Collector {

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join3;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -46,31 +45,24 @@ pub async fn run(ctx: Context, root_ca: String) {
         namespaces: Informer::new(),
         config_maps: Informer::new(),
     };
-    let client = &controller.ctx.client;
-    let namespaces = controller
-        .namespaces
-        .run(Api::all(client.clone()), |change| {
-            if let Change::Added(one) | Change::Updated { new: one, .. } = change {
-                controller.queue.add(ObjectKey::of(&*one));
-            }
-        });
+    let config_maps = Api::all(controller.ctx.client.clone());
     let config = watcher::Config::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let config_maps = controller
-        .config_maps
-        .run_with(Api::all(client.clone()), config, |change| {
+    Informers::new(&controller.ctx.client)
+        .add(&controller.namespaces, |change| {
+            if !matches!(change, Change::Deleted { .. }) {
+                controller.queue.add(change.key());
+            }
+        })
+        .add_with(&controller.config_maps, config_maps, config, |change| {
             if let Change::Deleted { last: one, .. } | Change::Updated { new: one, .. } = change {
                 controller.queue.add(ObjectKey {
                     namespace: String::new(),
                     name: one.namespace().unwrap_or_default(),
                 });
             }
-        });
-    let work = async {
-        controller.namespaces.synced().await;
-        controller.config_maps.synced().await;
-        worker::run(&controller, &controller.queue, 1).await;
-    };
-    join3(namespaces, config_maps, work).await;
+        })
+        .run(worker::run(&controller, &controller.queue, 1))
+        .await;
 }
 
 impl Reconcile for Controller {

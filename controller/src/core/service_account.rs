@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use futures::future::join3;
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -34,27 +33,21 @@ pub async fn run(ctx: Context) {
         namespaces: Informer::new(),
         accounts: Informer::new(),
     };
-    let client = &controller.ctx.client;
-    let namespaces = controller
-        .namespaces
-        .run(Api::all(client.clone()), |change| {
-            if let Change::Added(one) | Change::Updated { new: one, .. } = change {
-                controller.queue.add(ObjectKey::of(&*one));
+    Informers::new(&controller.ctx.client)
+        .add(&controller.namespaces, |change| {
+            if !matches!(change, Change::Deleted { .. }) {
+                controller.queue.add(change.key());
             }
-        });
-    let accounts = controller.accounts.run(Api::all(client.clone()), |change| {
-        if let Change::Deleted { last: one, .. } = change {
-            controller
-                .queue
-                .add(key(one.namespace().unwrap_or_default()));
-        }
-    });
-    let work = async {
-        controller.namespaces.synced().await;
-        controller.accounts.synced().await;
-        worker::run(&controller, &controller.queue, 1).await;
-    };
-    join3(namespaces, accounts, work).await;
+        })
+        .add(&controller.accounts, |change| {
+            if let Change::Deleted { last, .. } = change {
+                controller
+                    .queue
+                    .add(key(last.namespace().unwrap_or_default()));
+            }
+        })
+        .run(worker::run(&controller, &controller.queue, 1))
+        .await;
 }
 
 fn key(namespace: String) -> ObjectKey {

@@ -77,16 +77,19 @@ pub async fn run(ctx: Context, root_ca: String, sign: SignToken) {
     };
     let client = &controller.ctx.client;
     let of_type = watcher::Config::default().fields(&format!("type={TOKEN_TYPE}"));
-    let secrets = controller
-        .secrets
-        .run_with(Api::all(client.clone()), of_type, |change| match change {
-            Change::Added(one) | Change::Updated { new: one, .. } => {
-                controller.secrets_queue.add(ObjectKey::of(&*one));
-            }
-            Change::Deleted { last: one, .. } => controller.forget(&one),
-        });
-    let accounts = controller.accounts.run(Api::all(client.clone()), |change| {
-        let changed = match &change {
+    let secrets =
+        controller
+            .secrets
+            .run(Api::all(client.clone()), of_type, |change| match change {
+                Change::Added(_) | Change::Updated { .. } => {
+                    controller.secrets_queue.add(change.key());
+                }
+                Change::Deleted { last, .. } => controller.forget(last),
+            });
+    let config = watcher::Config::default();
+    let accounts = Api::all(client.clone());
+    let accounts = controller.accounts.run(accounts, config, |change| {
+        let changed = match change {
             Change::Deleted { last: one, .. } => Some(one),
             Change::Updated { old, new } => (old.uid() != new.uid()).then_some(old),
             Change::Added(_) => None,

@@ -6,14 +6,14 @@ mod schedule;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::future::join4;
+use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, PodSpec, Taint, Toleration};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::go_seconds;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
@@ -66,14 +66,10 @@ pub async fn run(ctx: Context) {
         schedule: Mutex::default(),
         rescheduled: Notify::new(),
     };
-    let client = &controller.ctx.client;
-    let pods = controller.pods.run(Api::all(client.clone()), |change| {
-        controller.take_in_pod(&change);
-    });
-    let nodes = controller.nodes.run(Api::all(client.clone()), |change| {
-        controller.take_in_node(&change);
-    });
-    join4(pods, nodes, controller.work(), controller.evict_due()).await;
+    let informers = Informers::new(&controller.ctx.client)
+        .add(&controller.pods, |change| controller.take_in_pod(change))
+        .add(&controller.nodes, |change| controller.take_in_node(change));
+    join(informers.run(controller.work()), controller.evict_due()).await;
 }
 
 impl Controller {
@@ -108,8 +104,6 @@ impl Controller {
     }
 
     async fn work(&self) {
-        self.pods.synced().await;
-        self.nodes.synced().await;
         loop {
             let item = self.queue.get().await;
             match &item {

@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
@@ -84,40 +84,28 @@ pub async fn run(ctx: Context, gates: Gates) {
         versions: VersionExpectations::default(),
         initial_delays: Mutex::default(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
-        let client = &self.ctx.client;
+    async fn run(&self) {
         let resource = ApiResource::erase::<CloneSet>(&());
-        let sets = self
-            .sets
-            .run(Api::all_with(client.clone(), &resource), |change| {
-                self.queue.add(change.key());
-            });
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let claims = self.claims.run(Api::all(client.clone()), |change| {
-            self.claim_changed(&change)
-        });
-        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
-        let ahead = async {
+        let sets = Api::all_with(self.ctx.client.clone(), &resource);
+        let pre_download = async {
             if let Some(pre_download) = &self.pre_download {
                 pre_download.run().await;
             }
         };
-        let own = join(join(sets, pods), join(claims, revisions));
-        join(own, ahead).await;
-    }
-
-    async fn work(&self) {
-        self.sets.synced().await;
-        self.pods.synced().await;
-        self.claims.synced().await;
-        self.revisions.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+        Informers::new(&self.ctx.client)
+            .add_with(&self.sets, sets, watcher::Config::default(), |change| {
+                self.queue.add(change.key());
+            })
+            .add(&self.pods, |change| self.pod_changed(change))
+            .add(&self.claims, |change| self.claim_changed(change))
+            .add(&self.revisions, |_| {})
+            .with(pre_download)
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {

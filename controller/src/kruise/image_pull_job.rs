@@ -14,10 +14,11 @@ mod sync;
 use futures::future::join;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::familiar_name;
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -75,7 +76,7 @@ pub async fn run(ctx: Context) {
         expectations: NamedExpectations::default(),
         versions: VersionExpectations::default(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Job {
@@ -116,29 +117,21 @@ fn read_spec(object: &DynamicObject) -> Result<ImagePullJobSpec, Error> {
 }
 
 impl Controller {
-    async fn watch(&self) {
+    async fn run(&self) {
         let client = &self.ctx.client;
-        let api = Api::all_with(client.clone(), &self.resource);
-        let jobs = self.jobs.run(api, |change| {
-            self.queue.add(change.key());
-        });
-        let api = Api::all_with(client.clone(), &self.images_resource);
-        let images = self.images.run(api, |change| self.image_changed(&change));
-        let pods = self
-            .pods
-            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let secrets = self.secrets.run(Api::all(client.clone()), |change| {
-            self.secret_changed(&change);
-        });
-        join(join(jobs, images), join(pods, secrets)).await;
-    }
-
-    async fn work(&self) {
-        self.jobs.synced().await;
-        self.images.synced().await;
-        self.pods.synced().await;
-        self.secrets.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+        let jobs = Api::all_with(client.clone(), &self.resource);
+        let images = Api::all_with(client.clone(), &self.images_resource);
+        Informers::new(&self.ctx.client)
+            .add_with(&self.jobs, jobs, watcher::Config::default(), |change| {
+                self.queue.add(change.key());
+            })
+            .add_with(&self.images, images, watcher::Config::default(), |change| {
+                self.image_changed(change);
+            })
+            .add(&self.pods, |change| self.pod_changed(change))
+            .add(&self.secrets, |change| self.secret_changed(change))
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn active_jobs(&self) -> impl Iterator<Item = Job> {

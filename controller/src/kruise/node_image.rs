@@ -15,10 +15,11 @@ use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Secret};
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -71,29 +72,24 @@ pub async fn run(ctx: Context) {
         images: Informer::new(),
         jobs: Informer::new(),
     };
-    join(controller.watch(), controller.work()).await;
+    controller.run().await;
 }
 
 impl Controller {
-    async fn watch(&self) {
+    async fn run(&self) {
         let client = &self.ctx.client;
-        let api = Api::all_with(client.clone(), &self.resource);
-        let images = self.images.run(api, |change| {
-            self.queue.add(change.key());
-        });
-        let nodes = self.nodes.run(Api::all(client.clone()), |change| {
-            self.node_changed(&change);
-        });
-        let api = Api::all_with(client.clone(), &self.jobs_resource);
-        let jobs = self.jobs.run(api, |change| self.job_changed(&change));
-        join(images, join(nodes, jobs)).await;
-    }
-
-    async fn work(&self) {
-        self.images.synced().await;
-        self.nodes.synced().await;
-        self.jobs.synced().await;
-        worker::run(self, &self.queue, WORKERS).await;
+        let images = Api::all_with(client.clone(), &self.resource);
+        let jobs = Api::all_with(client.clone(), &self.jobs_resource);
+        Informers::new(&self.ctx.client)
+            .add_with(&self.images, images, watcher::Config::default(), |change| {
+                self.queue.add(change.key());
+            })
+            .add(&self.nodes, |change| self.node_changed(change))
+            .add_with(&self.jobs, jobs, watcher::Config::default(), |change| {
+                self.job_changed(change);
+            })
+            .run(worker::run(self, &self.queue, WORKERS))
+            .await;
     }
 
     fn node_changed(&self, change: &Change<Node>) {

@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::Informer;
@@ -122,7 +123,7 @@ impl PreDownload {
         let resource = defined(&self.ctx, "imagepulljobs").await;
         let api = Api::all_with(self.ctx.client.clone(), &resource);
         let _ = self.resource.set(resource);
-        self.jobs.run(api, |_| {}).await;
+        self.jobs.run(api, watcher::Config::default(), |_| {}).await;
     }
 
     fn api(&self, namespace: &str) -> Option<Api<DynamicObject>> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join3;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
@@ -14,7 +13,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, Selector, Selecto
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, reference_to};
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
@@ -47,19 +46,13 @@ pub async fn run(ctx: Context) {
         budgets: Informer::new(),
         pods: Informer::new(),
     };
-    let client = &controller.ctx.client;
-    let budgets = controller.budgets.run(Api::all(client.clone()), |change| {
-        controller.queue.add(change.key());
-    });
-    let pods = controller.pods.run(Api::all(client.clone()), |change| {
-        controller.pod_changed(&change)
-    });
-    let work = async {
-        controller.budgets.synced().await;
-        controller.pods.synced().await;
-        worker::run(&controller, &controller.queue, 1).await;
-    };
-    join3(budgets, pods, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.budgets, |change| {
+            controller.queue.add(change.key())
+        })
+        .add(&controller.pods, |change| controller.pod_changed(change))
+        .run(worker::run(&controller, &controller.queue, 1))
+        .await;
 }
 
 /// The numbers of pods that a budget protects.

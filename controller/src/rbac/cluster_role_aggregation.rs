@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use futures::future::join;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use kube::api::{Patch, PatchParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::informer::Informer;
+use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -33,18 +32,15 @@ pub async fn run(ctx: Context) {
         queue: WorkQueue::new(),
         roles: Informer::new(),
     };
-    let roles = Api::all(controller.ctx.client.clone());
-    let roles = controller.roles.run(roles, |_| {
-        controller.queue.add(ObjectKey {
-            namespace: String::new(),
-            name: String::new(),
-        });
-    });
-    let work = async {
-        controller.roles.synced().await;
-        worker::run(&controller, &controller.queue, 1).await;
-    };
-    join(roles, work).await;
+    Informers::new(&controller.ctx.client)
+        .add(&controller.roles, |_| {
+            controller.queue.add(ObjectKey {
+                namespace: String::new(),
+                name: String::new(),
+            });
+        })
+        .run(worker::run(&controller, &controller.queue, 1))
+        .await;
 }
 
 impl Reconcile for Controller {

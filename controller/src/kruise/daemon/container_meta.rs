@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::future::join;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::api::{Patch, PatchParams};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Containers, RunId};
 use kubeproof_runtime::context::Context;
@@ -64,11 +65,13 @@ pub(crate) async fn run(ctx: Context, containers: Containers) {
         containers,
         ctx,
     };
+    let (api, config) = (
+        Api::all(daemon.ctx.client.clone()),
+        watcher::Config::default(),
+    );
     let watch = daemon
         .pods
-        .run(Api::all(daemon.ctx.client.clone()), |change| {
-            daemon.pod_changed(&change);
-        });
+        .run(api, config, |change| daemon.pod_changed(change));
     let work = worker::run(&daemon, &daemon.queue, WORKERS);
     let stop = join(daemon.stop_containers(), daemon.stops.run_timers());
     join(watch, join(work, stop)).await;

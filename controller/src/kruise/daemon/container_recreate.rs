@@ -72,7 +72,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, resource: ApiResou
     let api = Api::all_with(recreator.ctx.client.clone(), &recreator.resource);
     let config = watcher::Config::default().labels(ACTIVE);
     let requests = &recreator.requests;
-    let watch = requests.run_with(api, config, |change| recreator.changed(&change));
+    let watch = requests.run(api, config, |change| recreator.changed(change));
     join(watch, worker::run(&recreator, &recreator.queue, WORKERS)).await;
 }
 

@@ -13,6 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Containers, SameImages, image_id, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
@@ -69,7 +70,10 @@ pub(super) async fn run(ctx: Context, containers: Containers, resource: ApiResou
         ctx,
     };
     let api = Api::all_with(puller.ctx.client.clone(), &puller.resource);
-    let watch = puller.images.run(api, |change| puller.changed(&change));
+    let config = watcher::Config::default();
+    let watch = puller
+        .images
+        .run(api, config, |change| puller.changed(change));
     join(watch, worker::run(&puller, &puller.queue, WORKERS)).await;
 }
 

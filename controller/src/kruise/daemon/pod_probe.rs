@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{HTTPGetAction, ObjectReference, TCPSocketAction};
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Answer, Channel, Containers, ExecOptions, PodReference, REFUSED};
 use kubeproof_runtime::context::Context;
@@ -199,7 +200,10 @@ pub(super) async fn run(ctx: Context, containers: Containers, resource: ApiResou
         ctx,
     };
     let api = Api::all_with(daemon.ctx.client.clone(), &daemon.resource);
-    let watch = daemon.objects.run(api, |change| daemon.changed(&change));
+    let config = watcher::Config::default();
+    let watch = daemon
+        .objects
+        .run(api, config, |change| daemon.changed(change));
     join(watch, worker::run(&daemon, &daemon.probing.queue, WORKERS)).await;
 }
 
