@@ -6,6 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 
+use super::store::resource_version;
+
 /// The version expected of each object, by uid.
 #[derive(Default)]
 pub struct VersionExpectations {
@@ -18,15 +20,10 @@ struct Expected {
     since: Option<Timestamp>,
 }
 
-fn version(object: &impl ResourceExt) -> u64 {
-    let version = object.resource_version();
-    version.and_then(|rv| rv.parse().ok()).unwrap_or(0)
-}
-
 impl VersionExpectations {
     /// `written` is what the server answered a write with.
     pub fn expect(&self, written: &impl ResourceExt) {
-        let (uid, rv) = (written.uid().unwrap_or_default(), version(written));
+        let (uid, rv) = (written.uid().unwrap_or_default(), resource_version(written));
         let mut by_uid = self.by_uid.lock();
         let expected = by_uid.entry(uid).or_insert(Expected { rv, since: None });
         expected.rv = expected.rv.max(rv);
@@ -37,7 +34,7 @@ impl VersionExpectations {
         let uid = cached.uid().unwrap_or_default();
         let mut by_uid = self.by_uid.lock();
         let expected = by_uid.get_mut(&uid)?;
-        if version(cached) >= expected.rv {
+        if resource_version(cached) >= expected.rv {
             by_uid.remove(&uid);
             return None;
         }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 use kubeproof_runtime::pod;
-use kubeproof_runtime::store;
+use kubeproof_runtime::store::{self, resource_version};
 
 use super::{Kubelet, Record, Step};
 use crate::faults::Link;
@@ -120,7 +119,7 @@ impl Kubelet {
     pub(super) fn heed_readiness(pod: &Pod, record: &mut Record) {
         let said = pod::has_ready_condition(pod);
         if record.stage == Stage::Running
-            && version(pod) > record.written_version
+            && resource_version(pod) > record.written_version
             && record.reported.pod != said
         {
             record.reported.pod = said;
@@ -134,12 +133,4 @@ impl Kubelet {
         let record = self.records.get(uid);
         record.is_some_and(|record| !self.outages.is_up(record.node))
     }
-}
-
-/// Returns the resourceVersion of an object as a number.
-pub(super) fn version(object: &impl ResourceExt) -> u64 {
-    object
-        .resource_version()
-        .and_then(|version| version.parse().ok())
-        .unwrap_or(0)
 }

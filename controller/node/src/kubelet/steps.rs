@@ -10,9 +10,10 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::recorder::EventType;
+use kubeproof_runtime::store;
 
 use super::processes::Made;
-use super::{Kubelet, Record, notices, outages};
+use super::{Kubelet, Record, notices};
 use crate::environment::Missing;
 use crate::hold::Hold;
 use crate::hook::HookKind;
@@ -270,7 +271,7 @@ impl Kubelet {
             Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
         let params = PatchParams::default();
         let written = pods.patch_status(&record.key.name, &params, &patch).await?;
-        record.written_version = outages::version(&written);
+        record.written_version = store::resource_version(&written);
         record.written = written.0.status.clone();
         Ok(())
     }
