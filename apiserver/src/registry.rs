@@ -39,7 +39,9 @@ pub(crate) mod unstructured;
 pub(crate) mod validation;
 
 pub(crate) use passes::Passes;
-pub(crate) use strategy::{Context, Generic, MetadataCheck, ResetFields, Strategy, Virtual};
+pub(crate) use strategy::{
+    Context, Generic, MetadataCheck, ResetFields, Siblings, Strategy, Virtual,
+};
 
 /// An API group that is built in.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -13,13 +14,18 @@ use crate::meta::selector::LabelSelector;
 use crate::meta::validation::NameRule;
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{ApiError, FieldErrors};
-use crate::storage::Snapshot;
+
+/// The stored objects of a resource at one revision.
+pub(crate) trait Siblings: Debug {
+    /// The objects in the order of their keys.
+    fn values(&self) -> Box<dyn Iterator<Item = Arc<Value>> + '_>;
+}
 
 /// The server's state that a strategy can read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     /// The objects of the same resource, all namespaces.
-    pub(crate) siblings: &'a Snapshot,
+    pub(crate) siblings: &'a dyn Siblings,
     /// The time of the write.
     pub(crate) now: Timestamp,
     /// The gate `MaxUnavailableStatefulSet`.

@@ -6,12 +6,26 @@ mod served;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use serde_json::Value;
 
 use crate::meta::GroupVersionKind;
 use crate::registry::Passes;
 use crate::registry::catalog::{Catalog, ResourceInfo};
+use crate::storage::ResourceVersion;
 
 pub(crate) use served::Served;
+
+/// A CustomResourceDefinition in storage.
+pub(crate) trait StoredDefinition {
+    /// The name, which consists of plural and group.
+    fn name(&self) -> &str;
+
+    /// The version of the object.
+    fn resource_version(&self) -> ResourceVersion;
+
+    /// The whole object.
+    fn object(&self) -> Arc<Value>;
+}
 
 /// A kind that a CustomResourceDefinition declares, in one of its versions.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{CustomKind, group_of, hash};
+use super::{CustomKind, StoredDefinition, group_of, hash};
 use crate::meta::object::is_terminating;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
@@ -15,7 +15,7 @@ use crate::registry::apiextensions::custom_resource::{
 };
 use crate::registry::apiextensions::custom_resource_definition::conditions;
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
-use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
+use crate::storage::ResourceVersion;
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its
 /// definition is being deleted.
@@ -82,15 +82,19 @@ impl Served {
 
     /// Returns the resources of `definitions`, sharing with `before` what is unchanged. New schemas
     /// are in force for objects stored after version `since`.
-    pub(crate) fn of(definitions: &[Arc<StoredObject>], before: &Self, since: u64) -> Self {
+    pub(crate) fn of(
+        definitions: &[Arc<impl StoredDefinition>],
+        before: &Self,
+        since: u64,
+    ) -> Self {
         let definitions: BTreeMap<String, Definition> = definitions
             .iter()
             .map(|stored| {
-                let name = stored.key.as_str();
+                let name = stored.name();
                 let held = before.definitions.get(name);
-                let definition = match held.filter(|held| held.rv == stored.rv) {
+                let definition = match held.filter(|held| held.rv == stored.resource_version()) {
                     Some(held) => held.clone(),
-                    None => Definition::of(stored, held, since),
+                    None => Definition::of(&**stored, held, since),
                 };
                 (name.to_owned(), definition)
             })
@@ -123,15 +127,18 @@ impl Served {
     }
 
     /// The groups of which a definition came, changed or went since this was made.
-    pub(crate) fn outdated_groups(&self, definitions: &[Arc<StoredObject>]) -> BTreeSet<String> {
+    pub(crate) fn outdated_groups(
+        &self,
+        definitions: &[Arc<impl StoredDefinition>],
+    ) -> BTreeSet<String> {
         let group = |name: &str| group_of(name).to_owned();
         let mut gone: BTreeSet<&str> = self.definitions.keys().map(String::as_str).collect();
         let mut groups = BTreeSet::new();
         for definition in definitions {
-            let name = definition.key.as_str();
+            let name = definition.name();
             gone.remove(name);
             let held = self.definitions.get(name);
-            if held.is_none_or(|held| held.rv != definition.rv) {
+            if held.is_none_or(|held| held.rv != definition.resource_version()) {
                 groups.insert(group(name));
             }
         }
@@ -152,8 +159,8 @@ impl Served {
     }
 
     /// Whether a definition is being deleted.
-    pub(crate) fn is_terminating(&self, key: &ObjectKey) -> bool {
-        let definition = self.definitions.get(key.as_str());
+    pub(crate) fn is_terminating(&self, name: &str) -> bool {
+        let definition = self.definitions.get(name);
         definition.is_some_and(|definition| definition.terminating)
     }
 
@@ -192,8 +199,8 @@ impl Served {
 }
 
 impl Definition {
-    fn of(stored: &StoredObject, held: Option<&Self>, since: u64) -> Self {
-        let value = &*stored.value();
+    fn of(stored: &impl StoredDefinition, held: Option<&Self>, since: u64) -> Self {
+        let value = &*stored.object();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut versions = Arc::new(Versions::new(
             value,
@@ -207,7 +214,7 @@ impl Definition {
         let list = || value["spec"]["versions"].as_array().into_iter().flatten();
         let used = list().filter(|version| version["served"] == true || version["storage"] == true);
         Self {
-            rv: stored.rv,
+            rv: stored.resource_version(),
             established,
             served: established || conditions::is_true(value, "NamesAccepted"),
             terminating: is_terminating(value),

@@ -217,9 +217,10 @@ fn allocate_address(
         // Another address than before is refused by validation.
         return;
     }
-    let siblings = context.siblings.range(None, None);
-    let used: BTreeSet<String> = siblings
-        .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
+    let used: BTreeSet<String> = context
+        .siblings
+        .values()
+        .map(|service| text(&service["spec"]["clusterIP"]).to_owned())
         .collect();
     let [a, b, c] = NETWORK;
     if asked.is_empty() {
@@ -275,9 +276,9 @@ fn allocate_ports(
     let held: BTreeSet<i64> = old
         .map(|old| ports_of(&old["spec"]).collect())
         .unwrap_or_default();
-    let siblings = context.siblings.range(None, None);
+    let siblings = context.siblings.values();
     let mut used: BTreeSet<i64> = siblings
-        .flat_map(|own| ports_of(&own.value()["spec"]).collect::<Vec<_>>())
+        .flat_map(|own| ports_of(&own["spec"]).collect::<Vec<_>>())
         .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
