@@ -9,7 +9,7 @@
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
-//! - [`recorder`]: Events
+//! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: the arithmetic of the API
