@@ -8,32 +8,16 @@ mod naming;
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::field_manager::Writer;
 use crate::registry::apiextensions::custom_resource_definition::approval::is_protected;
 use crate::registry::apiextensions::custom_resource_definition::{GROUP, PLURAL};
-use crate::registry::apiextensions::definitions::{Served, StoredDefinition, group_of};
+use crate::registry::apiextensions::definitions::{Served, group_of};
 use crate::registry::catalog::{Catalog, ResourceInfo};
-use crate::storage::{ResourceVersion, StoredObject};
+use crate::storage::StoredObject;
 use crate::store::{State, Store};
 
 /// The field manager of the server's own writes.
 const MANAGER: &str = "kube-apiserver";
-
-impl StoredDefinition for StoredObject {
-    fn name(&self) -> &str {
-        self.key.as_str()
-    }
-
-    fn resource_version(&self) -> ResourceVersion {
-        self.rv
-    }
-
-    fn object(&self) -> Arc<Value> {
-        self.value()
-    }
-}
 
 /// Serves the stored definitions of a new fork, be it of the present or of a past revision.
 pub(crate) fn after_fork(state: &State) {
@@ -106,8 +90,7 @@ fn run(state: &State) {
         }
     }
     let definitions = all(&store).into_iter();
-    for definition in definitions.filter(|definition| next.is_terminating(definition.key.as_str()))
-    {
+    for definition in definitions.filter(|definition| next.is_terminating(&definition.key)) {
         finalizer::sync(&store, &definition);
     }
 }

@@ -3,10 +3,7 @@
 //! Metadata, types of the API, patches and field managers are in `kubeproof_machinery`, CEL is `kubeproof_cel`. The
 //! modules of this crate are layers. Each names only those above it in this list:
 //!
-//! - `x509`: certificates as Go judges them
-//! - `storage`: objects and their past events, by resource
 //! - [`fault`]: faults between clients and server that a test asks for
-//! - `registry`: the facts and the strategy of each kind, and objects as cells of a table
 //! - `metrics`: the families of `/metrics`
 //! - `webhook`: calls over HTTPS of configured webhooks
 //! - `cluster`: the state that everything above shares
@@ -36,21 +33,22 @@ pub mod fuzzing;
 pub mod invariant;
 mod kubelet;
 mod metrics;
-mod registry;
 pub mod resource_quota;
 mod server;
 mod spdy;
-mod storage;
 mod store;
+#[cfg(test)]
+mod tests;
 pub mod type_checking;
 mod webhook;
-mod x509;
 
 use kubeproof_cel as cel;
+use kubeproof_kinds as registry;
 use kubeproof_machinery::{
-    cancellation, field_manager, nesting, patch, request, schema, suggestion, yaml,
+    cancellation, field_manager, nesting, patch, request, schema, suggestion, x509, yaml,
 };
 pub use kubeproof_machinery::{clock, meta, status};
+use kubeproof_storage as storage;
 
 pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;

@@ -24,7 +24,7 @@ use crate::auth::RequestAttributes;
 use crate::field_manager::Writer;
 use crate::meta::object::{self, meta_mut};
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::{Context, Passes, Siblings, Strategy};
+use crate::registry::{Context, Passes, Strategy};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, Table};
 use refusals::check_name;
@@ -190,11 +190,5 @@ impl Store<'_> {
         }
         meta_mut(object).insert("namespace".to_owned(), namespace.into());
         Ok(())
-    }
-}
-
-impl Siblings for Snapshot {
-    fn values(&self) -> Box<dyn Iterator<Item = Arc<Value>> + '_> {
-        Box::new(self.range(None, None).map(|object| object.value()))
     }
 }

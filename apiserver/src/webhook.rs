@@ -1,7 +1,7 @@
 //! Calls of webhooks: a JSON document posted over HTTPS to where a client configuration says, and
 //! the document that comes back.
 
-mod conversion;
+pub(crate) mod conversion;
 mod service;
 mod tls;
 mod transport;

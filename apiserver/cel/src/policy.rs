@@ -75,6 +75,12 @@ pub struct Scope {
     has_variables: bool,
 }
 
+impl Default for Scope {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Scope {
     /// Returns the scope of a request and its objects.
     pub fn new() -> Self {

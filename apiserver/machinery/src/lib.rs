@@ -8,6 +8,7 @@
 //! | [`clock`] | time and randomness |
 //! | [`gvk`], [`status`] | names of kinds and resources; the errors of requests and of fields |
 //! | [`cancellation`] | whether a client still waits for the outcome of a long request |
+//! | [`x509`] | certificates of clients and of webhooks, judged as Go judges them |
 //! | [`nesting`] | documents that nest deeply, and stacks with room for them |
 //! | [`meta`] | group-version-resources, selectors, validation of names, access to an object's metadata |
 //! | [`schema`] | the fields of every kind, decoding into them, quantities, protobuf; structural schemas |
@@ -30,4 +31,5 @@ pub mod request;
 pub mod schema;
 pub mod status;
 pub mod suggestion;
+pub mod x509;
 pub mod yaml;

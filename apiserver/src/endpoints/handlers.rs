@@ -58,6 +58,7 @@ use crate::schema::scheme;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 use crate::store::{Store, WriteResult};
+use crate::webhook::conversion;
 
 /// Whether the work of a request may need a stack for deeply nested documents.
 pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> bool {
@@ -195,7 +196,7 @@ impl Request<'_> {
             let shown = self.resource.shown(stored).into_owned();
             match self.resource.conversion() {
                 Some(conversion) if Some(conversion.misses()) != misses => {
-                    conversion.fill(&self.state.webhook_client()).await?;
+                    conversion::fill(conversion, &self.state.webhook_client()).await?;
                 }
                 _ => return Ok(shown),
             }
@@ -315,7 +316,7 @@ async fn looked_up<T>(
         if conversion.misses() == misses {
             return answer;
         }
-        conversion.fill(&request.state.webhook_client()).await?;
+        conversion::fill(conversion, &request.state.webhook_client()).await?;
     }
 }
 

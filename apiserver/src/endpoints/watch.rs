@@ -245,11 +245,11 @@ impl Watch {
         if let Some(line) = self.pending.pop_front() {
             return Some(Some(line));
         }
-        if let State::Initial { objects, .. } = &self.state {
-            if let Err(error) = self.converter.convert(objects.as_slice().iter()).await {
-                self.state = State::Ended;
-                return Some(self.encoder.encode(&WatchEvent::Error(error)).map(Ok));
-            }
+        if let State::Initial { objects, .. } = &self.state
+            && let Err(error) = self.converter.convert(objects.as_slice().iter()).await
+        {
+            self.state = State::Ended;
+            return Some(self.encoder.encode(&WatchEvent::Error(error)).map(Ok));
         }
         let event = self.state.take_initial()?;
         let line = self.encoder.encode(&event);

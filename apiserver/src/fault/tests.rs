@@ -109,7 +109,12 @@ fn a_fault_has_exactly_one_effect_and_durations_with_units() {
         assert!(error.to_string().contains("needs one of"), "{error}");
     }
     let unitless = serde_json::from_value::<Fault>(json!({ "name": "a", "miss": "90" }));
-    assert!(unitless.unwrap_err().to_string().contains("is not a duration"));
+    assert!(
+        unitless
+            .unwrap_err()
+            .to_string()
+            .contains("is not a duration")
+    );
 }
 
 #[test]

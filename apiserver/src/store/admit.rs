@@ -17,6 +17,7 @@ use crate::registry::Generic;
 use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
+use crate::webhook::conversion;
 use crate::{admission, field_manager, nesting, schema};
 
 /// The form of an object in a subresource, which admission webhooks see.
@@ -52,7 +53,7 @@ impl Store<'_> {
             if conversion.misses() == misses {
                 return Ok(shown);
             }
-            conversion.fill(&self.state.webhook_client()).await?;
+            conversion::fill(conversion, &self.state.webhook_client()).await?;
         }
     }
 
@@ -67,7 +68,8 @@ impl Store<'_> {
             let versions = &custom.versions;
             if versions.version_of(&object) != versions.storage {
                 let client = self.state.webhook_client();
-                let converted = conversion.convert(&client, vec![object], &versions.storage);
+                let converted =
+                    conversion::convert(conversion, &client, vec![object], &versions.storage);
                 let converted = converted.await?.pop();
                 let converted = converted.expect("there are as many objects as were posted");
                 return storable(versions.coerced(converted, &versions.storage));

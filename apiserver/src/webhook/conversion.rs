@@ -15,85 +15,86 @@ use crate::status::ApiError;
 /// The timeout of a webhook; upstream has no setting for it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-impl Conversion {
-    /// Converts the missing objects, with one call for each stored version.
-    ///
-    /// # Errors
-    /// Upstream has no reason for a conversion that fails.
-    pub(crate) async fn fill(&self, client: &WebhookClient<'_>) -> Result<(), ApiError> {
-        for (version, stored) in self.take_missing() {
-            let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
-            let converted = self.convert(client, objects, &version).await?;
-            self.hold(&version, revisions.into_iter().zip(converted));
-        }
-        Ok(())
+/// Converts the missing objects, with one call for each stored version.
+///
+/// # Errors
+/// Upstream has no reason for a conversion that fails.
+pub(crate) async fn fill(
+    conversion: &Conversion,
+    client: &WebhookClient<'_>,
+) -> Result<(), ApiError> {
+    for (version, stored) in conversion.take_missing() {
+        let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
+        let converted = convert(conversion, client, objects, &version).await?;
+        conversion.hold(&version, revisions.into_iter().zip(converted));
     }
+    Ok(())
+}
 
-    /// Converts objects, all of one version, in one call.
-    ///
-    /// # Errors
-    /// Upstream has no reason for a conversion that fails.
-    pub(crate) async fn convert(
-        &self,
-        client: &WebhookClient<'_>,
-        objects: Vec<Value>,
-        version: &str,
-    ) -> Result<Vec<Value>, ApiError> {
-        let to = GroupVersion {
-            group: self.group.clone(),
-            version: version.to_owned(),
+/// Converts objects, all of one version, in one call.
+///
+/// # Errors
+/// Upstream has no reason for a conversion that fails.
+pub(crate) async fn convert(
+    conversion: &Conversion,
+    client: &WebhookClient<'_>,
+    objects: Vec<Value>,
+    version: &str,
+) -> Result<Vec<Value>, ApiError> {
+    let to = GroupVersion {
+        group: conversion.group.clone(),
+        version: version.to_owned(),
+    };
+    let kind = objects.first().map(shown_kind).unwrap_or_default();
+    let known = |own: &&String| matches!(own.as_str(), "v1" | "v1beta1");
+    let Some(review) = conversion.review_versions.iter().find(known) else {
+        let why = "no supported conversion review versions";
+        return Err(ApiError::Unknown(why.to_owned()));
+    };
+    let uid = client.entropy.review_uid();
+    let document = json!({
+        "kind": "ConversionReview",
+        "apiVersion": format!("apiextensions.k8s.io/{review}"),
+        "request": {
+            "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects,
+        },
+    });
+    let call = Call {
+        config: &conversion.client_config,
+        timeout: TIMEOUT,
+    };
+    let started = client.clock.now();
+    let answer = super::post(client, &call, &document).await;
+    let answer = answer.map_err(|error| {
+        let why = match error {
+            CallError::Config(why) => why,
+            CallError::Failed(why) => why.to_string(),
         };
-        let kind = objects.first().map(shown_kind).unwrap_or_default();
-        let known = |own: &&String| matches!(own.as_str(), "v1" | "v1beta1");
-        let Some(review) = self.review_versions.iter().find(known) else {
-            let why = "no supported conversion review versions";
-            return Err(ApiError::Unknown(why.to_owned()));
-        };
-        let uid = client.entropy.review_uid();
-        let document = json!({
-            "kind": "ConversionReview",
-            "apiVersion": format!("apiextensions.k8s.io/{review}"),
-            "request": {
-                "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects,
-            },
-        });
-        let call = Call {
-            config: &self.client_config,
-            timeout: TIMEOUT,
-        };
-        let started = client.clock.now();
-        let answer = super::post(client, &call, &document).await;
-        let answer = answer.map_err(|error| {
-            let why = match error {
-                CallError::Config(why) => why,
-                CallError::Failed(why) => why.to_string(),
-            };
-            (Converted::CallFailure, format!("failed: {why}"))
-        });
-        let converted = answer.and_then(|answer| {
-            let converted = read(&answer, &uid, review);
-            let converted =
-                converted.map_err(|why| (Converted::Malformed, format!("failed: {why}")))?;
-            all_restored(&objects, converted, &to)
-        });
-        let outcome = match &converted {
-            Ok(_) => Converted::Success,
-            Err((outcome, _)) => *outcome,
-        };
-        let from = objects.first().map_or("", |object| {
-            let stated = object["apiVersion"].as_str().unwrap_or_default();
-            stated.rsplit('/').next().unwrap_or_default()
-        });
-        client.metrics.conversions().called(ConversionCall {
-            definition: &self.definition,
-            from,
-            to: version,
-            outcome,
-            nanos: nanos_between(started, client.clock.now()),
-        });
-        converted
-            .map_err(|(_, what)| ApiError::Unknown(format!("conversion webhook for {kind} {what}")))
-    }
+        (Converted::CallFailure, format!("failed: {why}"))
+    });
+    let converted = answer.and_then(|answer| {
+        let converted = read(&answer, &uid, review);
+        let converted =
+            converted.map_err(|why| (Converted::Malformed, format!("failed: {why}")))?;
+        all_restored(&objects, converted, &to)
+    });
+    let outcome = match &converted {
+        Ok(_) => Converted::Success,
+        Err((outcome, _)) => *outcome,
+    };
+    let from = objects.first().map_or("", |object| {
+        let stated = object["apiVersion"].as_str().unwrap_or_default();
+        stated.rsplit('/').next().unwrap_or_default()
+    });
+    client.metrics.conversions().called(ConversionCall {
+        definition: &conversion.definition,
+        from,
+        to: version,
+        outcome,
+        nanos: nanos_between(started, client.clock.now()),
+    });
+    converted
+        .map_err(|(_, what)| ApiError::Unknown(format!("conversion webhook for {kind} {what}")))
 }
 
 /// The converted objects with the metadata of the originals, or their defect.

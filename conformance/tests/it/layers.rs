@@ -13,6 +13,7 @@ const MACHINERY_LAYERS: &[&str] = &[
     "gvk",
     "status",
     "cancellation",
+    "x509",
     "nesting",
     "meta",
     "schema",
@@ -26,10 +27,7 @@ const MACHINERY_LAYERS: &[&str] = &[
 
 /// The modules of `kubeproof-apiserver`, from the bottom up.
 const SERVER_LAYERS: &[&str] = &[
-    "x509",
-    "storage",
     "fault",
-    "registry",
     "metrics",
     "webhook",
     "cluster",

@@ -43,11 +43,11 @@ impl Data {
 
 const FILES: [Data; 7] = [
     Data {
-        path: "apiserver/src/registry/resources.json",
+        path: "apiserver/kinds/src/resources.json",
         generate: resources::generate,
     },
     Data {
-        path: "apiserver/src/registry/bootstrap.txt",
+        path: "apiserver/kinds/src/bootstrap.txt",
         generate: bootstrap::generate,
     },
     Data {

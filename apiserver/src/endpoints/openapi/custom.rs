@@ -1,6 +1,7 @@
 //! The schemas and paths of custom kinds in the documents, from their definitions.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use serde_json::{Map, Value, json};
 
@@ -33,17 +34,28 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
+/// A custom kind, as the documents describe it.
+struct Published<'k>(&'k CustomKind);
+
+impl Deref for Published<'_> {
+    type Target = CustomKind;
+
+    fn deref(&self) -> &CustomKind {
+        self.0
+    }
+}
+
 /// The definitions of `kinds` and of their lists, as documents of `form` need them.
 pub(super) fn definitions_of(kinds: &[CustomKind], form: Form) -> BTreeMap<String, Value> {
     let mut definitions = BTreeMap::new();
-    for kind in kinds {
+    for kind in kinds.iter().map(Published) {
         definitions.insert(kind.definition(), kind.object_schema(form));
         definitions.insert(kind.list_definition(), kind.list_schema());
     }
     definitions
 }
 
-impl CustomKind {
+impl Published<'_> {
     pub(super) fn definition(&self) -> String {
         let gvk = &self.gvk;
         definitions::custom_name(&gvk.group, &gvk.version, &gvk.kind)
@@ -268,13 +280,13 @@ fn embed_resource(schema: &mut Value) {
 /// The paths of `kinds`.
 pub(super) fn paths_of(kinds: &[CustomKind]) -> Paths {
     let mut paths = Paths::new();
-    for kind in kinds {
+    for kind in kinds.iter().map(Published) {
         kind.add_paths(&mut paths);
     }
     paths
 }
 
-impl CustomKind {
+impl Published<'_> {
     fn add_paths(&self, paths: &mut Paths) {
         let root = format!("/apis/{}/{}", self.gvk.group, self.gvk.version);
         let mut collection = format!("{root}/{}", self.plural);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
-use crate::webhook::OwnedWebhookClient;
+use crate::webhook::{OwnedWebhookClient, conversion};
 
 /// Has a webhook convert objects, if the resource is converted by one.
 pub(super) struct Converter {
@@ -36,7 +36,7 @@ impl Converter {
             if conversion.misses() == misses {
                 return Ok(());
             }
-            conversion.fill(&client.client()).await?;
+            conversion::fill(conversion, &client.client()).await?;
         }
     }
 }

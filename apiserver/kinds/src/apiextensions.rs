@@ -1,0 +1,16 @@
+//! CustomResourceDefinitions and the custom resources that they declare.
+
+pub mod custom_resource;
+pub mod custom_resource_definition;
+pub mod definitions;
+
+use super::ApiGroup;
+
+/// The strategies of `apiextensions.k8s.io`.
+pub(super) const GROUP: ApiGroup = ApiGroup {
+    name: "apiextensions.k8s.io",
+    strategies: &[(
+        "customresourcedefinitions",
+        &custom_resource_definition::CustomResourceDefinition,
+    )],
+};

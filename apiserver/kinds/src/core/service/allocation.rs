@@ -1,0 +1,366 @@
+//! Addresses and ports that services are given, or claim.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use super::validation::validate_addresses;
+use super::{has_node_ports, needs_health_check};
+use crate::Context;
+use crate::meta::object::{child_mut, default};
+use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::unstructured::{is_empty, items, items_mut, text};
+
+/// Cluster addresses are given out of 10.0.0.0/24.
+const NETWORK: [u8; 3] = [10, 0, 0];
+/// The first address is that of the API server itself.
+const FIRST: u8 = 2;
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// Keeps the allocated addresses and ports that an update leaves out.
+pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
+    let before = &old["spec"];
+    let addressed = |spec: &Value| spec["type"] != "ExternalName";
+    let both = addressed(before) && addressed(&new["spec"]);
+    let ported = has_node_ports(before) && has_node_ports(&new["spec"]);
+    let checked = needs_health_check(before) && needs_health_check(&new["spec"]);
+    let spec = child_mut(new, "spec");
+    if both {
+        if spec.get("clusterIP").is_none_or(|own| text(own).is_empty()) {
+            spec.insert("clusterIP".to_owned(), before["clusterIP"].clone());
+        }
+        if spec.get("clusterIPs").is_none_or(is_empty) {
+            spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
+        }
+        for field in ["ipFamilies", "ipFamilyPolicy"] {
+            if let Some(own) = before.get(field) {
+                default(spec, field, own.clone());
+            }
+        }
+    }
+    if ported {
+        keep_node_ports(spec, before);
+    }
+    if checked && let Some(port) = before.get("healthCheckNodePort") {
+        default(spec, "healthCheckNodePort", port.clone());
+    }
+}
+
+/// Keeps the node port of each port by name, unless the port names another or another port uses it.
+fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
+    let number = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
+    let used: Vec<i64> = spec
+        .get("ports")
+        .into_iter()
+        .flat_map(items)
+        .map(number)
+        .collect();
+    for port in items_mut(spec, "ports") {
+        let own = |field: &str| port.get(field).cloned().unwrap_or_default();
+        if own("nodePort").as_i64().unwrap_or(0) != 0 {
+            continue;
+        }
+        let name = own("name");
+        let named = items(&before["ports"]).filter(|other| text(&other["name"]) == text(&name));
+        let was = named.map(number).last().unwrap_or(0);
+        if was != 0 && !used.contains(&was) {
+            port.insert("nodePort".to_owned(), was.into());
+        }
+    }
+}
+
+/// Makes `clusterIPs` follow a changed `clusterIP` if `clusterIPs` is unchanged: older clients know
+/// only `clusterIP`.
+pub(super) fn follow_address(new: &mut Value, old: &Value) {
+    let before = &old["spec"];
+    let spec = child_mut(new, "spec");
+    let own = spec.get("clusterIP").cloned().unwrap_or_default();
+    let same = |field: &str| spec.get(field).unwrap_or(&Value::Null) == &before[field];
+    if text(&own) == text(&before["clusterIP"]) || !same("clusterIPs") {
+        return;
+    }
+    match text(&own) {
+        "" => spec.remove("clusterIPs"),
+        address => spec.insert("clusterIPs".to_owned(), json!([address])),
+    };
+}
+
+/// Allocates the addresses and ports that the type needs and the service lacks.
+///
+/// # Errors
+/// `Internal` for a health check port that is not available, as upstream reports it.
+pub(super) fn allocate(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+) -> Result<FieldErrors, ApiError> {
+    let mut errors = FieldErrors::new();
+    if old.is_none() {
+        agree_on_address(child_mut(service, "spec"));
+    }
+    if service["spec"]["type"] != "ExternalName" {
+        validate_addresses(&service["spec"], &mut errors);
+        if errors.is_empty() {
+            default_families(child_mut(service, "spec"), &mut errors);
+        }
+        if errors.is_empty() {
+            allocate_address(service, old, context, &mut errors);
+        }
+    }
+    if errors.is_empty() {
+        allocate_ports(service, old, context, &mut errors)?;
+    }
+    Ok(errors)
+}
+
+/// A new service that names one address has that one alone.
+fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
+    let own = spec
+        .get("clusterIP")
+        .map(text)
+        .unwrap_or_default()
+        .to_owned();
+    if !own.is_empty() && spec.get("clusterIPs").is_none_or(is_empty) {
+        spec.insert("clusterIPs".to_owned(), json!([own]));
+    }
+}
+
+/// Families and their policy where they are not given; the cluster has but IPv4.
+fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let headless = spec.get("clusterIP").is_some_and(|own| own == "None");
+    let selects = spec.get("selector").is_some_and(|own| !is_empty(own));
+    // Nobody knows which families the endpoints of a service that selects none will have.
+    let is_open = headless && !selects;
+    let policy = match is_open {
+        true => "RequireDualStack",
+        false => "SingleStack",
+    };
+    default(spec, "ipFamilyPolicy", policy);
+    let policy = spec["ipFamilyPolicy"].clone();
+    let of_policy = path.child("ipFamilyPolicy");
+    let list = |field: &str| {
+        items(spec.get(field).unwrap_or(&Value::Null))
+            .cloned()
+            .collect()
+    };
+    let (addresses, mut families): (Vec<Value>, Vec<Value>) =
+        (list("clusterIPs"), list("ipFamilies"));
+    for (count, what) in [
+        (addresses.len(), "cluster IPs"),
+        (families.len(), "IP families"),
+    ] {
+        if policy == "SingleStack" && count == 2 {
+            let detail = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            );
+            errors.invalid(&of_policy, &policy, &detail);
+        }
+    }
+    for (index, address) in addresses.iter().enumerate().skip(families.len()) {
+        match text(address) {
+            "None" => break,
+            own if own.contains(':') => {
+                let path = path.child("clusterIPs").index(index);
+                let detail = "IPv6 is not configured on this cluster";
+                errors.invalid(&path, &spec["clusterIPs"], detail);
+            }
+            _ => families.push("IPv4".into()),
+        }
+    }
+    if !errors.is_empty() {
+        return;
+    }
+    if is_open {
+        if families.is_empty() {
+            families.push("IPv4".into());
+        }
+        if families.len() < 2 && policy != "SingleStack" {
+            let other = match text(&families[0]) {
+                "IPv4" => "IPv6",
+                _ => "IPv4",
+            };
+            families.push(other.into());
+        }
+        spec.insert("ipFamilies".to_owned(), families.into());
+        return;
+    }
+    if policy == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        errors.invalid(&of_policy, &policy, detail);
+    }
+    for (index, family) in families.iter().enumerate() {
+        if family != "IPv4" {
+            let path = path.child("ipFamilies").index(index);
+            errors.invalid(&path, family, "not configured on this cluster");
+        }
+    }
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    spec.insert("ipFamilies".to_owned(), families.into());
+}
+
+fn allocate_address(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+    errors: &mut FieldErrors,
+) {
+    let held = old.map(|old| text(&old["spec"]["clusterIP"]).to_owned());
+    let asked = text(&service["spec"]["clusterIP"]).to_owned();
+    if asked == "None" || (held.as_ref() == Some(&asked) && !asked.is_empty()) {
+        return;
+    }
+    if held.is_some_and(|held| !held.is_empty()) && !asked.is_empty() {
+        // Another address than before is refused by validation.
+        return;
+    }
+    let siblings = context.siblings.range(None, None);
+    let used: BTreeSet<String> = siblings
+        .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
+        .collect();
+    let [a, b, c] = NETWORK;
+    if asked.is_empty() {
+        let addresses = (FIRST..255).map(|d| Ipv4Addr::new(a, b, c, d).to_string());
+        let free = addresses.into_iter().find(|own| !used.contains(own));
+        if let Some(free) = free {
+            let spec = child_mut(service, "spec");
+            spec.insert("clusterIPs".to_owned(), json!([free]));
+            spec.insert("clusterIP".to_owned(), free.into());
+        }
+        return;
+    }
+    let octets = asked.parse::<Ipv4Addr>().map(|own| own.octets());
+    let why = match octets {
+        Ok([x, y, z, _]) if [x, y, z] != NETWORK && !context.dry_run => {
+            "the provided network does not match the current range".to_owned()
+        }
+        Err(_) => "the provided network does not match the current range".to_owned(),
+        Ok([x, y, z, w]) if [x, y, z] != NETWORK || matches!(w, 0 | 255) => format!(
+            "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
+        ),
+        // A dry run allocates nothing, so it does not check whether the address is in use.
+        Ok(_) if context.dry_run => return,
+        Ok(_) if used.contains(&asked) => "provided IP is already allocated".to_owned(),
+        Ok(_) => return,
+    };
+    let path = FieldPath::new("spec.clusterIPs");
+    let detail = format!("failed to allocate IP {asked}: {why}");
+    errors.invalid(&path, &service["spec"]["clusterIPs"], &detail);
+}
+
+/// Every port of a service's spec that is taken on the nodes.
+fn ports_of(spec: &Value) -> impl Iterator<Item = i64> {
+    let health = std::iter::once(&spec["healthCheckNodePort"]);
+    let ports = items(&spec["ports"]).map(|port| &port["nodePort"]);
+    ports
+        .chain(health)
+        .filter_map(Value::as_i64)
+        .filter(|port| *port != 0)
+}
+
+fn allocate_ports(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+    errors: &mut FieldErrors,
+) -> Result<(), ApiError> {
+    let (gives, checks) = (
+        has_node_ports(&service["spec"]),
+        needs_health_check(&service["spec"]),
+    );
+    let takes = gives || service["spec"]["type"] == "LoadBalancer";
+    let held: BTreeSet<i64> = old
+        .map(|old| ports_of(&old["spec"]).collect())
+        .unwrap_or_default();
+    let siblings = context.siblings.range(None, None);
+    let mut used: BTreeSet<i64> = siblings
+        .flat_map(|own| ports_of(&own.value()["spec"]).collect::<Vec<_>>())
+        .collect();
+    used.retain(|port| !held.contains(port));
+    let path = FieldPath::new("spec");
+    // A dry run allocates nothing, so it does not check the range.
+    let known = |own: &i64| context.dry_run || NODE_PORTS.contains(own);
+    let refusal = |own: i64, used: &BTreeSet<i64>| match known(&own) {
+        false => {
+            Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
+        }
+        true => used
+            .contains(&own)
+            .then_some("provided port is already allocated"),
+    };
+    let spec = child_mut(service, "spec");
+    let chosen = Value::Object(spec.clone());
+    // One number serves several protocols of a port. The first unavailable number ends the search.
+    let mut taken = used.clone();
+    let mut served: Vec<(&Value, i64)> = Vec::new();
+    let mut named: Vec<(&str, i64)> = Vec::new();
+    for (index, port) in items(&chosen["ports"]).enumerate().filter(|_| takes) {
+        let own = port["nodePort"].as_i64().unwrap_or(0);
+        let number = &port["port"];
+        if own == 0 || old.is_none() && served.contains(&(number, own)) {
+            continue;
+        }
+        // An update may name a port that it has taken before, but not for the same protocol.
+        let again = old.is_some() && served.iter().any(|(_, other)| *other == own);
+        let wanted = (text(&port["protocol"]), own);
+        if again && named.contains(&wanted) {
+            let (protocol, own) = wanted;
+            return Err(ApiError::Unknown(format!(
+                "duplicate nodePort: {{{protocol} {own}}}"
+            )));
+        }
+        named.push(wanted);
+        if let Some(why) = refusal(own, &taken).filter(|_| !again) {
+            let path = path.child("ports").index(index).child("nodePort");
+            errors.invalid(&path, &port["nodePort"], why);
+            return Ok(());
+        }
+        taken.insert(own);
+        served.push((number, own));
+    }
+    let health = chosen["healthCheckNodePort"].as_i64().unwrap_or(0);
+    if checks
+        && health != 0
+        && let Some(why) = refusal(health, &taken)
+    {
+        return Err(ApiError::Internal(format!(
+            "failed to allocate requested HealthCheck NodePort {health}: {why}"
+        )));
+    }
+    used.extend(ports_of(&chosen));
+    let mut free = || NODE_PORTS.clone().find(|port| used.insert(*port));
+    let mut given: Vec<(Value, i64)> = Vec::new();
+    for port in items_mut(spec, "ports").filter(|_| gives) {
+        let number = port.get("port").cloned().unwrap_or_default();
+        let own = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
+        // One number serves several protocols.
+        let shared = given
+            .iter()
+            .find(|(other, _)| *other == number)
+            .map(|(_, own)| *own);
+        let own = if own == 0 {
+            shared.or_else(&mut free)
+        } else {
+            Some(own)
+        };
+        if let Some(own) = own {
+            port.insert("nodePort".to_owned(), own.into());
+            given.push((number, own));
+        }
+    }
+    let unset = spec
+        .get("healthCheckNodePort")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0;
+    if checks
+        && unset
+        && let Some(port) = free()
+    {
+        spec.insert("healthCheckNodePort".to_owned(), port.into());
+    }
+    Ok(())
+}

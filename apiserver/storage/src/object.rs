@@ -1,0 +1,216 @@
+//! Stored objects: decoded, encoded as JSON, or both.
+//!
+//! A tree of small maps takes ten times as much memory as its text. So only recently written
+//! objects stay decoded (see `Table`); others are decoded on demand.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::ResourceVersion;
+use crate::nesting;
+use crate::schema::protobuf::{self, Document};
+use crate::schema::{read_fields, read_object, write_answer};
+
+/// The capacity in bytes that the scratch buffer shrinks to.
+const SCRATCH_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// The buffer for encoding an object before its length is known.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// `namespace/name`, or `name` for a cluster-scoped object.
+///
+/// Ordered by bytes, as etcd orders its keys: namespace `a-b` sorts before `a`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey(Arc<str>);
+
+impl ObjectKey {
+    /// Returns the key of the object `name` in `namespace`, or of a cluster-scoped object.
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        match namespace {
+            Some(namespace) => Self(format!("{namespace}/{name}").into()),
+            None => Self(name.into()),
+        }
+    }
+
+    /// The least key of a namespace, or of everything for `None`.
+    pub fn prefix(namespace: Option<&str>) -> Self {
+        Self(
+            namespace
+                .map_or_else(String::new, |namespace| format!("{namespace}/"))
+                .into(),
+        )
+    }
+
+    /// A key from its text, as a continue token holds it.
+    pub fn from_text(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether the object is in `namespace`.
+    pub fn is_in_namespace(&self, namespace: &str) -> bool {
+        self.0
+            .strip_prefix(namespace)
+            .is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    /// Returns the text, such as `default/web-0`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An object at one version. Shared by storage, lists and every watcher; never changed.
+#[derive(Debug)]
+pub struct StoredObject {
+    /// The namespace and name.
+    pub key: ObjectKey,
+    /// The version at which the object was last written.
+    pub rv: ResourceVersion,
+    /// Whether the object nests too deeply for an ordinary stack; then only its text is kept.
+    is_deep: bool,
+    value: Mutex<Form>,
+    json: OnceLock<Json>,
+    /// The object in protobuf; boxed, as few clients request it.
+    protobuf: OnceLock<Option<Box<Document>>>,
+}
+
+/// The decoded form of an object.
+#[derive(Debug)]
+enum Form {
+    Decoded(Arc<Value>),
+    /// Only the text is kept; concurrent readers share one decoded value.
+    Encoded(Weak<Value>),
+}
+
+#[derive(Debug)]
+struct Json {
+    /// The object and a line break.
+    bytes: Bytes,
+    /// The offset of the fields after `kind` and `apiVersion`, if these come first.
+    fields: usize,
+}
+
+impl StoredObject {
+    /// Makes an object of its decoded form, which has `metadata.resourceVersion` already.
+    pub fn new(key: ObjectKey, rv: ResourceVersion, value: Value) -> Self {
+        Self {
+            key,
+            rv,
+            is_deep: nesting::note_stored(&value),
+            value: Mutex::new(Form::Decoded(Arc::new(value))),
+            json: OnceLock::new(),
+            protobuf: OnceLock::new(),
+        }
+    }
+
+    /// Returns the decoded object; decodes it if only the text is kept.
+    ///
+    /// # Panics
+    /// On a stack without room for it. A request is on one only if it began before the first deep
+    /// object of the process was stored.
+    pub fn value(&self) -> Arc<Value> {
+        assert!(
+            !self.is_deep || nesting::fits_here(),
+            "{} nests too deeply for this stack: see `on_deep_stack`",
+            self.key
+        );
+        let mut held = self.value.lock();
+        match &*held {
+            Form::Decoded(value) => Arc::clone(value),
+            Form::Encoded(shared) => shared.upgrade().unwrap_or_else(|| {
+                let json = &self.json.get().expect("what rests is written").bytes;
+                let value = Arc::new(read_object(json).expect("what was written can be read"));
+                *held = Form::Encoded(Arc::downgrade(&value));
+                value
+            }),
+        }
+    }
+
+    /// Returns the fields at these dotted paths, and possibly others.
+    pub fn fields(&self, paths: &[&str]) -> Arc<Value> {
+        if !self.is_deep
+            && let Form::Decoded(value) = &*self.value.lock()
+        {
+            return Arc::clone(value);
+        }
+        Arc::new(read_fields(&self.json(), paths))
+    }
+
+    /// Keeps the object decoded until [`Self::evict`].
+    pub(super) fn keep_decoded(&self) {
+        if self.is_deep {
+            return;
+        }
+        let value = self.value();
+        *self.value.lock() = Form::Decoded(value);
+    }
+
+    /// Whether the decoded value needs a deep stack.
+    pub(super) fn is_deep(&self) -> bool {
+        self.is_deep
+    }
+
+    /// Evicts the decoded value and keeps only the text of the object.
+    pub(super) fn evict(&self) {
+        self.encoded();
+        let mut held = self.value.lock();
+        if let Form::Decoded(value) = &*held {
+            *held = Form::Encoded(Arc::downgrade(value));
+        }
+    }
+
+    /// Returns the object as JSON, encoded by the first caller and shared from then on.
+    pub fn json(&self) -> Bytes {
+        let line = &self.encoded().bytes;
+        line.slice(..line.len() - 1)
+    }
+
+    /// Returns the JSON with a line break at its end, as in a response.
+    pub fn json_line(&self) -> Bytes {
+        self.encoded().bytes.clone()
+    }
+
+    /// The object without `kind` and `apiVersion`, less its opening brace: an item of a list.
+    pub fn json_fields(&self) -> &[u8] {
+        let encoded = self.encoded();
+        &encoded.bytes[encoded.fields..encoded.bytes.len() - 1]
+    }
+
+    /// The object in protobuf, encoded by the first caller and shared from then on; `None` for a kind
+    /// without a message.
+    pub fn protobuf(&self) -> Option<&Document> {
+        let encode = || protobuf::encode(&self.value()).map(Box::new);
+        self.protobuf.get_or_init(encode).as_deref()
+    }
+
+    /// The size of the JSON in bytes; 0 if the object is not encoded yet.
+    pub fn known_bytes(&self) -> usize {
+        self.json.get().map_or(0, |json| json.bytes.len())
+    }
+
+    fn encoded(&self) -> &Json {
+        self.json.get_or_init(|| {
+            SCRATCH.with_borrow_mut(|text| {
+                text.clear();
+                let fields = write_answer(text, &self.value());
+                text.push(b'\n');
+                let bytes = Bytes::copy_from_slice(text);
+                text.shrink_to(SCRATCH_MAX);
+                Json { bytes, fields }
+            })
+        })
+    }
+}
