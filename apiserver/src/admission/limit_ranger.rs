@@ -25,7 +25,7 @@ fn limits<'r>(range: &'r Value, kind: &'r str) -> impl Iterator<Item = &'r Value
 /// Gives the containers of a new pod the requests and limits that they do not state.
 pub(super) fn default_pod(state: &State, pod: &mut Value) {
     let ranges = state.listers.limit_ranges(&state.storage);
-    if ranges.len() == 0 {
+    if ranges.is_empty() {
         return;
     }
     let ranges = ranges.snapshot();
@@ -121,7 +121,7 @@ pub(super) fn check(attributes: Attributes<'_>) -> Option<Result<(), ApiError>> 
         .state
         .listers
         .limit_ranges(&attributes.state.storage);
-    if ranges.len() == 0 {
+    if ranges.is_empty() {
         return None;
     }
     let ranges = ranges.snapshot();

@@ -48,7 +48,7 @@ impl Policies {
     pub(super) fn are_bound(&self, storage: &Storage) -> bool {
         [Family::Mutating, Family::Validating]
             .into_iter()
-            .any(|family| self.bindings(family, storage).len() > 0)
+            .any(|family| !self.bindings(family, storage).is_empty())
     }
 
     fn table(&self, index: usize, plural: &str, storage: &Storage) -> &Table {
@@ -90,7 +90,7 @@ impl Policies {
     /// The policies that have a binding, both in the order of their names.
     fn bound(&self, family: Family, storage: &Storage) -> Vec<Bound> {
         let bindings = self.bindings(family, storage);
-        if bindings.len() == 0 {
+        if bindings.is_empty() {
             return Vec::new();
         }
         let bindings = bindings.snapshot();

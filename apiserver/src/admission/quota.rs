@@ -37,7 +37,7 @@ impl Attributes<'_> {
     /// The refusal of a write beyond a quota is `Forbidden`.
     pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
         let quotas = self.state.listers.quotas(&self.state.storage);
-        if quotas.len() == 0 || !self.resource.namespaced || !self.is_charged() {
+        if quotas.is_empty() || !self.resource.namespaced || !self.is_charged() {
             return None;
         }
         loop {

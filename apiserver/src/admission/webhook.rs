@@ -71,7 +71,7 @@ impl Configurations {
     pub(crate) fn are_configured(&self, storage: &Storage) -> bool {
         [Phase::Mutating, Phase::Validating]
             .into_iter()
-            .any(|phase| self.table(phase, storage).len() > 0)
+            .any(|phase| !self.table(phase, storage).is_empty())
             || self.policies.are_bound(storage)
     }
 

@@ -235,7 +235,7 @@ impl Storage {
         // Updated before the removal, so that a caller that opens the table anew sees the version.
         let current = self.resource_version().get();
         self.dropped.fetch_max(current, Ordering::AcqRel);
-        let removed = self.tables.remove_if(resource, |_, table| table.len() == 0);
+        let removed = self.tables.remove_if(resource, |_, table| table.is_empty());
         if let Some((_, table)) = removed {
             table.retire();
         }

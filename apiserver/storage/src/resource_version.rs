@@ -58,7 +58,7 @@ impl FromStr for ResourceVersion {
             .map(Self)
             .map_err(|error: ParseIntError| ParseResourceVersionError {
                 text: text.to_owned(),
-                kind: error.kind().clone(),
+                kind: *error.kind(),
             })
     }
 }

@@ -341,6 +341,11 @@ impl Table {
         self.state.read().objects.len()
     }
 
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The objects now, with the version to watch from.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state.read();

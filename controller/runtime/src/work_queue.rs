@@ -53,6 +53,12 @@ struct State<K> {
     next_retry: Option<Instant>,
 }
 
+impl<K: Clone + Ord> Default for WorkQueue<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Clone + Ord> WorkQueue<K> {
     /// An empty queue with client-go's usual delays for failed keys.
     pub fn new() -> Self {
