@@ -8,54 +8,16 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// Amounts by resource: thousandths for the processor, whole units for the rest.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// The suffixes of quantities and what they stand for, in thousandths.
-const SUFFIXES: &[(&str, i128)] = &[
-    ("Ki", 1_000 << 10),
-    ("Mi", 1_000 << 20),
-    ("Gi", 1_000 << 30),
-    ("Ti", 1_000 << 40),
-    ("Pi", 1_000 << 50),
-    ("Ei", 1_000 << 60),
-    ("m", 1),
-    ("k", 1_000_000),
-    ("M", 1_000_000_000),
-    ("G", 1_000_000_000_000),
-    ("T", 1_000_000_000_000_000),
-    ("P", 1_000_000_000_000_000_000),
-    ("E", 1_000_000_000_000_000_000_000),
-];
-
-/// The number of decimals that count.
-const FRACTION_DIGITS: usize = 9;
-
-/// A quantity in thousandths, rounded up; `None` if it cannot be parsed.
-pub fn thousandths(text: &str) -> Option<i128> {
-    let suffix = SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix));
-    let (number, unit) = match suffix {
-        Some((suffix, unit)) => (text.strip_suffix(suffix)?, *unit),
-        None => (text, 1_000),
-    };
-    let (number, exponent) = match number.split_once(['e', 'E']) {
-        Some((number, exponent)) => (number, exponent.parse::<u32>().ok()?),
-        None => (number, 0),
-    };
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let fraction: String = fraction.chars().take(FRACTION_DIGITS).collect();
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let scale = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let amount = digits
-        .checked_mul(unit)?
-        .checked_mul(10_i128.checked_pow(exponent)?)?;
-    Some(amount.div_euclid(scale) + i128::from(amount.rem_euclid(scale) != 0))
-}
-
-/// The amount of `resource` that `quantity` says.
+/// Returns the amount of `resource` in `quantity`, rounded up; 0 for a malformed quantity.
 pub fn amount(resource: &str, quantity: &Quantity) -> i128 {
-    let thousandths = thousandths(&quantity.0).unwrap_or(0);
-    match resource {
-        "cpu" => thousandths,
-        _ => thousandths.div_euclid(1_000) + i128::from(thousandths.rem_euclid(1_000) != 0),
-    }
+    const MILLI: i32 = -3;
+    let scale = match resource {
+        "cpu" => MILLI,
+        _ => 0,
+    };
+    let parsed = kubeproof_machinery::schema::quantity::Quantity::parse(&quantity.0);
+    let value = parsed.ok().and_then(|parsed| parsed.scaled_value(scale));
+    value.unwrap_or(0)
 }
 
 /// The amounts of a list of quantities.

@@ -18,10 +18,10 @@ use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
+use kubeproof_machinery::schema::quantity::Quantity as Amount;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::discovery;
-use kubeproof_runtime::pod_resources::thousandths;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{Change, ObjectKey, Store};
@@ -282,9 +282,12 @@ fn hard(quota: &ResourceQuota) -> BTreeMap<String, Quantity> {
 
 /// Whether two lists have the same amounts, however these are written.
 fn are_equal(one: &BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantity>) -> bool {
-    let value = |quantity: &Quantity| thousandths(&quantity.0);
+    let is_equal = |a: &Quantity, b: &Quantity| match (Amount::parse(&a.0), Amount::parse(&b.0)) {
+        (Ok(a), Ok(b)) => a.compare(&b).is_eq(),
+        (a, b) => a.is_err() && b.is_err(),
+    };
     let mut entries = one.iter().zip(other);
-    one.len() == other.len() && entries.all(|(a, b)| a.0 == b.0 && value(a.1) == value(b.1))
+    one.len() == other.len() && entries.all(|(a, b)| a.0 == b.0 && is_equal(a.1, b.1))
 }
 
 /// The resource whose objects use what goes by `name` in quotas, as `count/` has it.

@@ -174,6 +174,18 @@ impl Quantity {
         self.exact()?.try_into().ok()
     }
 
+    /// Returns the amount in units of ten to the power of `scale`, with fractions rounded away from zero; -3 gives
+    /// thousandths. `None` for more than 128 bits.
+    ///
+    /// Source: apimachinery `pkg/api/resource/quantity.go`, ScaledValue.
+    #[must_use]
+    pub fn scaled_value(&self, scale: i32) -> Option<i128> {
+        match u32::try_from(self.scale - scale) {
+            Ok(power) => self.mantissa.checked_mul(10_i128.checked_pow(power)?),
+            Err(_) => Some(ceil_div_10(self.mantissa, scale - self.scale)),
+        }
+    }
+
     /// Whether the amount has no fraction. As in Go, too fine a scale does not count as whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
@@ -401,6 +413,24 @@ mod tests {
             let canonical = parse(text).to_string();
             assert_eq!(canonical, want, "{text}");
             assert_eq!(parse(&canonical).to_string(), want, "{text} twice");
+        }
+    }
+
+    #[test]
+    fn scaled_values_are_rounded_away_from_zero() {
+        let cases = [
+            ("1", -3, Some(1_000)),
+            ("100m", 0, Some(1)),
+            ("-100m", 0, Some(-1)),
+            ("1.5", 0, Some(2)),
+            ("0.1Ki", -3, Some(102_400)),
+            ("2Gi", 0, Some(1 << 31)),
+            ("1e3", 3, Some(1)),
+            ("1u", -3, Some(1)),
+            ("5E", -38, None),
+        ];
+        for (text, scale, want) in cases {
+            assert_eq!(parse(text).scaled_value(scale), want, "{text} {scale}");
         }
     }
 
