@@ -24,7 +24,7 @@ use serde::Deserialize;
 use crate::status::ApiError;
 
 pub use branches::Takes;
-pub use points::{Meeting, Point};
+pub use points::{Hit, Point};
 pub(crate) use rules::{EventEffect, Faults, RequestFacts, Turn, View};
 pub(crate) use text::VERBS;
 
@@ -51,7 +51,7 @@ pub enum Effect {
     /// The request is not executed; the response is this refusal.
     Refuse(Refusal),
     /// The request is executed, and the connection breaks before the response.
-    LoseAnswer,
+    DropResponse,
     /// The request is executed after this delay.
     Delay(Duration),
     /// The client dies with the request: there is no response, and
@@ -76,14 +76,14 @@ pub enum Effect {
     Expire,
     /// The event and later ones are withheld for this time; then the watch ends with 410 Expired,
     /// so that the client lists again and never sees the events in between.
-    Miss(Duration),
+    MissEvents(Duration),
 }
 
 impl Effect {
     /// Whether the fault affects and counts the events of a watch instead of requests.
     #[must_use]
     pub fn is_of_events(&self) -> bool {
-        matches!(self, Self::Break | Self::Expire | Self::Miss(_))
+        matches!(self, Self::Break | Self::Expire | Self::MissEvents(_))
     }
 
     /// Whether an affected request is executed nevertheless, unless another fault prevents it.

@@ -488,7 +488,7 @@ impl ApiServer {
         };
         for effect in &effects {
             match effect {
-                Effect::LoseAnswer => return response.map(|_| ResponseBody::dropped()),
+                Effect::DropResponse => return response.map(|_| ResponseBody::dropped()),
                 Effect::Crash(Crash::After) => match faults.crash().await {},
                 _ => {}
             }

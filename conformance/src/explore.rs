@@ -190,7 +190,7 @@ pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOption
     let unmet = match &run {
         Ok(Ok(run)) => options
             .plan
-            .unmet(run.meetings.iter().map(|meeting| meeting.fault.as_str())),
+            .unmet(run.hits.iter().map(|hit| hit.fault.as_str())),
         _ => Vec::new(),
     };
     let soon = verdict_of(scenario, reference, run);
@@ -249,7 +249,7 @@ impl Kind {
     #[must_use]
     pub fn fits(self, point: &Point) -> bool {
         match self {
-            Self::CrashBefore | Self::CrashAfter | Self::LoseAnswer | Self::StaleRestart => {
+            Self::CrashBefore | Self::CrashAfter | Self::DropResponse | Self::StaleRestart => {
                 point.event.is_none() && point.is_write()
             }
             Self::Conflict => {
@@ -259,7 +259,7 @@ impl Kind {
             Self::Refuse => point.event.is_none() && point.is_write(),
             Self::Break | Self::Expire => point.event.is_some(),
             // Nothing is missed of the last thing that happens to an object but its end.
-            Self::Miss => matches!(point.event, Some(EventType::Added | EventType::Modified)),
+            Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),
         }
     }
 }

@@ -28,14 +28,14 @@ pub enum Kind {
     /// The write is refused with an internal error.
     Refuse,
     /// The write is carried out and its response lost.
-    LoseAnswer,
+    DropResponse,
     /// The watch breaks off instead of delivering an event.
     Break,
     /// The watch expires instead of delivering an event.
     Expire,
     /// The event and later ones are withheld for 30 s; then the watch expires, so that the client lists again and sees
     /// only the final states.
-    Miss,
+    MissEvents,
 }
 
 impl Kind {
@@ -46,10 +46,10 @@ impl Kind {
         Self::StaleRestart,
         Self::Conflict,
         Self::Refuse,
-        Self::LoseAnswer,
+        Self::DropResponse,
         Self::Break,
         Self::Expire,
-        Self::Miss,
+        Self::MissEvents,
     ];
 
     /// Returns the name on the command line.
@@ -61,10 +61,10 @@ impl Kind {
             Self::StaleRestart => "stale-restart",
             Self::Conflict => "conflict",
             Self::Refuse => "refuse",
-            Self::LoseAnswer => "lose-answer",
+            Self::DropResponse => "lose-answer",
             Self::Break => "break",
             Self::Expire => "expire",
-            Self::Miss => "miss",
+            Self::MissEvents => "miss",
         }
     }
 
@@ -93,10 +93,10 @@ impl Kind {
                 let message = "Internal error occurred: this fault was planned".to_owned();
                 refusal(500, "InternalError", message)
             }
-            Self::LoseAnswer => Effect::LoseAnswer,
+            Self::DropResponse => Effect::DropResponse,
             Self::Break => Effect::Break,
             Self::Expire => Effect::Expire,
-            Self::Miss => Effect::Miss(MISS_TIME),
+            Self::MissEvents => Effect::MissEvents(MISS_TIME),
         }
     }
 }

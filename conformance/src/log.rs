@@ -19,7 +19,7 @@ mod state;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
-use kubeproof_apiserver::fault::Meeting;
+use kubeproof_apiserver::fault::Hit;
 
 use crate::properties::Violation;
 use crate::wire::Exchange;
@@ -50,7 +50,7 @@ pub(crate) struct Happened<'a> {
     pub(crate) journal: &'a [JournalEntry],
     pub(crate) steps: &'a [Taken],
     pub(crate) exchanges: &'a [Exchange],
-    pub(crate) meetings: &'a [Meeting],
+    pub(crate) hits: &'a [Hit],
     pub(crate) violations: &'a [Violation],
 }
 
@@ -82,14 +82,14 @@ pub(crate) fn write(
         (exchange.after_rv, 2, Line::Request(line))
     });
     lines.extend(requests);
-    let met = happened.meetings.iter().map(|meeting| {
+    let met = happened.hits.iter().map(|hit| {
         let line = Met {
-            after: meeting.after_rv,
-            time: time_text(meeting.time),
-            name: meeting.fault.as_str().into(),
-            met: meeting.what.as_str().into(),
+            after: hit.after_rv,
+            time: time_text(hit.time),
+            name: hit.fault.as_str().into(),
+            met: hit.what.as_str().into(),
         };
-        (meeting.after_rv, 3, Line::Fault(line))
+        (hit.after_rv, 3, Line::Fault(line))
     });
     lines.extend(met);
     let commits = happened.journal.iter().map(|entry| {

@@ -46,7 +46,7 @@ pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunErro
                 journal: &run.journal,
                 steps: &run.steps,
                 exchanges: &run.exchanges,
-                meetings: &run.meetings,
+                hits: &run.hits,
                 violations: &violations,
             };
             let end = run.transcript.as_ref().map_err(ToString::to_string);

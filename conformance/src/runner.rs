@@ -10,7 +10,7 @@ mod steps;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::fault::{Meeting, Point};
+use kubeproof_apiserver::fault::{Hit, Point};
 use kubeproof_apiserver::{FieldValidation, JournalEntry};
 use kubeproof_controller::apps::statefulset::Profile;
 use serde_json::json;
@@ -106,7 +106,7 @@ pub struct Run {
     /// Every write that controllers were refused.
     pub refusals: Vec<Refusal>,
     /// The requests and events that faults met.
-    pub meetings: Vec<Meeting>,
+    pub hits: Vec<Hit>,
     /// Every request, if they were to be noted.
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
@@ -201,7 +201,7 @@ pub(crate) fn run_between(
             journal: testbed.journal(),
             steps,
             refusals: testbed.refusals(),
-            meetings: testbed.fault_meetings(),
+            hits: testbed.fault_hits(),
             exchanges: testbed.exchanges(),
             request_violations: testbed.request_violations(),
         };

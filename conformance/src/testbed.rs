@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::fault::{Fault, Meeting};
+use kubeproof_apiserver::fault::{Fault, Hit};
 use kubeproof_apiserver::{
     ApiServer, Clock, FieldValidation, JournalEntry, LivelockLimits, Manifests,
 };
@@ -466,8 +466,8 @@ impl Testbed {
     /// Returns the requests and events that faults have met so far, in order.
     #[doc(hidden)]
     #[must_use]
-    pub fn fault_meetings(&self) -> Vec<Meeting> {
-        self.cluster().server.fault_meetings()
+    pub fn fault_hits(&self) -> Vec<Hit> {
+        self.cluster().server.fault_hits()
     }
 
     /// Every fault so far, with how many requests it has met.

@@ -52,7 +52,7 @@ mod validator;
 mod value;
 
 pub use definition::{RuleFaults, RuleScope};
-pub use library::authorization::{Authorizer, Question, Verdict};
+pub use library::authorization::{Authorizer, Check, Decision};
 pub use library::url::reference_fault;
 pub use policy::{Activation, Expression, Outcome, Returns, Scope, of_json, resource_type};
 pub use time::Time;

@@ -13,7 +13,7 @@ pub use typed::resource_type;
 use super::{
     checker::Environment,
     eval::EvalError,
-    library::authorization::{Authorization, Authorizer, Question},
+    library::authorization::{Authorization, Authorizer, Check},
     message,
     program::{CALL_COST_MAX, Program, compile},
     types::{DeclType, Type},
@@ -298,7 +298,7 @@ impl Activation {
     }
 
     /// Adds the authorizer, and the action that the request itself needs permission for.
-    pub fn set_authorizer(&mut self, by: &Arc<dyn Authorizer>, request: Question) {
+    pub fn set_authorizer(&mut self, by: &Arc<dyn Authorizer>, request: Check) {
         let root = Authorization::root(Arc::clone(by));
         self.values.insert("authorizer", root);
         let of_request = Authorization::of_resource(Arc::clone(by), request);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::webhook::Admission;
 use crate::auth::{self, Attributes, Authorization, User};
-use crate::cel::{Authorizer, Question, Verdict};
+use crate::cel::{self, Authorizer, Check};
 use crate::metrics::Metrics;
 use crate::request::Decision;
 use crate::storage::Storage;
@@ -19,19 +19,19 @@ struct UserAuthorizer {
 }
 
 impl Authorizer for UserAuthorizer {
-    fn decide(&self, question: &Question) -> Verdict {
-        let account = question.service_account.as_ref();
+    fn decide(&self, check: &Check) -> cel::Decision {
+        let account = check.service_account.as_ref();
         let account = account.map(|(namespace, name)| auth::service_account_user(namespace, name));
         let user = account.as_ref().unwrap_or(&self.user);
-        let verb = question.verb.clone();
-        let attributes = match question.path.as_str() {
+        let verb = check.verb.clone();
+        let attributes = match check.path.as_str() {
             "" => Attributes::Resource {
                 verb,
-                group: question.group.clone(),
-                resource: question.resource.clone(),
-                subresource: question.subresource.clone(),
-                namespace: question.namespace.clone(),
-                name: question.name.clone(),
+                group: check.group.clone(),
+                resource: check.resource.clone(),
+                subresource: check.subresource.clone(),
+                namespace: check.namespace.clone(),
+                name: check.name.clone(),
             },
             path => Attributes::Path {
                 verb,
@@ -42,11 +42,11 @@ impl Authorizer for UserAuthorizer {
         let asked = (user, &attributes);
         let decision = auth::decide(self.authorization, storage, access, asked);
         match decision {
-            Decision::Allowed(reason) => Verdict {
+            Decision::Allowed(reason) => cel::Decision {
                 allowed: true,
                 reason,
             },
-            Decision::Denied(reason) => Verdict {
+            Decision::Denied(reason) => cel::Decision {
                 allowed: false,
                 reason,
             },
@@ -66,15 +66,15 @@ impl Admission<'_> {
     }
 
     /// The attributes of the request that need a permission, without the verb.
-    pub(super) fn question(&self) -> Question {
+    pub(super) fn check(&self) -> Check {
         let gvr = self.resource.gvr();
-        Question {
+        Check {
             group: gvr.group.clone(),
             resource: gvr.resource.clone(),
             subresource: self.request_attributes.subresource.to_owned(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
-            ..Question::default()
+            ..Check::default()
         }
     }
 }

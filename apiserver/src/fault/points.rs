@@ -76,12 +76,12 @@ impl fmt::Display for Point {
 
 /// An application of a fault to a request or event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meeting {
+pub struct Hit {
     /// The name of the fault.
     pub fault: String,
-    /// The version of the last write before the meeting.
+    /// The version of the last write before the hit.
     pub after_rv: u64,
-    /// The time of the meeting.
+    /// The time of the hit.
     pub time: Timestamp,
     /// The request or event: `create pods web-0 from statefulset-controller`.
     pub what: String,

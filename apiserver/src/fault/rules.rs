@@ -10,14 +10,14 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::branches::{Branches, Takes};
-use super::points::{Meeting, Point, Points};
+use super::points::{Hit, Point, Points};
 use super::{Effect, Fault, Requests};
 use crate::clock::Clock;
 use crate::request::{RequestInfo, Verb};
 use crate::storage::EventType;
 
-/// The number of remembered meetings: a lasting fault meets every request.
-const MEETINGS_MAX: usize = 10_000;
+/// The number of remembered hits: a lasting fault meets every request.
+const HITS_MAX: usize = 10_000;
 
 /// The rules of a server.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ struct State {
     points: Mutex<Option<Points>>,
     branches: Mutex<Option<Branches>>,
     /// Requests and events met, in order.
-    meetings: Mutex<Vec<Meeting>>,
+    hits: Mutex<Vec<Hit>>,
     crashes: watch::Sender<u64>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct View {
 pub(crate) enum EventEffect {
     Break,
     Expire,
-    Miss(Duration),
+    MissEvents(Duration),
 }
 
 impl RequestFacts {
@@ -230,7 +230,7 @@ impl Rule {
 
 /// The first rule that applies. Rules of a plan also count requests that another rule has affected,
 /// as points count them.
-fn meeting<'r>(
+fn hit<'r>(
     rules: impl Iterator<Item = &'r mut Rule>,
     asked: &RequestFacts,
     now: Timestamp,
@@ -256,7 +256,7 @@ impl Faults {
             lifted: Notify::new(),
             points: Mutex::default(),
             branches: Mutex::default(),
-            meetings: Mutex::default(),
+            hits: Mutex::default(),
             crashes: watch::Sender::new(0),
         };
         Self {
@@ -341,19 +341,19 @@ impl Faults {
         points.as_ref().map(Points::passed).unwrap_or_default()
     }
 
-    /// The first meetings of faults, in order.
-    pub(crate) fn meetings(&self) -> Vec<Meeting> {
-        self.state.meetings.lock().clone()
+    /// The first hits of faults, in order.
+    pub(crate) fn hits(&self) -> Vec<Hit> {
+        self.state.hits.lock().clone()
     }
 
-    fn note_meeting(&self, fault: &Fault, asked: &RequestFacts, (what, after_rv): (&str, u64)) {
+    fn note_hit(&self, fault: &Fault, asked: &RequestFacts, (what, after_rv): (&str, u64)) {
         let name = asked.name.as_ref().map(|name| format!(" {name}"));
         let (resource, from) = (asked.resource_text(), asked.product());
-        let mut meetings = self.state.meetings.lock();
-        if meetings.len() >= MEETINGS_MAX {
+        let mut hits = self.state.hits.lock();
+        if hits.len() >= HITS_MAX {
             return;
         }
-        meetings.push(Meeting {
+        hits.push(Hit {
             fault: fault.name.clone(),
             after_rv,
             time: self.clock.now(),
@@ -400,8 +400,8 @@ impl Faults {
                     && !matches!(effect, Effect::Repeat(_));
                 is_of_requests && rule.is_planned == is_planned
             });
-            if let Some(rule) = meeting(active, &asked, now) {
-                self.note_meeting(&rule.fault, &asked, (asked.verb_text(), rv));
+            if let Some(rule) = hit(active, &asked, now) {
+                self.note_hit(&rule.fault, &asked, (asked.verb_text(), rv));
                 effects.push(rule.fault.effect.clone());
             }
             if effects.iter().any(|effect| !effect.reaches_server()) {
@@ -431,14 +431,14 @@ impl Faults {
             let active = rules
                 .iter_mut()
                 .filter(|rule| rule.fault.effect.is_of_events() && rule.is_planned == is_planned);
-            let rule = meeting(active, &watch, now)?;
-            self.note_meeting(&rule.fault, &watch, (event.as_str(), rv));
+            let rule = hit(active, &watch, now)?;
+            self.note_hit(&rule.fault, &watch, (event.as_str(), rv));
             Some(rule.fault.effect.clone())
         });
         match rule? {
             Effect::Break => Some(EventEffect::Break),
             Effect::Expire => Some(EventEffect::Expire),
-            Effect::Miss(time) => Some(EventEffect::Miss(time)),
+            Effect::MissEvents(time) => Some(EventEffect::MissEvents(time)),
             _ => None,
         }
     }

@@ -48,12 +48,12 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
         after: 1,
         times: Some(1),
         lasts: None,
-        effect: Effect::LoseAnswer,
+        effect: Effect::DropResponse,
     });
     let meet = |body: &[u8]| faults.meet(Some(create.clone()), body, 1);
     assert_eq!(meet(b"{}"), []);
     assert_eq!(meet(named), []);
-    assert_eq!(meet(named), [Effect::LoseAnswer]);
+    assert_eq!(meet(named), [Effect::DropResponse]);
     assert_eq!(meet(named), []);
     assert_eq!(faults.met()[0].1, 1);
     faults.inject(Fault {
@@ -95,7 +95,7 @@ fn rule(value: Value) -> Fault {
 #[test]
 fn a_fault_has_exactly_one_effect_and_durations_with_units() {
     let missed = rule(json!({ "name": "a", "miss": "1m30s", "for": "500ms", "times": 2 }));
-    assert_eq!(missed.effect, Effect::Miss(Duration::from_secs(90)));
+    assert_eq!(missed.effect, Effect::MissEvents(Duration::from_secs(90)));
     assert_eq!(missed.lasts, Some(Duration::from_millis(500)));
     assert_eq!(
         rule(json!({ "name": "b", "crash": "after" })).effect,
@@ -140,7 +140,7 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     assert_eq!((points[2].nth, points[2].after_rv), (1, 7));
     assert!(points[0].is_write());
     let again = Faults::new(Clock::real());
-    again.inject(points[2].fault("third", Effect::LoseAnswer));
+    again.inject(points[2].fault("third", Effect::DropResponse));
     let met: Vec<bool> = ["web-0", "web-1", "web-0", "web-0"]
         .map(|name| again.meet(Some(create.clone()), pod(name).as_bytes(), 7))
         .map(|effects| !effects.is_empty())
@@ -201,10 +201,10 @@ fn what_is_planned_strikes_before_what_is_injected() {
     let meet = || faults.meet(Some(create.clone()), b"{}", 1);
     assert_eq!(meet(), [Effect::Crash(Crash::Before)]);
     assert_eq!(meet(), [], "the first that came there is let through");
-    assert_eq!(meet(), [Effect::LoseAnswer, refusal()]);
+    assert_eq!(meet(), [Effect::DropResponse, refusal()]);
     assert_eq!(meet(), [Effect::Crash(Crash::After), refusal()]);
     // Two at one point: the second strikes when it is tried again.
-    assert_eq!(meet(), [Effect::LoseAnswer, refusal()]);
+    assert_eq!(meet(), [Effect::DropResponse, refusal()]);
     assert_eq!(meet(), [refusal()]);
 }
 
@@ -217,7 +217,7 @@ fn a_plan_begins_where_its_first_fault_would_strike_and_alone() {
         after,
         times: Some(1),
         lasts: None,
-        effect: Effect::LoseAnswer,
+        effect: Effect::DropResponse,
     };
     faults.inject(refusal("own", 100));
     let asked_for = Arc::new(Mutex::new(Vec::new()));

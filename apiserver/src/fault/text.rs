@@ -82,7 +82,7 @@ impl TryFrom<Fields> for Fault {
         }
         let mut effects = [
             fields.refuse.map(Effect::Refuse),
-            fields.lose_answer.then_some(Effect::LoseAnswer),
+            fields.lose_answer.then_some(Effect::DropResponse),
             fields.delay.map(Effect::Delay),
             fields.crash.map(Effect::Crash),
             fields.unreachable.then_some(Effect::Unreachable),
@@ -95,7 +95,7 @@ impl TryFrom<Fields> for Fault {
             fields.repeat.map(Effect::Repeat),
             fields.breaks.then_some(Effect::Break),
             fields.expire.then_some(Effect::Expire),
-            fields.miss.map(Effect::Miss),
+            fields.miss.map(Effect::MissEvents),
         ]
         .into_iter()
         .flatten();

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ApiServer;
-use crate::fault::{Effect, Fault, Meeting, Point, Takes};
+use crate::fault::{Effect, Fault, Hit, Point, Takes};
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
@@ -181,8 +181,8 @@ impl ApiServer {
 
     /// The requests and events that faults have met, in order; the first ten thousand.
     #[must_use]
-    pub fn fault_meetings(&self) -> Vec<Meeting> {
-        self.core.faults.meetings()
+    pub fn fault_hits(&self) -> Vec<Hit> {
+        self.core.faults.hits()
     }
 
     /// Records, from now on, every request and every delivered event as a point that a fault could

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::fault::Meeting;
+use kubeproof_apiserver::fault::Hit;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_controller::kruise;
 use serde::Serialize;
@@ -132,7 +132,7 @@ struct Item<'a> {
 enum Of<'a> {
     Write(&'a JournalEntry),
     Refusal(&'a Refusal),
-    Meeting(&'a Meeting),
+    Hit(&'a Hit),
 }
 
 type Key = (u8, String, String, String);
@@ -177,7 +177,7 @@ impl Chart {
                     (item.at.0, item.time),
                     (actor(&refusal.user_agent), refusal.what.clone()),
                 ),
-                Of::Meeting(meeting) => drawing.meet((item.at.0, item.time), meeting),
+                Of::Hit(hit) => drawing.meet((item.at.0, item.time), hit),
             }
         }
         drawing.finish()
@@ -208,15 +208,9 @@ fn items(run: &Run) -> Vec<Item<'_>> {
             Of::Refusal(refusal),
         )
     });
-    let of_meetings = run.meetings.iter().map(|meeting| {
-        let said = (&*meeting.fault, &*meeting.what);
-        (
-            meeting.after_rv,
-            1,
-            meeting.time,
-            said,
-            Of::Meeting(meeting),
-        )
+    let of_meetings = run.hits.iter().map(|hit| {
+        let said = (&*hit.fault, &*hit.what);
+        (hit.after_rv, 1, hit.time, said, Of::Hit(hit))
     });
     for (after_rv, place, time, (who, what), of) in of_meetings.chain(of_refusals) {
         let times = times.entry((step(after_rv), who, what)).or_default();
@@ -249,7 +243,7 @@ struct Drawing<'a> {
     /// Marks with the keys of their lanes.
     marks: Vec<(Key, Mark)>,
     /// The requests and events that the fault of the last mark met, if that mark is a fault's.
-    met: Vec<&'a Meeting>,
+    met: Vec<&'a Hit>,
 }
 
 impl<'a> Drawing<'a> {
@@ -293,27 +287,26 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws a fault that strikes; consecutive strikes in one instant are one mark.
-    fn meet(&mut self, (rv, time): (u64, Timestamp), meeting: &'a Meeting) {
+    fn meet(&mut self, (rv, time): (u64, Timestamp), hit: &'a Hit) {
         let goes_on = match (self.met.last(), self.marks.last()) {
             (Some(last), Some((_, mark))) => {
-                (&last.fault, last.time) == (&meeting.fault, time)
+                (&last.fault, last.time) == (&hit.fault, time)
                     && (mark.x, mark.kind) == (self.x, MarkKind::Fault)
             }
             _ => false,
         };
         if !goes_on {
             self.met.clear();
-            let what = format!("{}: {}", meeting.fault, meeting.what);
+            let what = format!("{}: {}", hit.fault, hit.what);
             let before = self.marks.len();
             self.wire(MarkKind::Fault, (rv, time), ("fault", what));
             // Faults before the first step have none.
-            self.met
-                .extend((self.marks.len() > before).then_some(meeting));
+            self.met.extend((self.marks.len() > before).then_some(hit));
             return;
         }
-        self.met.push(meeting);
+        self.met.push(hit);
         let told = self.met.iter().take(MET_TOLD).map(|met| met.what.as_str());
-        let mut what = format!("{}: {}", meeting.fault, told.collect::<Vec<_>>().join("; "));
+        let mut what = format!("{}: {}", hit.fault, told.collect::<Vec<_>>().join("; "));
         if let more @ 1.. = self.met.len().saturating_sub(MET_TOLD) {
             what.push_str(&format!("; and {more} more"));
         }

@@ -10,12 +10,12 @@ impl Testbed {
     #[must_use]
     pub fn log(&self) -> String {
         let (journal, violations) = (self.journal(), self.violations_since(0));
-        let (exchanges, meetings) = (self.exchanges(), self.fault_meetings());
+        let (exchanges, hits) = (self.exchanges(), self.fault_hits());
         let happened = Happened {
             journal: &journal,
             steps: &[],
             exchanges: &exchanges,
-            meetings: &meetings,
+            hits: &hits,
             violations: &violations,
         };
         log::write(&self.cluster().recipe, happened, None)

@@ -8,14 +8,14 @@ use super::Object;
 
 /// Decides whether the user of a request may perform an action.
 pub trait Authorizer: fmt::Debug + Send + Sync {
-    /// Returns the decision on `question`.
-    fn decide(&self, question: &Question) -> Verdict;
+    /// Returns the decision on `check`.
+    fn decide(&self, check: &Check) -> Decision;
 }
 
 /// An action whose permission is checked; parts that the expression leaves out are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Question {
-    /// Namespace and name of the service account in question, if it is not about the user.
+pub struct Check {
+    /// Namespace and name of the service account whose permission is checked; `None` for the user of the request.
     pub service_account: Option<(String, String)>,
     /// The path of a non-resource request, such as `/healthz`; empty for a resource.
     pub path: String,
@@ -33,9 +33,9 @@ pub struct Question {
     pub verb: String,
 }
 
-/// The decision on a [`Question`].
+/// The decision on a [`Check`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// Whether the user may do it.
     pub allowed: bool,
     /// The reason, as the authorizer gives it.
@@ -47,8 +47,8 @@ pub struct Verdict {
 pub struct Authorization {
     stage: Stage,
     by: Arc<dyn Authorizer>,
-    question: Question,
-    verdict: Verdict,
+    check: Check,
+    decision: Decision,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +63,21 @@ enum Stage {
 impl Authorization {
     /// Nothing asked yet.
     pub fn root(by: Arc<dyn Authorizer>) -> Value {
-        Self::value(Stage::Authorizer, by, Question::default())
+        Self::value(Stage::Authorizer, by, Check::default())
     }
 
     /// All but the verb.
-    pub fn of_resource(by: Arc<dyn Authorizer>, question: Question) -> Value {
-        Self::value(Stage::Resource, by, question)
+    pub fn of_resource(by: Arc<dyn Authorizer>, check: Check) -> Value {
+        Self::value(Stage::Resource, by, check)
     }
 
-    fn value(stage: Stage, by: Arc<dyn Authorizer>, question: Question) -> Value {
-        let verdict = Verdict::default();
+    fn value(stage: Stage, by: Arc<dyn Authorizer>, check: Check) -> Value {
+        let decision = Decision::default();
         Value::Object(Arc::new(Object::Authorization(Self {
             stage,
             by,
-            question,
-            verdict,
+            check,
+            decision,
         })))
     }
 
@@ -97,39 +97,39 @@ impl Authorization {
         match (self.stage, function, texts?.as_slice()) {
             (Stage::Authorizer, "path", [path]) => {
                 next.stage = Stage::Path;
-                (*path).clone_into(&mut next.question.path);
+                (*path).clone_into(&mut next.check.path);
             }
             (Stage::Authorizer, "group", [group]) => {
                 next.stage = Stage::Group;
-                (*group).clone_into(&mut next.question.group);
+                (*group).clone_into(&mut next.check.group);
             }
             (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
                 let account = ((*namespace).to_owned(), (*name).to_owned());
-                next.question.service_account = Some(account);
+                next.check.service_account = Some(account);
             }
             (Stage::Group, "resource", [resource]) => {
                 next.stage = Stage::Resource;
-                (*resource).clone_into(&mut next.question.resource);
+                (*resource).clone_into(&mut next.check.resource);
             }
             (Stage::Resource, "subresource", [subresource]) => {
-                (*subresource).clone_into(&mut next.question.subresource);
+                (*subresource).clone_into(&mut next.check.subresource);
             }
             (Stage::Resource, "namespace", [namespace]) => {
-                (*namespace).clone_into(&mut next.question.namespace);
+                (*namespace).clone_into(&mut next.check.namespace);
             }
-            (Stage::Resource, "name", [name]) => (*name).clone_into(&mut next.question.name),
+            (Stage::Resource, "name", [name]) => (*name).clone_into(&mut next.check.name),
             // Roles grant nothing by selectors.
             (Stage::Resource, "fieldSelector" | "labelSelector", [_]) => {}
             (Stage::Path | Stage::Resource, "check", [verb]) => {
-                (*verb).clone_into(&mut next.question.verb);
+                (*verb).clone_into(&mut next.check.verb);
                 next.stage = Stage::Decision;
-                next.verdict = next.by.decide(&next.question);
+                next.decision = next.by.decide(&next.check);
             }
             (Stage::Decision, "allowed", []) => {
-                return Some(Ok(Value::Bool(self.verdict.allowed)));
+                return Some(Ok(Value::Bool(self.decision.allowed)));
             }
             (Stage::Decision, "reason", []) => {
-                return Some(Ok(Value::string(&self.verdict.reason)));
+                return Some(Ok(Value::string(&self.decision.reason)));
             }
             (Stage::Decision, "errored", []) => return Some(Ok(Value::Bool(false))),
             (Stage::Decision, "error", []) => return Some(Ok(Value::string(""))),

@@ -43,7 +43,7 @@ impl Admission<'_> {
             ("request", request),
             ("namespaceObject", namespace),
         ]);
-        activation.set_authorizer(&self.authorizer(), self.question());
+        activation.set_authorizer(&self.authorizer(), self.check());
         activation
     }
 

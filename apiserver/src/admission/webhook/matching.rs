@@ -110,7 +110,7 @@ impl Admission<'_> {
         ];
         let mut activation = Activation::new(data);
         let authorizer = self.authorizer();
-        activation.set_authorizer(&authorizer, self.question());
+        activation.set_authorizer(&authorizer, self.check());
         let started = self.state.clock.now();
         let mut faults = Vec::new();
         let mut fails = false;

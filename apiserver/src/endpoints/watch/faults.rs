@@ -121,7 +121,7 @@ impl WatchFaults {
             match effect {
                 EventEffect::Break => Some(Err(Dropped)),
                 EventEffect::Expire => Some(Ok(WatchEvent::Error(expired()))),
-                EventEffect::Miss(time) => {
+                EventEffect::MissEvents(time) => {
                     self.missing = Some(Instant::now() + time);
                     None
                 }

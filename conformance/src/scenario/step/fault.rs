@@ -40,7 +40,7 @@ pub(crate) fn effect_words(effect: &Effect) -> String {
     let in_time = |time: &Duration| HumanDuration(*time);
     match effect {
         Effect::Refuse(refusal) => format!("answer {} {}", refusal.code, refusal.reason),
-        Effect::LoseAnswer => "lose the answer".to_owned(),
+        Effect::DropResponse => "lose the answer".to_owned(),
         Effect::Delay(time) => format!("delay by {}", in_time(time)),
         Effect::Crash(Crash::Before) => "crash before".to_owned(),
         Effect::Crash(Crash::After) => "crash after".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn effect_words(effect: &Effect) -> String {
         Effect::Repeat(events) => format!("deliver {events} events again"),
         Effect::Break => "break off".to_owned(),
         Effect::Expire => "expire".to_owned(),
-        Effect::Miss(time) => format!("miss what happens for {}", in_time(time)),
+        Effect::MissEvents(time) => format!("miss what happens for {}", in_time(time)),
     }
 }
 
