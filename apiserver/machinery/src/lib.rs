@@ -1,4 +1,4 @@
-//! What an API server and controllers of Kubernetes share, as `k8s.io/apimachinery` does: names of kinds, metadata,
+//! The common ground of an API server and of controllers, like `k8s.io/apimachinery`: names of kinds, metadata,
 //! the types of the API, quantities, patches, server-side apply, and the errors of requests.
 //!
 //! The modules are layers. Each names only those above it in this list:

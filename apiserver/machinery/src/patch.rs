@@ -1,8 +1,8 @@
 //! Patches: from the body of a `PATCH` request and the current object to the object wanted.
 //!
-//! - [`json`]: RFC 6902, as the library that upstream uses understands it
-//! - [`merge`]: RFC 7396
-//! - [`strategic`]: strategic merge patch with its directives, led by the schema of the kind
+//! - `json`: RFC 6902, as the library that upstream uses understands it
+//! - `merge`: RFC 7396
+//! - `strategic`: strategic merge patch with its directives, led by the schema of the kind
 //!
 //! Server-side apply is a patch by its verb only: it goes through managed fields.
 

@@ -34,7 +34,7 @@ pub struct JournalEntry {
 /// An object of a journal: its [`Value`], decoded from its text on first access.
 ///
 /// An object nested more than a hundred levels deep is read and dropped under
-/// [`on_deep_stack`](crate::on_deep_stack).
+/// [`on_deep_stack`](kubeproof_machinery::nesting::on_deep_stack).
 #[derive(Clone, Debug)]
 pub struct JournaledObject {
     /// The source of the value; absent for an object whose value was given.

@@ -22,7 +22,7 @@ pub struct UnknownReference;
 /// `schemas` are the document's, by name. Type names begin with `type_name`.
 ///
 /// # Errors
-/// [`UnknownReference`] when a schema that is needed is missing.
+/// `UnknownReference` when a schema that is needed is missing.
 pub fn resource_type(
     schemas: &Map<String, Json>,
     definition: &str,

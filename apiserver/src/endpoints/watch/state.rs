@@ -148,7 +148,7 @@ pub(super) enum Advance {
     /// The watch ends with this error.
     Failed {
         error: ApiError,
-        /// Whether a watch that kept up before has fallen behind the window.
+        /// Whether a watch that was within the window before has left it.
         fell_behind: bool,
     },
 }
