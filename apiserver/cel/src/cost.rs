@@ -5,6 +5,8 @@
 
 mod calls;
 
+pub(super) use calls::is_nominal;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{

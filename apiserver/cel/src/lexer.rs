@@ -2,6 +2,35 @@
 
 use super::source::{Issues, Source};
 
+/// Words that the grammar uses.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Words that the grammar does not use, and that yet cannot name variables.
+pub(super) const RESERVED: [&str; 17] = [
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// Whether CEL keeps `word` for itself, so that no variable and no unescaped property has this name.
+pub fn is_reserved(word: &str) -> bool {
+    KEYWORDS.contains(&word) || RESERVED.contains(&word)
+}
+
 /// The kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {

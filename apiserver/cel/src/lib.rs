@@ -52,6 +52,7 @@ mod validator;
 mod value;
 
 pub use definition::{RuleFaults, RuleScope};
+pub use lexer::is_reserved;
 pub use library::authorization::{Authorizer, Check, Decision};
 pub use library::url::reference_fault;
 pub use policy::{Activation, Expression, Outcome, Returns, Scope, of_json, resource_type};

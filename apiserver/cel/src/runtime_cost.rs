@@ -1,6 +1,6 @@
 //! Costs of calls at evaluation.
 
-use super::{eval::Evaluated, library::Object, value::Value};
+use super::{cost::is_nominal, eval::Evaluated, library::Object, value::Value};
 
 /// The cost of making a list.
 pub(super) const LIST_COST: u64 = 10;
@@ -116,8 +116,7 @@ fn kubernetes_cost(
     let first = || args.first().map(size);
     match function {
         "check" => Some(350_000),
-        "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name"
-        | "allowed" | "reason" | "error" | "errored" => Some(1),
+        _ if is_nominal(function) => Some(1),
         "fieldSelector" | "labelSelector" => {
             let length = args.get(1).map(size)?;
             let requirements = scaled(length, 0.5);
@@ -136,33 +135,6 @@ fn kubernetes_cost(
             .map(|pattern| regex_cost(&args[0], size(pattern))),
         "ip" if overload == "cidr_ip" => Some(1),
         "ip" => first().map(traversal),
-        "masked"
-        | "prefixLength"
-        | "family"
-        | "isUnspecified"
-        | "isLoopback"
-        | "isLinkLocalMulticast"
-        | "isLinkLocalUnicast"
-        | "isGlobalUnicast"
-        | "format.named"
-        | "sign"
-        | "asInteger"
-        | "isInteger"
-        | "asApproximateFloat"
-        | "isGreaterThan"
-        | "isLessThan"
-        | "compareTo"
-        | "add"
-        | "sub"
-        | "major"
-        | "minor"
-        | "patch"
-        | "getScheme"
-        | "getHostname"
-        | "getHost"
-        | "getPort"
-        | "getEscapedPath"
-        | "getQuery" => Some(1),
         "containsIP" => {
             let parsed = if overload == "cidr_contains_ip_string" {
                 args.get(1).map(size)?

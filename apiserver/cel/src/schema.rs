@@ -8,6 +8,7 @@ use std::{
 use serde_json::Value as Json;
 
 use super::{
+    lexer::is_reserved,
     time,
     types::{DeclKind, DeclType, Type},
     value::{Key, List, ListKind, Map, Value},
@@ -20,35 +21,10 @@ pub(super) const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 /// The most bytes of a date with time, or of a duration, as JSON.
 const TIME_BYTES_MAX: u64 = 32;
 
-/// Words that CEL keeps for itself.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// The escaped name of a property that is one of the reserved words; as a field, it may also be
 /// named as it is.
 pub(super) fn escape_keyword(name: &str) -> Option<String> {
-    RESERVED.contains(&name).then(|| format!("__{name}__"))
+    is_reserved(name).then(|| format!("__{name}__"))
 }
 
 /// The name under which expressions know a property, or `None` if they can't name it.

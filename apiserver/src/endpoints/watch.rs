@@ -246,7 +246,7 @@ impl Watch {
             return Some(Some(line));
         }
         if let State::Initial { objects, .. } = &self.state
-            && let Err(error) = self.converter.convert(objects.as_slice().iter()).await
+            && let Err(error) = self.converter.convert_first(objects.as_slice()).await
         {
             self.state = State::Ended;
             return Some(self.encoder.encode(&WatchEvent::Error(error)).map(Ok));

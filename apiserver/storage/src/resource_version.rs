@@ -53,7 +53,8 @@ impl FromStr for ResourceVersion {
     type Err = ParseResourceVersionError;
 
     fn from_str(text: &str) -> Result<Self, ParseResourceVersionError> {
-        let number = text.parse();
+        // Go takes no sign, Rust's parser a plus.
+        let number = text.strip_prefix('+').map_or(text, |_| "+").parse();
         number
             .map(Self)
             .map_err(|error: ParseIntError| ParseResourceVersionError {
@@ -115,6 +116,7 @@ mod tests {
         for (text, why) in [
             ("a", "strconv.ParseUint: parsing \"a\": invalid syntax"),
             ("-1", "strconv.ParseUint: parsing \"-1\": invalid syntax"),
+            ("+1", "strconv.ParseUint: parsing \"+1\": invalid syntax"),
             (
                 "18446744073709551616",
                 "strconv.ParseUint: parsing \"18446744073709551616\": value out of range",

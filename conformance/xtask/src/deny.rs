@@ -1,7 +1,7 @@
 //! `cargo xtask deny`: licenses, versions and sources of dependencies, by `deny.toml`.
 //!
-//! cargo-deny reads the same file and knows advisories, too. To build it takes longer than all other steps of CI, and
-//! its advisories need a host other than crates.io; so CI has this check.
+//! cargo-deny reads the same file and knows advisories, too. It is a large program to build, and its advisories need a
+//! host other than crates.io; so CI has this check.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

@@ -237,8 +237,8 @@ impl<'e> Coster<'e> {
     }
 }
 
-/// Whether a function only looks something up.
-fn is_nominal(function: &str) -> bool {
+/// Whether a function of the Kubernetes libraries only looks something up.
+pub(crate) fn is_nominal(function: &str) -> bool {
     matches!(
         function,
         "serviceAccount"

@@ -3,31 +3,10 @@
 use super::{OPERAND, Parsed, Parser, Stop, is_number, starts_operand};
 use crate::{
     ast::{Call, Element, Entry, Expr, ExprKind, MessageField},
-    lexer::{Token, TokenKind, unquote},
+    lexer::{RESERVED, Token, TokenKind, unquote},
     macros,
     value::Value,
 };
-
-/// Words that cannot name variables.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// The tokens that start an item or end a list.
 const ITEM: &str = "'[', ']', '{', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', \

@@ -16,6 +16,28 @@ pub(super) struct Converter {
 }
 
 impl Converter {
+    /// Returns when the first of `objects` can be shown. If its result is missing, the results of all are requested, so
+    /// that one call serves a whole list.
+    ///
+    /// # Errors
+    /// The webhook fails.
+    pub(super) async fn convert_first(
+        &self,
+        objects: &[Arc<StoredObject>],
+    ) -> Result<(), ApiError> {
+        let (Some(_), Some(conversion)) = (&self.client, self.resource.conversion()) else {
+            return Ok(());
+        };
+        let misses = conversion.misses();
+        if let Some(first) = objects.first() {
+            drop(self.resource.shown(&first.value()));
+        }
+        if conversion.misses() == misses {
+            return Ok(());
+        }
+        self.convert(objects.iter()).await
+    }
+
     /// Returns when each of `objects` can be shown: at once, unless the results of a webhook are
     /// missing. One call is made for all of them.
     ///

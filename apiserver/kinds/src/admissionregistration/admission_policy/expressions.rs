@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::admissionregistration::webhook_configuration::validation::refused;
-use crate::cel::{Returns, Scope};
+use crate::cel::{Returns, Scope, is_reserved};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
@@ -14,31 +14,6 @@ use crate::validation::invalid_each;
 const ANNOTATIONS_MAX: usize = 20;
 const ANNOTATION_BYTES_MAX: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-
-/// Words that no variable can be named by.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 /// Finds the faults of the variables, and declares them for later expressions.
 pub fn validate_variables(
@@ -74,7 +49,7 @@ fn is_identifier(name: &str) -> bool {
     let is_word = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
     name.bytes().all(is_word)
         && !name.starts_with(|first: char| first.is_ascii_digit())
-        && !RESERVED.contains(&name)
+        && !is_reserved(name)
 }
 
 /// The faults of the validations of a policy.
