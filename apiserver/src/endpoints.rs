@@ -9,6 +9,7 @@ pub(crate) mod handlers;
 pub(crate) mod health;
 pub(crate) mod negotiation;
 pub(crate) mod openapi;
+pub(crate) mod pace;
 pub(crate) mod partial;
 pub(crate) mod pretty;
 pub(crate) mod response;
@@ -27,6 +28,7 @@ use parking_lot::Mutex;
 use crate::fault::Faults;
 use crate::kubelet::Kubelet;
 use crate::store;
+use pace::Pacer;
 
 /// The state that handlers share.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct State {
     pub(crate) bookmark_period: Duration,
     /// The faults injected by tests.
     pub(crate) faults: Faults,
+    /// Keeps the pace of the server, if it has one.
+    pub(crate) pacer: Option<Arc<Pacer>>,
 }
 
 impl State {
@@ -48,6 +52,7 @@ impl State {
             store,
             kubelet: Mutex::default(),
             bookmark_period: self.bookmark_period,
+            pacer: self.pacer.as_ref().map(|own| Pacer::new(own.pace())),
         }
     }
 }

@@ -54,6 +54,7 @@ pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
 pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
+pub use endpoints::pace::Pace;
 pub use endpoints::warnings::text as warning_text;
 pub use kubelet::{
     Connect, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,

@@ -486,6 +486,11 @@ impl ApiServer {
                 self.respond_within(incoming, limit).await
             }
         };
+        if let Some(pacer) = self.core.pacer.as_ref().filter(|_| is_mutating)
+            && self.core.storage.resource_version().get() > rv
+        {
+            pacer.hold_response().await;
+        }
         for effect in &effects {
             match effect {
                 Effect::DropResponse => return response.map(|_| ResponseBody::dropped()),

@@ -6,6 +6,7 @@
 //! - [`state`]: the protocol, an enum. Each state knows what to deliver and which state follows.
 //! - [`conversion`]: a webhook converts the objects of custom resources.
 //! - [`faults`]: faults of tests hold the stream, break it off, or replace an event.
+//! - [`pace`]: a moment passes before a deletion, on a server with a pace.
 //! - [`encoder`]: the event becomes a line of JSON or a frame of protobuf.
 //!
 //! [`Watch`] drives the stages, and waits for changes and for the times of the [`schedule`].
@@ -13,6 +14,7 @@
 mod conversion;
 mod encoder;
 mod faults;
+mod pace;
 mod schedule;
 mod state;
 #[cfg(test)]
@@ -31,6 +33,7 @@ use tokio::time::Instant;
 use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::negotiation::MediaType;
+use super::pace::Pacer;
 use crate::fault::{self, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::metrics::WatchMeter;
@@ -41,6 +44,7 @@ use crate::webhook::OwnedWebhookClient;
 use conversion::Converter;
 use encoder::Encoder;
 use faults::{Missing, WatchFaults};
+use pace::{Changed, WatchPace};
 use schedule::Schedule;
 pub(crate) use state::expired;
 use state::{Advance, Selection, Source, State, WatchEvent};
@@ -98,7 +102,26 @@ pub(crate) struct WatchRequest {
     pub(crate) client: Option<OwnedWebhookClient>,
     /// The faults of the server, and the request of the watch as they see it.
     pub(crate) faults: Option<(Faults, fault::RequestFacts)>,
+    /// The pace of the server, if it has one.
+    pub(crate) pacer: Option<Arc<Pacer>>,
     pub(crate) meter: WatchMeter,
+}
+
+/// An encoded event, or a break that ends the stream.
+struct Line {
+    frame: Result<Bytes, Dropped>,
+    /// The change that the line shows, on a server with a pace.
+    changed: Option<Changed>,
+}
+
+impl Line {
+    /// A line for which nothing waits.
+    fn new(frame: Bytes) -> Self {
+        Self {
+            frame: Ok(frame),
+            changed: None,
+        }
+    }
 }
 
 /// Drives a watch: advances its state, passes events through the stages, and waits.
@@ -112,8 +135,9 @@ struct Watch {
     converter: Converter,
     faults: WatchFaults,
     encoder: Encoder,
+    pace: WatchPace,
     /// Encoded events of the latest batch, and perhaps the break that ends the stream.
-    pending: VecDeque<Result<Bytes, Dropped>>,
+    pending: VecDeque<Line>,
     schedule: Schedule,
     began: Instant,
     scope: &'static str,
@@ -151,6 +175,7 @@ impl Watch {
                 client: request.client,
             },
             faults,
+            pace: WatchPace::new(request.pacer, &table),
             encoder: Encoder::new(resource, request.bookmark, representation),
             pending: VecDeque::new(),
             schedule: Schedule::new(now, request.timeout, period),
@@ -242,8 +267,11 @@ impl Watch {
 
     /// Returns the next line that needs no waiting; `Some(None)` when it cannot be encoded.
     async fn ready(&mut self) -> Option<Option<Result<Bytes, Dropped>>> {
-        if let Some(line) = self.pending.pop_front() {
-            return Some(Some(line));
+        if let Some(line) = self.pending.front() {
+            if let Some(changed) = &line.changed {
+                self.pace.hold(changed).await;
+            }
+            return Some(self.pending.pop_front().map(|line| line.frame));
         }
         if let State::Initial { objects, .. } = &self.state
             && let Err(error) = self.converter.convert_first(objects.as_slice()).await
@@ -272,7 +300,12 @@ impl Watch {
             }
         }
         match self.advance_state(view, now) {
-            Advance::Idle => return false,
+            Advance::Idle => {
+                if matches!(self.state, State::Streaming { .. }) {
+                    self.pace.delivered(self.state.rv());
+                }
+                return false;
+            }
             Advance::Listed { .. } => {}
             Advance::Failed { error, .. } => self.deliver_last(error),
             Advance::Batch { after, events, .. } => {
@@ -327,12 +360,16 @@ impl Watch {
         let expired = || compacted(&self.table, after);
         for event in self.faults.strike(selected, expired) {
             let is_last = !matches!(event, Ok(WatchEvent::Change { .. }));
-            let line = event.map(|event| self.encoder.encode(&event)).transpose();
-            if is_last || line.is_none() {
+            let changed = event
+                .as_ref()
+                .ok()
+                .and_then(|event| self.pace.changed(event));
+            let frame = event.map(|event| self.encoder.encode(&event)).transpose();
+            if is_last || frame.is_none() {
                 self.state = State::Ended;
             }
-            match line {
-                Some(line) => self.pending.push_back(line),
+            match frame {
+                Some(frame) => self.pending.push_back(Line { frame, changed }),
                 None => break,
             }
         }
@@ -342,7 +379,7 @@ impl Watch {
     fn deliver_last(&mut self, error: ApiError) {
         self.state = State::Ended;
         let line = self.encoder.encode(&WatchEvent::Error(error));
-        self.pending.extend(line.map(Ok));
+        self.pending.extend(line.map(Line::new));
     }
 
     /// A bookmark at the present version.

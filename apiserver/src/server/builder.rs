@@ -20,6 +20,7 @@ use crate::clock::{Clock, Entropy, Seed};
 use crate::cluster::Cluster;
 use crate::endpoints::health::Checked;
 use crate::endpoints::openapi::OpenApi;
+use crate::endpoints::pace::{Pace, Pacer};
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
 use crate::metrics::Metrics;
@@ -63,6 +64,7 @@ pub struct ApiServerBuilder {
     journal: bool,
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
+    pace: Option<Pace>,
     services: Services,
     local_webhooks: LocalWebhooks,
     token_keys: Option<TokenKeys>,
@@ -92,6 +94,7 @@ impl Default for ApiServerBuilder {
             journal: false,
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
+            pace: None,
             services: Services::default(),
             local_webhooks: LocalWebhooks::default(),
             token_keys: None,
@@ -235,6 +238,14 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Takes the time for writes that a server with etcd takes, for tests that race a faster one. Default: no time.
+    pub fn pace(self, pace: Pace) -> Self {
+        Self {
+            pace: Some(pace),
+            ..self
+        }
+    }
+
     /// Limits the requests of a client within one instant of a simulated clock. A client over a
     /// limit gets no more answers, and [`ApiServer::livelocks`] names it. Default: no limits.
     pub fn livelock_limits(self, limits: LivelockLimits) -> Self {
@@ -368,6 +379,7 @@ impl ApiServerBuilder {
                 store,
                 kubelet: Mutex::default(),
                 bookmark_period: self.bookmark_period,
+                pacer: self.pace.map(Pacer::new),
                 faults: Faults::new(self.clock),
             };
             Core {

@@ -336,6 +336,13 @@ impl Table {
         }
     }
 
+    /// The version of the last event; of what is forgotten if there was none since.
+    pub fn last_event(&self) -> ResourceVersion {
+        let state = self.state.read();
+        let last = state.window.back();
+        last.map_or(state.compacted, |event| event.rv)
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.state.read().objects.len()

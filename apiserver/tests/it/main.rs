@@ -22,6 +22,7 @@ mod lists;
 mod loading;
 mod long_lists;
 mod openapi;
+mod pace;
 mod patches;
 mod requests;
 mod round_trips;

@@ -66,6 +66,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
             .map(|_| request.state.owned_webhook_client()),
         faults: RequestFacts::of(&request.info, &request.user_agent)
             .map(|watch| (request.state.faults.clone(), watch)),
+        pacer: request.state.pacer.clone(),
         meter: request.meter.clone().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
