@@ -2,6 +2,8 @@
 //!
 //! - `authentication`: from a client's certificate or a bearer token to a [`User`]
 //! - `certificate`: the user in a client's certificate
+//! - `request_header`: the user that a proxy names
+//! - `token_file`: tokens of a file
 //! - `impersonation`: from that user to the one it asks to be taken for
 //! - `rbac`: the permissions by stored roles
 //! - `tokens`: tokens of service accounts
@@ -14,6 +16,8 @@ mod impersonation;
 mod peer;
 mod rbac;
 mod request_attributes;
+mod request_header;
+mod token_file;
 mod token_keys;
 mod tokens;
 
@@ -33,9 +37,13 @@ pub(crate) use impersonation::{LastModes, impersonate};
 pub(crate) use peer::{Peer, check_local};
 pub(crate) use rbac::{Attributes, authorize, decide, rules_of};
 pub(crate) use request_attributes::RequestAttributes;
+pub use request_header::RequestHeaders;
+pub(crate) use request_header::{Proxies, clear as clear_proxy_headers};
+pub use token_file::{TokenFile, TokenFileError};
 pub use token_keys::{TokenKeyError, TokenKeys};
 pub(crate) use tokens::{
-    BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, SecretClaims, Tokens,
+    BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, SecretClaims,
+    TokenSettings, Tokens,
 };
 
 /// The group that may do everything.
@@ -63,6 +71,7 @@ pub(crate) struct State {
     pub(crate) asks_for_credentials: bool,
     /// Authorities of client certificates.
     pub(crate) client_authorities: Option<Arc<Authorities>>,
+    pub(crate) authenticators: Authenticators,
     /// Names of the server in addition to those that every server has.
     pub(crate) own_hosts: Vec<String>,
     pub(crate) authorization: Authorization,
@@ -80,6 +89,7 @@ impl State {
             token: self.token.clone(),
             asks_for_credentials: self.asks_for_credentials,
             client_authorities: self.client_authorities.clone(),
+            authenticators: self.authenticators.clone(),
             own_hosts: self.own_hosts.clone(),
             authorization: self.authorization,
             tokens: self.tokens.forked(),
@@ -94,6 +104,16 @@ impl Deref for State {
     fn deref(&self) -> &Cluster {
         &self.cluster
     }
+}
+
+/// The credentials that count in addition to certificates and tokens of service accounts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Authenticators {
+    /// Proxies that name the user.
+    pub(crate) proxies: Option<Arc<Proxies>>,
+    pub(crate) token_file: Option<Arc<TokenFile>>,
+    /// Whether a request without credentials is refused instead of being anonymous.
+    pub(crate) refuses_anonymous: bool,
 }
 
 /// The authorization mode of a server.
@@ -179,6 +199,15 @@ impl User {
     /// Whether the user may do everything, whatever authorizers say.
     pub(crate) fn is_privileged(&self) -> bool {
         self.is_in(MASTERS)
+    }
+
+    /// The user with the group of everybody who has shown who they are.
+    fn authenticated(mut self) -> Self {
+        let is_told = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
+        if self.name != ANONYMOUS && !is_told {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
     }
 
     fn is_in(&self, group: &str) -> bool {

@@ -50,7 +50,9 @@ use kubeproof_machinery::{
 pub use kubeproof_machinery::{clock, meta, status};
 use kubeproof_storage as storage;
 
-pub use auth::{Authorization, TokenKeyError, TokenKeys};
+pub use auth::{
+    Authorization, RequestHeaders, TokenFile, TokenFileError, TokenKeyError, TokenKeys,
+};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
 pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;

@@ -472,7 +472,7 @@ impl ApiServer {
             query,
             user,
             user_agent: user_agent.into(),
-            headers: parts.headers,
+            headers: self.without_credentials(parts.headers),
             body,
             accepted,
             upgrade,

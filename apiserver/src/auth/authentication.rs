@@ -32,6 +32,14 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
+    let authenticators = &state.authenticators;
+    let named = match &authenticators.proxies {
+        Some(proxies) => proxies.user(state, certificates, &parts.headers),
+        None => Ok(None),
+    };
+    if let Ok(Some(user)) = named {
+        return Ok(user.authenticated());
+    }
     let known = match &state.client_authorities {
         Some(authorities) => certificate::user(state, authorities, certificates),
         None => Ok(None),
@@ -55,7 +63,7 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
             .map(|(user, _)| user)
             .map_err(|_| ApiError::Unauthorized);
     }
-    if known.is_err() {
+    if named.is_err() || known.is_err() {
         return Err(ApiError::Unauthorized);
     }
     let is_open = state.token.is_none() && !(state.asks_for_credentials && peer.is_some());
@@ -64,6 +72,7 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
     }
     match is_open {
         true => Ok(User::admin()),
+        false if authenticators.refuses_anonymous => Err(ApiError::Unauthorized),
         false => Ok(User::anonymous()),
     }
 }
@@ -80,6 +89,15 @@ pub(crate) fn review_token(
     const INVALID: &str = "invalid bearer token";
     if state.token.as_deref() == Some(token) {
         return Ok((User::admin(), audiences.to_vec()));
+    }
+    let listed = state.authenticators.token_file.as_ref();
+    if let Some(user) = listed.and_then(|file| file.user(token)) {
+        let own = state.tokens.audiences();
+        let meant = audiences.iter().filter(|audience| own.contains(audience));
+        let meant: Vec<String> = meant.cloned().collect();
+        if !meant.is_empty() {
+            return Ok((user.authenticated(), meant));
+        }
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
     let told = |error: TokenError| match error {

@@ -45,14 +45,11 @@ pub(super) fn user(
         CREDENTIAL_ID.to_owned(),
         vec![format!("X509SHA256={digest}")],
     );
-    let mut groups = subject.organizations;
-    if !groups.iter().any(|group| group == super::AUTHENTICATED) {
-        groups.push(super::AUTHENTICATED.to_owned());
-    }
-    Ok(Some(User {
+    let user = User {
         name: subject.common_name,
         uid,
-        groups,
+        groups: subject.organizations,
         extra: [id].into(),
-    }))
+    };
+    Ok(Some(user.authenticated()))
 }

@@ -169,7 +169,7 @@ fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
 
 /// The text of a header of any bytes; empty only for an empty header.
 // DIVERGES: bytes of an impersonated name that are not UTF-8 become U+FFFD, because names are texts here.
-fn text(value: &HeaderValue) -> String {
+pub(super) fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 

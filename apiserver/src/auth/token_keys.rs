@@ -29,12 +29,20 @@ const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
 /// The reason why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenKeyError {
-    /// The text holds no key.
-    #[error("data does not contain any valid RSA or ECDSA {0} keys")]
+    /// The text holds no key of this kind, `private` or `public`.
+    #[error("data does not contain {}", wanted(.0))]
     Missing(&'static str),
     /// The key is one that tokens cannot be signed with here.
     #[error("unsupported key: RSA of 2048 bits or more, or ECDSA on P-256 or P-384, is needed")]
     Unsupported,
+}
+
+/// The keys that a text lacks, in upstream's words.
+fn wanted(kind: &str) -> &'static str {
+    match kind {
+        "private" => "a valid RSA or ECDSA private key",
+        _ => "any valid RSA or ECDSA public keys",
+    }
 }
 
 /// What tokens of service accounts are signed with, and which signatures count.

@@ -78,9 +78,36 @@ pub(crate) enum TokenError {
     Refused(&'static str),
 }
 
+/// The parts of tokens that a server's settings determine.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenSettings {
+    /// The first issues tokens; the others' tokens are accepted.
+    pub(crate) issuers: Vec<String>,
+    /// The audiences that the server itself answers to; `None` for the issuers.
+    pub(crate) audiences: Option<Vec<String>>,
+    /// Where the public keys are, unless at the server itself.
+    pub(crate) key_set_uri: Option<String>,
+    /// The longest lifetime that a request may ask for, in seconds.
+    pub(crate) max_seconds: Option<i64>,
+    /// Whether tokens that kubelets project into pods outlive their time.
+    pub(crate) extends: bool,
+}
+
+impl Default for TokenSettings {
+    fn default() -> Self {
+        Self {
+            issuers: vec![ISSUER.to_owned()],
+            audiences: None,
+            key_set_uri: None,
+            max_seconds: None,
+            extends: true,
+        }
+    }
+}
+
 /// Issues and verifies tokens.
 pub(crate) struct Tokens {
-    issuers: Vec<String>,
+    settings: TokenSettings,
     /// Made when first needed: most servers issue no token.
     keys: Arc<LazyLock<TokenKeys, MakeKeys>>,
     /// Tokens whose signatures are right.
@@ -91,11 +118,10 @@ pub(crate) struct Tokens {
 pub(crate) type MakeKeys = Box<dyn FnOnce() -> TokenKeys + Send>;
 
 impl Tokens {
-    /// Issues tokens of the first of `issuers`, signed by the keys from `keys`; the others are
-    /// accepted.
-    pub(crate) fn new(issuers: Vec<String>, keys: MakeKeys) -> Self {
+    /// Issues tokens signed by the keys from `keys`.
+    pub(crate) fn new(settings: TokenSettings, keys: MakeKeys) -> Self {
         Self {
-            issuers,
+            settings,
             keys: Arc::new(LazyLock::new(keys)),
             known: Mutex::new(LruCache::new(KNOWN_MAX)),
         }
@@ -104,7 +130,7 @@ impl Tokens {
     /// Tokens with the same keys.
     pub(crate) fn forked(&self) -> Self {
         Self {
-            issuers: self.issuers.clone(),
+            settings: self.settings.clone(),
             keys: Arc::clone(&self.keys),
             known: Mutex::new(LruCache::new(KNOWN_MAX)),
         }
@@ -112,11 +138,17 @@ impl Tokens {
 
     /// The audiences that the server itself answers to.
     pub(crate) fn audiences(&self) -> &[String] {
-        &self.issuers
+        let settings = &self.settings;
+        settings.audiences.as_ref().unwrap_or(&settings.issuers)
+    }
+
+    /// The settings of requests for tokens.
+    pub(crate) fn settings(&self) -> &TokenSettings {
+        &self.settings
     }
 
     fn issuer(&self) -> &str {
-        self.issuers.first().map_or(ISSUER, String::as_str)
+        self.settings.issuers.first().map_or(ISSUER, String::as_str)
     }
 
     /// Issues a token that makes these claims.
@@ -149,7 +181,8 @@ impl Tokens {
         if let Some(claims) = self.known.lock().get(token) {
             return Ok(Arc::clone(claims));
         }
-        let payload = self.verify(token, |own| self.issuers.iter().any(|issuer| issuer == own))?;
+        let issuers = &self.settings.issuers;
+        let payload = self.verify(token, |own| issuers.iter().any(|issuer| issuer == own))?;
         let claims = Arc::new(Claims::of_payload(&payload).ok_or(TokenError::Foreign)?);
         self.known.lock().put(token.to_owned(), Arc::clone(&claims));
         Ok(claims)
@@ -207,7 +240,11 @@ impl Tokens {
     /// The document of [`ISSUER_PATH`]; `server` is the URL of the server.
     pub(crate) fn discovery(&self, server: &str) -> String {
         let issuer = self.issuer();
-        let (issuer, keys) = (json!(issuer), json!(format!("{server}{KEY_SET_PATH}")));
+        let keys = match &self.settings.key_set_uri {
+            Some(uri) => json!(uri),
+            None => json!(format!("{server}{KEY_SET_PATH}")),
+        };
+        let issuer = json!(issuer);
         let algorithms = json!(self.keys.algorithms());
         format!(
             "{{\"issuer\":{issuer},\"jwks_uri\":{keys},\"response_types_supported\":[\"id_token\"],\
@@ -226,7 +263,7 @@ impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Tokens");
         shown
-            .field("issuers", &self.issuers)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 //! The builder of a server.
 
+mod identity;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
@@ -14,7 +16,8 @@ use super::panics::Panics;
 use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState, bootstrap};
 use crate::admission::plugins::Listers;
 use crate::admission::webhook::Configurations;
-use crate::auth::{self, Authorization, ISSUER, LastModes, TokenKeys, Tokens};
+use crate::auth::{self, Authenticators, Authorization, LastModes, TokenKeys};
+use crate::auth::{TokenSettings, Tokens};
 use crate::certificate_authority::CertificateAuthority;
 use crate::clock::{Clock, Entropy, Seed};
 use crate::cluster::Cluster;
@@ -68,11 +71,21 @@ pub struct ApiServerBuilder {
     services: Services,
     local_webhooks: LocalWebhooks,
     token_keys: Option<TokenKeys>,
-    issuers: Vec<String>,
+    authenticators: Authenticators,
+    token_settings: TokenSettings,
     livelock_limits: Option<LivelockLimits>,
     state: Option<ServerState>,
     /// The resources that are not custom, if they are not those of Kubernetes.
     catalog: Option<Arc<Catalog>>,
+}
+
+/// The certificates in a PEM text, of which there is at least one.
+fn authorities(pem: &[u8]) -> Result<Authorities, AuthorityError> {
+    let authorities = match pem {
+        [] => Err("there is no certificate".to_owned()),
+        pem => Authorities::read(pem),
+    };
+    authorities.map_err(AuthorityError)
 }
 
 impl Default for ApiServerBuilder {
@@ -98,7 +111,8 @@ impl Default for ApiServerBuilder {
             services: Services::default(),
             local_webhooks: LocalWebhooks::default(),
             token_keys: None,
-            issuers: vec![ISSUER.to_owned()],
+            authenticators: Authenticators::default(),
+            token_settings: TokenSettings::default(),
             livelock_limits: None,
             catalog: None,
             state: None,
@@ -140,8 +154,9 @@ impl ApiServerBuilder {
 
     /// Issuers of the tokens of service accounts: the first issues, the others' tokens count too, and
     /// all are audiences of the server. Default: `https://kubernetes.default.svc`.
-    pub fn service_account_issuers(self, issuers: Vec<String>) -> Self {
-        Self { issuers, ..self }
+    pub fn service_account_issuers(mut self, issuers: Vec<String>) -> Self {
+        self.token_settings.issuers = issuers;
+        self
     }
 
     /// Past events remembered per resource; older versions are Expired. Default: 4096.
@@ -169,13 +184,8 @@ impl ApiServerBuilder {
     /// # Errors
     /// When the text holds no certificate.
     pub fn client_authorities(self, pem: &[u8]) -> Result<Self, AuthorityError> {
-        let authorities = match pem {
-            [] => Err("there is no certificate".to_owned()),
-            pem => Authorities::read(pem),
-        };
-        let authorities = authorities.map_err(AuthorityError)?;
         Ok(Self {
-            client_authorities: Some(Arc::new(authorities)),
+            client_authorities: Some(Arc::new(authorities(pem)?)),
             ..self
         })
     }
@@ -358,9 +368,10 @@ impl ApiServerBuilder {
                 token: self.token,
                 asks_for_credentials: self.asks_for_credentials,
                 client_authorities,
+                authenticators: self.authenticators,
                 own_hosts: self.own_hosts,
                 authorization: self.authorization,
-                tokens: Tokens::new(self.issuers, Box::new(make_keys)),
+                tokens: Tokens::new(self.token_settings, Box::new(make_keys)),
                 last_modes: LastModes::default(),
             };
             let admission = admission::State {

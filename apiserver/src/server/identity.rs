@@ -1,5 +1,6 @@
 //! The user of a request, after authentication and impersonation.
 
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use jiff::Timestamp;
@@ -29,6 +30,13 @@ impl ApiServer {
         let user = user?;
         access.knows(&user.name);
         Ok(user)
+    }
+
+    /// The headers of an authenticated request, without those that tell who has sent it.
+    pub(super) fn without_credentials(&self, mut headers: HeaderMap) -> HeaderMap {
+        headers.remove(AUTHORIZATION);
+        auth::clear_proxy_headers(&mut headers, self.core.authenticators.proxies.as_deref());
+        headers
     }
 
     /// The user that `user` acts as, and the attributes to authorize.

@@ -136,10 +136,15 @@ impl Tls {
 
     /// Takes connections of `server` in; clients are asked for a certificate if it knows authorities.
     pub(super) fn acceptor_for(&self, server: &ApiServer) -> TlsAcceptor {
-        match &server.core.client_authorities {
-            None => self.acceptor.clone(),
-            Some(authorities) => {
-                let clients = Arc::new(AnyClient::new(authorities));
+        let core = &server.core;
+        let proxies = core.authenticators.proxies.as_ref();
+        let authorities = core.client_authorities.as_deref().into_iter();
+        let authorities = authorities.chain(proxies.map(|proxies| &proxies.authorities));
+        let authorities: Vec<&Authorities> = authorities.collect();
+        match authorities.is_empty() {
+            true => self.acceptor.clone(),
+            false => {
+                let clients = Arc::new(AnyClient::new(&authorities));
                 acceptor(&self.certificate, &self.key, clients)
             }
         }
@@ -204,8 +209,8 @@ struct AnyClient {
 }
 
 impl AnyClient {
-    fn new(authorities: &Authorities) -> Self {
-        let names = authorities.subjects().into_iter();
+    fn new(authorities: &[&Authorities]) -> Self {
+        let names = authorities.iter().flat_map(|own| own.subjects());
         Self {
             hints: names.map(RustlsName::from).collect(),
         }

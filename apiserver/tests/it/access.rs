@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod authenticators;
 mod impersonation;
+mod keys;
 mod tokens;
 
 use kubeproof_apiserver::{ApiServer, Authorization};

@@ -68,6 +68,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     metadata.insert("namespace".to_owned(), request.namespace().into());
     metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
     validate(gvk, &body["spec"])?;
+    shorten(request, &mut body["spec"]);
     store.approve_below(gvk, &body).await?;
     let (bound, node) = bound_object(request, &body["spec"]["boundObjectRef"])?;
 
@@ -87,7 +88,9 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
         id: request.state.entropy.uid(),
     };
     let expires = claims.expires;
-    if seconds == EXTENDED_SECONDS && is_extended(&claims, request.state.tokens.audiences()) {
+    let tokens = &request.state.tokens;
+    let is_extended = tokens.settings().extends && is_extended(&claims, tokens.audiences());
+    if seconds == EXTENDED_SECONDS && is_extended {
         claims.warn_after = Some(expires);
         claims.expires = after(now, EXTENSION_SECONDS);
     }
@@ -95,6 +98,20 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
     meta_mut(&mut body).insert("uid".to_owned(), account.uid.into());
     request.value(201, &body)
+}
+
+/// Shortens the wanted lifetime to the longest that the server grants, and warns of it.
+fn shorten(request: &Request<'_>, spec: &mut Value) {
+    let wanted = spec["expirationSeconds"].as_i64();
+    let Some((max, wanted)) = request.state.tokens.settings().max_seconds.zip(wanted) else {
+        return;
+    };
+    if wanted > max {
+        spec["expirationSeconds"] = max.into();
+        request.warnings.lock().push(format!(
+            "requested expiration of {wanted} seconds shortened to {max} seconds"
+        ));
+    }
 }
 
 fn after(now: Timestamp, seconds: i64) -> Timestamp {

@@ -18,7 +18,7 @@ const KEYS: &str = "/openid/v1/jwks";
 const RSA: &[u8] = include_bytes!("rsa.pem");
 
 /// Creates the account `name` and answers a token of it, for `spec`.
-async fn issue(server: &ApiServer, name: &str, spec: Value) -> String {
+pub(super) async fn issue(server: &ApiServer, name: &str, spec: Value) -> String {
     let account = json!({ "metadata": { "name": name } });
     send(server, &format!("POST {ACCOUNTS}"), &[ADMIN], account).await;
     let request = format!("POST {ACCOUNTS}/{name}/token");
@@ -31,7 +31,7 @@ fn decoded(part: &str) -> Value {
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
 }
 
-fn payload(token: &str) -> Value {
+pub(super) fn payload(token: &str) -> Value {
     decoded(token.split('.').nth(1).unwrap())
 }
 

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeproof_apiserver::{ApiServer, Tls};
+use kubeproof_apiserver::{ApiServer, RequestHeaders, Tls};
 use serde_json::{Value, json};
+use sha2::Digest;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -42,6 +43,23 @@ async fn exchange(
     shown: Option<&str>,
     bearers: &[Option<&str>],
 ) -> Vec<(u16, Value)> {
+    let bearers: Vec<_> = bearers
+        .iter()
+        .map(|bearer| {
+            let bearer = bearer.map(|bearer| ("authorization", format!("Bearer {bearer}")));
+            bearer.into_iter().collect()
+        })
+        .collect();
+    exchange_with(running, authority, shown, &bearers).await
+}
+
+/// Sends requests with headers.
+async fn exchange_with(
+    running: &Running,
+    authority: &str,
+    shown: Option<&str>,
+    requests: &[Vec<(&str, String)>],
+) -> Vec<(u16, Value)> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(authority.as_bytes()).unwrap();
     roots.add(authority).unwrap();
@@ -74,12 +92,12 @@ async fn exchange(
             .unwrap();
     let connection = tokio::spawn(connection);
     let mut answers = Vec::new();
-    for bearer in bearers {
+    for headers in requests {
         let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
         let mut request = Request::post(format!("https://localhost{path}"))
             .header("content-type", "application/json");
-        if let Some(bearer) = bearer {
-            request = request.header("authorization", format!("Bearer {bearer}"));
+        for (name, value) in headers {
+            request = request.header(*name, value);
         }
         let request = request.body(Full::<Bytes>::from("{}")).unwrap();
         let response = sender.send_request(request).await.unwrap();
@@ -187,4 +205,98 @@ fn a_text_without_certificates_is_no_authority() {
         let refused = ApiServer::builder().client_authorities(text.as_bytes());
         assert!(refused.is_err(), "{text:?}");
     }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_itself_the_authority_names_a_user() {
+    let tls = generated();
+    let authority = tls.authority_pem().to_owned();
+    // As fabric8's kube-api-test makes it: version 3, without constraints or usages.
+    let mut params = rcgen::CertificateParams::default();
+    let name = &mut params.distinguished_name;
+    name.push(rcgen::DnType::CommonName, "kubernetes-admin");
+    name.push(rcgen::DnType::OrganizationName, "system:masters");
+    let key = rcgen::KeyPair::generate().unwrap();
+    let own = params.self_signed(&key).unwrap();
+    let builder = ApiServer::builder().ask_for_credentials(true);
+    let builder = builder.client_authorities(own.pem().as_bytes()).unwrap();
+    let running = start_server(builder.build(), tls).await;
+    let shown = own.pem() + &key.serialize_pem();
+    let answers = exchange(&running, &authority, Some(&shown), &[None]).await;
+    let info = info(&answers[0]);
+    assert_eq!(info["username"], "kubernetes-admin");
+    let digest = sha2::Sha256::digest(own.der());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        info["extra"]["authentication.kubernetes.io/credential-id"],
+        json!([format!("X509SHA256={digest}")])
+    );
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_proxy_names_the_user_in_headers_and_nobody_else_does() {
+    let (tls, proxies) = (generated(), generated());
+    let authority = tls.authority_pem().to_owned();
+    let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    let headers = RequestHeaders {
+        allowed_names: own(&["front-proxy"]),
+        username_headers: own(&["X-Remote-User", "X-User"]),
+        uid_headers: own(&["X-Remote-Uid"]),
+        group_headers: own(&["X-Remote-Group"]),
+        extra_header_prefixes: own(&["X-Remote-Extra-"]),
+    };
+    let jane = client(&tls, "jane", &["devs"]);
+    let builder = ApiServer::builder().ask_for_credentials(true);
+    let builder = builder.client_authorities(authority.as_bytes()).unwrap();
+    let pem = proxies.authority_pem().as_bytes();
+    let running = start_server(builder.request_headers(pem, headers).unwrap().build(), tls).await;
+    let named = |pairs: &[(&'static str, &str)]| -> Vec<(&'static str, String)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect()
+    };
+    let bob = named(&[
+        ("x-user", "bob"),
+        ("x-remote-uid", "u1"),
+        ("x-remote-group", "a"),
+        ("x-remote-group", "b"),
+        ("x-remote-extra-example.com%2Fscope", "one"),
+        ("x-remote-extra-example.com%2Fscope", "two"),
+    ]);
+    let proxy = client(&proxies, "front-proxy", &["ignored"]);
+    let answers = exchange_with(&running, &authority, Some(&proxy), &[bob.clone(), vec![]]).await;
+    let want = json!({
+        "username": "bob",
+        "uid": "u1",
+        "groups": ["a", "b", "system:authenticated"],
+        "extra": { "example.com/scope": ["one", "two"] },
+    });
+    assert_eq!(info(&answers[0]), &want);
+    // Without headers its certificate is one of an unknown authority.
+    assert_eq!(answers[1].0, 401);
+    let stranger = client(&proxies, "other", &[]);
+    let answers = exchange_with(
+        &running,
+        &authority,
+        Some(&stranger),
+        std::slice::from_ref(&bob),
+    )
+    .await;
+    assert_eq!(answers[0].0, 401);
+    // The headers of other clients mean nothing.
+    let answers = exchange_with(
+        &running,
+        &authority,
+        Some(&jane),
+        std::slice::from_ref(&bob),
+    )
+    .await;
+    assert_eq!(info(&answers[0])["username"], "jane");
+    let answers = exchange_with(&running, &authority, None, &[bob]).await;
+    assert_eq!(answers[0].0, 403);
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
 }

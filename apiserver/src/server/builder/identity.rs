@@ -1,0 +1,69 @@
+//! Settings of who clients are: tokens, proxies, anonymous requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ApiServerBuilder, AuthorityError, authorities};
+use crate::auth::{Proxies, RequestHeaders, TokenFile};
+
+impl ApiServerBuilder {
+    /// Bearer tokens with their users, as of `--token-auth-file`. Default: none.
+    pub fn token_file(mut self, tokens: TokenFile) -> Self {
+        self.authenticators.token_file = Some(Arc::new(tokens));
+        self
+    }
+
+    /// Lets proxies name the user of a request, as the flags `--requestheader-…` do. A proxy shows a
+    /// client certificate of the authorities in `pem`. Default: no proxies.
+    ///
+    /// # Errors
+    /// When the text holds no certificate.
+    pub fn request_headers(
+        mut self,
+        pem: &[u8],
+        headers: RequestHeaders,
+    ) -> Result<Self, AuthorityError> {
+        let authorities = authorities(pem)?;
+        self.authenticators.proxies = Some(Arc::new(Proxies {
+            headers,
+            authorities,
+        }));
+        Ok(self)
+    }
+
+    /// Whether a client that shows no credentials is `system:anonymous`; otherwise it gets a 401.
+    /// Has no effect where such a client is the administrator. Default: yes.
+    pub fn anonymous_auth(mut self, is_on: bool) -> Self {
+        self.authenticators.refuses_anonymous = !is_on;
+        self
+    }
+
+    /// Audiences of the server itself, of which tokens must have one. Default: the issuers of the
+    /// tokens of service accounts.
+    pub fn api_audiences(mut self, audiences: Vec<String>) -> Self {
+        self.token_settings.audiences = Some(audiences);
+        self
+    }
+
+    /// The URL of the public keys in the issuer's discovery document. Default: `/openid/v1/jwks` of
+    /// the server's own URL.
+    pub fn service_account_jwks_uri(mut self, uri: &str) -> Self {
+        self.token_settings.key_set_uri = Some(uri.to_owned());
+        self
+    }
+
+    /// The longest lifetime of a requested token of a service account; a request for a longer one
+    /// gets this and a warning. Default: no limit.
+    pub fn service_account_max_token_expiration(mut self, max: Duration) -> Self {
+        let seconds = i64::try_from(max.as_secs()).unwrap_or(i64::MAX);
+        self.token_settings.max_seconds = Some(seconds);
+        self
+    }
+
+    /// Whether a token that a kubelet projects into a pod is valid for a year, with a warning after
+    /// the hour that the kubelet asks for. Default: yes.
+    pub fn service_account_extend_token_expiration(mut self, is_on: bool) -> Self {
+        self.token_settings.extends = is_on;
+        self
+    }
+}
