@@ -69,6 +69,7 @@ pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
     LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, REQUEST_LOG,
-    SecretToken, ServerState, StateError, Tls, Webhook, serve, serve_requests, serve_tls,
+    SecretToken, ServerState, ServingCertificate, ServingCertificateError, StateError, Tls,
+    Webhook, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};

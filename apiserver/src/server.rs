@@ -17,6 +17,7 @@ mod offload;
 mod panics;
 mod paths;
 mod served;
+mod serving_certificate;
 mod stall;
 mod state;
 mod tls;
@@ -78,6 +79,7 @@ pub use load::{LoadError, Loader};
 pub use local_webhooks::Webhook;
 pub use manifests::{Manifest, ManifestError, Manifests};
 pub use served::NotServed;
+pub use serving_certificate::{ServingCertificate, ServingCertificateError};
 pub use state::{ServerState, StateError};
 pub use tls::{ClientCertificate, Tls};
 

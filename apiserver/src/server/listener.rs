@@ -26,7 +26,7 @@ use self::activity::Activity;
 use self::descriptors::Failure;
 use self::request_log::Logged;
 pub use self::request_log::REQUEST_LOG;
-use super::{ApiServer, Tls};
+use super::{ApiServer, ServingCertificate};
 
 /// The delay of the listener after a failed `accept`, doubled with each failure in a row, as in
 /// Go's `net/http`.
@@ -60,10 +60,10 @@ pub async fn serve(
 pub async fn serve_tls(
     server: ApiServer,
     listener: TcpListener,
-    tls: Tls,
+    certificate: impl Into<ServingCertificate>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let acceptor = tls.acceptor_for(&server);
+    let acceptor = certificate.into().acceptor_for(&server);
     accept(server, listener, Some(acceptor), shutdown).await
 }
 

@@ -1,5 +1,4 @@
-//! Certificates for a server that speaks TLS: an authority of its own, made at the start. Clients may
-//! also present certificates, of any authority; authentication decides about their users.
+//! Certificates for a server that speaks TLS: an authority of its own, made at the start.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,19 +9,8 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
-use tokio_rustls::rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime,
-};
-use tokio_rustls::rustls::server::NoClientAuth;
-use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName as RustlsName, Error,
-    PeerMisbehaved, ServerConfig, SignatureScheme,
-};
 
-use super::ApiServer;
-use crate::x509::{Authorities, Certificate, PROVIDER};
+use super::ServingCertificate;
 
 /// Names under which a cluster's pods and users reach the server.
 const DNS_NAMES: [&str; 5] = [
@@ -42,10 +30,9 @@ const ADDRESSES: [IpAddr; 3] = [
 /// A serving certificate, and the authority that signed it.
 #[derive(Clone)]
 pub struct Tls {
-    /// Takes clients in that show no certificate.
-    acceptor: TlsAcceptor,
-    certificate: CertificateDer<'static>,
-    key: Arc<PrivateKeyDer<'static>>,
+    serving: ServingCertificate,
+    /// The serving certificate and its key, in PEM.
+    pem: (String, String),
     issuer: Arc<Issuer<'static, KeyPair>>,
     authority_pem: String,
 }
@@ -117,12 +104,11 @@ impl Tls {
             .signed_by(&serving_key, &issuer)
             .expect("names that are encoded can be signed");
 
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
-        let certificate = serving.der().clone();
+        let pem = (serving.pem(), serving_key.serialize_pem());
+        let serving = ServingCertificate::read(pem.0.as_bytes(), pem.1.as_bytes());
         Self {
-            acceptor: acceptor(&certificate, &key, Arc::new(NoClientAuth)),
-            certificate,
-            key: Arc::new(key),
+            serving: serving.expect("the certificate is the key's"),
+            pem,
             issuer: Arc::new(issuer),
             authority_pem,
         }
@@ -130,24 +116,20 @@ impl Tls {
 
     /// Takes connections in, of clients that show no certificate.
     #[must_use]
-    pub fn acceptor(&self) -> &TlsAcceptor {
-        &self.acceptor
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.serving.acceptor()
     }
 
-    /// Takes connections of `server` in; clients are asked for a certificate if it knows authorities.
-    pub(super) fn acceptor_for(&self, server: &ApiServer) -> TlsAcceptor {
-        let core = &server.core;
-        let proxies = core.authenticators.proxies.as_ref();
-        let authorities = core.client_authorities.as_deref().into_iter();
-        let authorities = authorities.chain(proxies.map(|proxies| &proxies.authorities));
-        let authorities: Vec<&Authorities> = authorities.collect();
-        match authorities.is_empty() {
-            true => self.acceptor.clone(),
-            false => {
-                let clients = Arc::new(AnyClient::new(&authorities));
-                acceptor(&self.certificate, &self.key, clients)
-            }
-        }
+    /// The certificate that the server shows.
+    #[must_use]
+    pub fn serving_certificate(&self) -> &ServingCertificate {
+        &self.serving
+    }
+
+    /// The serving certificate and its private key (PKCS #8), in PEM.
+    #[must_use]
+    pub fn serving_pem(&self) -> (&str, &str) {
+        (&self.pem.0, &self.pem.1)
     }
 
     /// Issues a certificate for a client: `user` is its common name, `groups` are its organizations.
@@ -180,103 +162,15 @@ impl Tls {
     }
 }
 
-fn acceptor(
-    certificate: &CertificateDer<'static>,
-    key: &PrivateKeyDer<'static>,
-    clients: Arc<dyn ClientCertVerifier>,
-) -> TlsAcceptor {
-    let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
-        .with_safe_default_protocol_versions()
-        .expect("ring knows the default versions")
-        .with_client_cert_verifier(clients)
-        .with_single_cert(vec![certificate.clone()], key.clone_key())
-        .expect("the key is the certificate's");
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    TlsAcceptor::from(Arc::new(config))
-}
-
 impl fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientCertificate").finish_non_exhaustive()
     }
 }
 
-/// Accepts clients without a certificate, and any client that has the key of its certificate.
-#[derive(Debug)]
-struct AnyClient {
-    /// The authorities' names, by which clients choose one of their certificates.
-    hints: Vec<RustlsName>,
-}
-
-impl AnyClient {
-    fn new(authorities: &[&Authorities]) -> Self {
-        let names = authorities.iter().flat_map(|own| own.subjects());
-        Self {
-            hints: names.map(RustlsName::from).collect(),
-        }
-    }
-}
-
-impl ClientCertVerifier for AnyClient {
-    fn client_auth_mandatory(&self) -> bool {
-        false
-    }
-
-    fn root_hint_subjects(&self) -> &[RustlsName] {
-        &self.hints
-    }
-
-    fn verify_client_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_handshake(message, leaf, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        leaf: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        // TLS 1.3 has done away with the padding of PKCS #1.
-        match signed.scheme {
-            SignatureScheme::RSA_PKCS1_SHA256
-            | SignatureScheme::RSA_PKCS1_SHA384
-            | SignatureScheme::RSA_PKCS1_SHA512 => {
-                Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
-            }
-            _ => verify_handshake(message, leaf, signed),
-        }
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &PROVIDER.signature_verification_algorithms;
-        algorithms.supported_schemes()
-    }
-}
-
-/// Checks that a client has the key of its certificate, which may be of version 1.
-fn verify_handshake(
-    message: &[u8],
-    leaf: &CertificateDer<'_>,
-    signed: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, Error> {
-    let leaf = Certificate::read(leaf).map_err(|_| CertificateError::BadEncoding)?;
-    match leaf.has_signed_handshake(signed.scheme, message, signed.signature()) {
-        true => Ok(HandshakeSignatureValid::assertion()),
-        false => Err(CertificateError::BadSignature.into()),
+impl From<Tls> for ServingCertificate {
+    fn from(tls: Tls) -> Self {
+        tls.serving
     }
 }
 

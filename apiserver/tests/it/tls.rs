@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeproof_apiserver::{ApiServer, Tls, serve_tls};
+use kubeproof_apiserver::{ApiServer, ServingCertificate, Tls, serve_tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto, version};
 
 struct Running {
     address: SocketAddr,
@@ -31,12 +31,12 @@ async fn start(tls: Tls) -> Running {
     start_server(ApiServer::builder().build(), tls).await
 }
 
-async fn start_server(server: ApiServer, tls: Tls) -> Running {
+async fn start_server(server: ApiServer, tls: impl Into<ServingCertificate>) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async { drop(stopped.await) };
-    let served = tokio::spawn(serve_tls(server, listener, tls, shutdown));
+    let served = tokio::spawn(serve_tls(server, listener, tls.into(), shutdown));
     Running {
         address,
         stop,
@@ -201,4 +201,59 @@ async fn a_handshake_that_does_not_end_is_given_up() {
     }
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_given_certificate_is_shown_in_place_of_a_generated_one() {
+    let tls = generated();
+    let (certificate, key) = tls.serving_pem();
+    let read = ServingCertificate::read(certificate.as_bytes(), key.as_bytes()).unwrap();
+    for (version, certificate, is_refused) in [
+        (&version::TLS12, read.clone(), false),
+        (&version::TLS12, read.clone().only_tls13(), true),
+        (&version::TLS13, read.only_tls13(), false),
+    ] {
+        let running = start_server(ApiServer::builder().build(), certificate).await;
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_slice(tls.authority_pem().as_bytes()).unwrap();
+        roots.add(authority).unwrap();
+        let config =
+            ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+                .with_protocol_versions(&[version])
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth();
+        let stream = TcpStream::connect(running.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connected = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await;
+        assert_eq!(connected.is_err(), is_refused, "{version:?}");
+        drop(running.stop);
+        running.served.await.unwrap().unwrap();
+    }
+}
+
+#[test]
+fn a_certificate_without_its_key_is_refused_in_the_words_of_go() {
+    let (one, other) = (generated(), generated());
+    let (certificate, key) = one.serving_pem();
+    let why = |chain: &str, key: &str| {
+        let read = ServingCertificate::read(chain.as_bytes(), key.as_bytes());
+        read.unwrap_err().to_string()
+    };
+    assert_eq!(
+        why("", key),
+        "tls: failed to find any PEM data in certificate input"
+    );
+    assert_eq!(
+        why(certificate, certificate),
+        "tls: failed to find any PEM data in key input"
+    );
+    assert_eq!(
+        why(certificate, other.serving_pem().1),
+        "tls: private key does not match public key"
+    );
+    let broken = "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n";
+    assert_eq!(why(certificate, broken), "tls: failed to parse private key");
 }

@@ -39,7 +39,7 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (acceptor, webhook) = (webhook.tls.acceptor().clone(), Arc::new(webhook));
+    let (acceptor, webhook) = (webhook.tls.acceptor(), Arc::new(webhook));
     let answer = move |request| {
         let webhook = Arc::clone(&webhook);
         async move { respond(&webhook, request).await }
