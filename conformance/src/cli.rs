@@ -5,6 +5,11 @@ mod controllers;
 mod exchange;
 mod explore;
 mod export;
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the commands that read them follow")
+)]
+mod flags;
 mod known;
 mod kruise_gates;
 mod kubeconfig;
@@ -12,6 +17,11 @@ mod listen;
 mod manual;
 mod out;
 mod pace;
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the commands that read them follow")
+)]
+mod pflag;
 mod program;
 mod replay;
 mod run;

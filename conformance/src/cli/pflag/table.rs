@@ -1,0 +1,119 @@
+//! The table of a program's flags, as text.
+//!
+//! `[SECTION]` begins a section of the help, `#` a comment. A flag is `NAME[,SHORTHAND] KIND [DEFAULT]`, and below it,
+//! indented: its usage, and lines that begin with `taken:`, `ignored:` or `deprecated:`, or say `shown`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{FlagSet, Kind, Syntax};
+
+/// What the program makes of a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// The flag has upstream's effect.
+    Honored,
+    /// The flag has no effect, and nobody needs to know.
+    Taken,
+    /// The flag has no effect, for this reason; a warning names it.
+    Ignored(&'static str),
+}
+
+/// A flag of a program.
+#[derive(Clone, Debug)]
+pub(super) struct Flag {
+    pub(super) name: &'static str,
+    pub(super) shorthand: Option<char>,
+    pub(super) kind: Kind,
+    /// The value without one on the command line, as text; empty when there is none.
+    pub(super) default: &'static str,
+    pub(super) section: &'static str,
+    pub(super) usage: &'static str,
+    pub(super) treatment: Treatment,
+    /// Upstream's advice to users of a flag that will go.
+    pub(super) deprecated: Option<&'static str>,
+    pub(super) is_hidden: bool,
+}
+
+impl FlagSet {
+    /// Reads the table of a program.
+    ///
+    /// # Panics
+    /// When the table is none, which a test would have found.
+    pub(crate) fn new(syntax: Syntax, table: &'static str) -> Self {
+        let mut sections = Vec::new();
+        let mut flags = BTreeMap::new();
+        let mut open: Option<Flag> = None;
+        let close = |flags: &mut BTreeMap<_, _>, open: Option<Flag>| {
+            if let Some(flag) = open {
+                let twice = flags.insert(flag.name, flag);
+                assert!(twice.is_none(), "a flag is listed twice: {twice:?}");
+            }
+        };
+        for line in table.lines() {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[') {
+                close(&mut flags, open.take());
+                sections.push(name.trim_end_matches(']'));
+                continue;
+            }
+            if let Some(about) = line.strip_prefix("  ") {
+                open.as_mut()
+                    .unwrap_or_else(|| panic!("belongs to no flag: {about}"))
+                    .describe(about);
+                continue;
+            }
+            close(&mut flags, open.take());
+            let section = sections.last().expect("flags have a section");
+            open = Some(Flag::parse(section, line));
+        }
+        close(&mut flags, open);
+        Self {
+            syntax,
+            flags: Arc::new(flags),
+            sections: sections.into(),
+        }
+    }
+}
+
+impl Flag {
+    fn parse(section: &'static str, line: &'static str) -> Self {
+        let mut words = line.split(' ');
+        let mut next = || words.next().unwrap_or_default();
+        let (names, kind, default) = (next(), next(), next());
+        let (name, shorthand) = match names.split_once(',') {
+            Some((name, letter)) => (name, letter.chars().next()),
+            None => (names, None),
+        };
+        let kind = Kind::parse(kind).unwrap_or_else(|| panic!("no kind of flags: {line}"));
+        Self {
+            name,
+            shorthand,
+            kind,
+            default,
+            section,
+            usage: "",
+            treatment: Treatment::Honored,
+            deprecated: None,
+            is_hidden: false,
+        }
+    }
+
+    fn describe(&mut self, line: &'static str) {
+        if line == "shown" {
+            self.is_hidden = false;
+        } else if line.starts_with("taken: ") {
+            self.treatment = Treatment::Taken;
+        } else if let Some(reason) = line.strip_prefix("ignored: ") {
+            self.treatment = Treatment::Ignored(reason);
+        } else if let Some(advice) = line.strip_prefix("deprecated: ") {
+            self.deprecated = Some(advice);
+            self.is_hidden = true;
+        } else {
+            assert!(self.usage.is_empty(), "two usages: {line}");
+            self.usage = line;
+        }
+    }
+}
