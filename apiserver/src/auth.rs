@@ -5,14 +5,20 @@
 //! - `request_header`: the user that a proxy names
 //! - `token_file`: tokens of a file
 //! - `impersonation`: from that user to the one it asks to be taken for
+//! - `attributes`: the attributes of an action that needs a permission
+//! - `authorization`: the chain of authorizers
+//! - `node`: the permissions of kubelets
 //! - `rbac`: the permissions by stored roles
 //! - `tokens`: tokens of service accounts
 //! - `token_keys`: the keys that sign and verify them
 
+mod attributes;
 mod authentication;
+mod authorization;
 mod certificate;
 pub(crate) mod escalation;
 mod impersonation;
+mod node;
 mod peer;
 mod rbac;
 mod request_attributes;
@@ -32,10 +38,12 @@ use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
 use crate::x509::Authorities;
 
+pub(crate) use attributes::{ANY_VERSION, Attributes, Selectors};
 pub(crate) use authentication::{authenticate, review_token};
+pub use authorization::Authorization;
+pub(crate) use authorization::{Authorizers, authorize, rules_of};
 pub(crate) use impersonation::{LastModes, impersonate};
 pub(crate) use peer::{Peer, check_local};
-pub(crate) use rbac::{Attributes, authorize, decide, rules_of};
 pub(crate) use request_attributes::RequestAttributes;
 pub use request_header::RequestHeaders;
 pub(crate) use request_header::{Proxies, clear as clear_proxy_headers};
@@ -74,7 +82,7 @@ pub(crate) struct State {
     pub(crate) authenticators: Authenticators,
     /// Names of the server in addition to those that every server has.
     pub(crate) own_hosts: Vec<String>,
-    pub(crate) authorization: Authorization,
+    pub(crate) authorizers: Authorizers,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
     /// How each requester was last permitted to impersonate.
@@ -91,7 +99,7 @@ impl State {
             client_authorities: self.client_authorities.clone(),
             authenticators: self.authenticators.clone(),
             own_hosts: self.own_hosts.clone(),
-            authorization: self.authorization,
+            authorizers: self.authorizers.clone(),
             tokens: self.tokens.forked(),
             last_modes: LastModes::default(),
         }
@@ -114,16 +122,6 @@ pub(crate) struct Authenticators {
     pub(crate) token_file: Option<Arc<TokenFile>>,
     /// Whether a request without credentials is refused instead of being anonymous.
     pub(crate) refuses_anonymous: bool,
-}
-
-/// The authorization mode of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authorization {
-    /// Every user may do everything.
-    AlwaysAllow,
-    /// Members of `system:masters` may do everything; others have the permissions of stored roles.
-    #[default]
-    Rbac,
 }
 
 /// The user of a request.

@@ -56,7 +56,6 @@ use crate::metrics::families::number;
 use crate::metrics::{Ended, RequestLabels, RequestMeter};
 use crate::nesting::{self, Roomy, Sheltered};
 use crate::registry::catalog::ResourceInfo;
-use crate::request::Decision;
 use crate::request::RequestInfo;
 use crate::request::options::Query;
 use crate::status::ApiError;
@@ -364,8 +363,9 @@ impl ApiServer {
         let decision = auth::authorize(&self.core, &user, &attributes);
         let nanos = nanos_between(asked, self.core.clock.now());
         metrics.access().authorized(&decision, nanos);
-        if let Decision::Denied(why) = decision {
-            return response::unsniffed(failed(&attributes.forbidden(&user, &why)));
+        if !decision.is_allowed() {
+            let forbidden = attributes.forbidden(&user, decision.reason());
+            return response::unsniffed(failed(&forbidden));
         }
         drop(attributes);
         if paths::is_unknown(&path) {

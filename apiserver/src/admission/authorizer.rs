@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use super::webhook::Admission;
-use crate::auth::{self, Attributes, Authorization, User};
+use crate::auth::{self, ANY_VERSION, Attributes, Authorizers, Selectors, User};
 use crate::cel::{self, Authorizer, Check};
 use crate::metrics::Metrics;
-use crate::request::Decision;
 use crate::storage::Storage;
 
 /// Answers for the user of a request.
 #[derive(Debug)]
 struct UserAuthorizer {
-    authorization: Authorization,
+    authorizers: Authorizers,
     storage: Arc<Storage>,
     user: User,
     metrics: Arc<Metrics>,
@@ -28,10 +27,15 @@ impl Authorizer for UserAuthorizer {
             "" => Attributes::Resource {
                 verb,
                 group: check.group.clone(),
+                version: ANY_VERSION.to_owned(),
                 resource: check.resource.clone(),
                 subresource: check.subresource.clone(),
                 namespace: check.namespace.clone(),
                 name: check.name.clone(),
+                selectors: Selectors {
+                    field: check.field_selector.clone(),
+                    label: check.label_selector.clone(),
+                },
             },
             path => Attributes::Path {
                 verb,
@@ -40,16 +44,10 @@ impl Authorizer for UserAuthorizer {
         };
         let (storage, access) = (&self.storage, self.metrics.access());
         let asked = (user, &attributes);
-        let decision = auth::decide(self.authorization, storage, access, asked);
-        match decision {
-            Decision::Allowed(reason) => cel::Decision {
-                allowed: true,
-                reason,
-            },
-            Decision::Denied(reason) => cel::Decision {
-                allowed: false,
-                reason,
-            },
+        let decision = self.authorizers.decide(storage, access, asked);
+        cel::Decision {
+            allowed: decision.is_allowed(),
+            reason: decision.reason().to_owned(),
         }
     }
 }
@@ -58,7 +56,7 @@ impl Admission<'_> {
     /// The authorizer for expressions about permissions: it checks the user of the request.
     pub(super) fn authorizer(&self) -> Arc<dyn Authorizer> {
         Arc::new(UserAuthorizer {
-            authorization: self.state.authorization,
+            authorizers: self.state.authorizers.clone(),
             storage: Arc::clone(&self.state.storage),
             user: self.request_attributes.user.clone(),
             metrics: Arc::clone(&self.state.metrics),

@@ -6,7 +6,6 @@ use super::plugins::Attributes;
 use crate::auth::{self, User};
 use crate::metrics::admission::Plugin;
 use crate::registry::certificates::certificate_signing_request::request::der_of;
-use crate::request::Decision;
 use crate::status::ApiError;
 
 const GROUP: &str = "certificates.k8s.io";
@@ -61,15 +60,14 @@ fn may(attributes: Attributes<'_>, user: &User, verb: &str, signer: &str) -> boo
             let permission = auth::Attributes::Resource {
                 verb: verb.to_owned(),
                 group: GROUP.to_owned(),
+                version: auth::ANY_VERSION.to_owned(),
                 resource: "signers".to_owned(),
                 subresource: String::new(),
                 namespace: String::new(),
                 name,
+                selectors: auth::Selectors::default(),
             };
-            matches!(
-                auth::authorize(attributes.state, user, &permission),
-                Decision::Allowed(_)
-            )
+            auth::authorize(attributes.state, user, &permission).is_allowed()
         })
 }
 

@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use super::tokens::{BoundKind, Claims, ObjectReference, SecretClaims, TokenError};
 use super::{
-    AUTHENTICATED, Authorization, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, certificate,
-    service_account_groups,
+    AUTHENTICATED, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, certificate, service_account_groups,
 };
 use super::{Peer, State, check_local};
 use crate::meta::GroupVersionResource;
@@ -67,7 +66,7 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
         return Err(ApiError::Unauthorized);
     }
     let is_open = state.token.is_none() && !(state.asks_for_credentials && peer.is_some());
-    if peer.is_some() && (is_open || state.authorization == Authorization::AlwaysAllow) {
+    if peer.is_some() && (is_open || state.authorizers.allow_everything()) {
         check_local(parts, &state.own_hosts)?;
     }
     match is_open {

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::RequestAttributes;
-use super::State;
-use super::rbac::{self, Attributes, GROUP, authorize};
-use super::{Authorization, MASTERS, User};
+use super::authorization::aggregate;
+use super::rbac::{self, GROUP};
+use super::{ANY_VERSION, Attributes, RequestAttributes, Selectors, State, User, authorize};
 use crate::meta::GroupResource;
 use crate::meta::object::{meta_mut, name, namespace};
 use crate::registry::catalog::ResourceInfo;
-use crate::request::Decision;
 use crate::status::{ApiError, quoted};
 
 /// A part of a rule: one verb on one resource or path.
@@ -39,7 +37,7 @@ pub(crate) fn check(
 ) -> Result<(), ApiError> {
     let user = attributes.user;
     let gvr = resource.gvr();
-    let is_free = state.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
+    let is_free = user.is_privileged() || state.authorizers.allow_everything();
     if gvr.group != GROUP || is_free {
         return Ok(());
     }
@@ -76,15 +74,14 @@ impl Check<'_> {
         let attributes = Attributes::Resource {
             verb: verb.to_owned(),
             group: GROUP.to_owned(),
+            version: ANY_VERSION.to_owned(),
             resource: resource.to_owned(),
             subresource: String::new(),
             namespace: self.namespace.to_owned(),
             name: name.to_owned(),
+            selectors: Selectors::default(),
         };
-        matches!(
-            authorize(self.state, self.user, &attributes),
-            Decision::Allowed(_)
-        )
+        authorize(self.state, self.user, &attributes).is_allowed()
     }
 
     fn forbidden(&self, message: String) -> ApiError {
@@ -146,8 +143,8 @@ impl Check<'_> {
 
     /// Refuses rules that the user's own do not cover.
     fn grants(&self, rules: &Value) -> Result<(), ApiError> {
-        let (own, unresolved) =
-            rbac::rules_of(self.state, self.user, self.namespace, Some(&self.resource));
+        let (storage, resource) = (&self.state.storage, Some(&self.resource));
+        let (own, unresolved) = rbac::rules_of(storage, self.user, self.namespace, resource);
         let wanted = rules.as_array().into_iter().flatten().flat_map(rights);
         let missing: Vec<Right> = wanted
             .filter(|right| !own.iter().any(|rule| right.is_covered_by(rule)))
@@ -157,7 +154,7 @@ impl Check<'_> {
         }
         let groups: Vec<String> = self.user.groups.iter().map(|own| quoted(own)).collect();
         let missing: Vec<String> = compact(missing).into_iter().collect();
-        let unresolved = unresolved.map(|why| format!("; resolution errors: [{why}]"));
+        let unresolved = aggregate(unresolved).map(|why| format!("; resolution errors: [{why}]"));
         Err(self.forbidden(format!(
             "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{}",
             quoted(&self.user.name),

@@ -13,12 +13,11 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
 use super::State;
-use super::rbac::{Attributes, authorize};
 use super::{ANONYMOUS, AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User};
+use super::{ANY_VERSION, Attributes, Selectors, authorize};
 use super::{service_account, service_account_groups};
 use crate::clock::nanos_between;
 use crate::meta::validation::{dns1123_subdomain, validate_domain_prefixed_path};
-use crate::request::Decision;
 use crate::request::ImpersonationMode;
 use crate::request::options::is_well_escaped;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -294,12 +293,11 @@ impl Check<'_> {
         let started = clock.now();
         let decision = authorize(self.state, self.requester, attributes);
         let nanos = nanos_between(started, clock.now());
-        let is_allowed = matches!(decision, Decision::Allowed(_));
         let access = self.state.metrics.access();
-        access.asked(mode, is_allowed, nanos);
-        match decision {
-            Decision::Allowed(_) => Ok(()),
-            Decision::Denied(why) => Err(attributes.forbidden(self.requester, &why)),
+        access.asked(mode, decision.is_allowed(), nanos);
+        match decision.is_allowed() {
+            true => Ok(()),
+            false => Err(attributes.forbidden(self.requester, decision.reason())),
         }
     }
 }
@@ -317,10 +315,12 @@ fn of(mode: ImpersonationMode, group: &str, resource: &str, name: &str) -> Attri
     Attributes::Resource {
         verb: mode.verb(),
         group: group.to_owned(),
+        version: ANY_VERSION.to_owned(),
         resource: resource.to_owned(),
         subresource: String::new(),
         namespace: String::new(),
         name: name.to_owned(),
+        selectors: Selectors::default(),
     }
 }
 

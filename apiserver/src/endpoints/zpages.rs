@@ -11,7 +11,6 @@ use super::body::ResponseBody;
 use super::discovery;
 use super::negotiation::{self, Accepted, MediaType};
 use super::response;
-use crate::auth::Authorization;
 use crate::metrics::families::Family;
 
 const COMPONENT: &str = "apiserver";
@@ -24,10 +23,11 @@ const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/pl
 
 /// The facts that the pages show.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct Facts<'a> {
     pub(crate) started: Timestamp,
     pub(crate) now: Timestamp,
-    pub(crate) authorization: Authorization,
+    /// The authorization modes as the flag shows them.
+    pub(crate) authorization: &'a str,
     /// Whether the admission plugin `ServiceAccount` is on.
     pub(crate) service_accounts: bool,
 }
@@ -67,7 +67,7 @@ impl Page {
     }
 
     /// The page in the form that the client accepts.
-    pub(crate) fn answer(self, facts: Facts, headers: &HeaderMap) -> Response<ResponseBody> {
+    pub(crate) fn answer(self, facts: Facts<'_>, headers: &HeaderMap) -> Response<ResponseBody> {
         match self.form(headers) {
             None => {
                 let refusal = negotiation::only_accepted(&MEDIA_TYPES);
@@ -133,7 +133,7 @@ impl Page {
         })
     }
 
-    fn object(self, facts: Facts, version: &str) -> Value {
+    fn object(self, facts: Facts<'_>, version: &str) -> Value {
         let mut object = json!({
             "kind": self.kind(),
             "apiVersion": format!("{GROUP}/{version}"),
@@ -158,7 +158,7 @@ impl Page {
         object
     }
 
-    fn text(self, facts: Facts) -> String {
+    fn text(self, facts: Facts<'_>) -> String {
         let page = self.kind().to_lowercase();
         let head = format!(
             "\n{COMPONENT} {page}\nWarning: This endpoint is not meant to be machine parseable, has no \
@@ -244,16 +244,13 @@ fn go_version() -> String {
     version["goVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-fn uptime(facts: Facts) -> i64 {
+fn uptime(facts: Facts<'_>) -> i64 {
     facts.now.duration_since(facts.started).as_secs().max(0)
 }
 
 /// The flags of a kube-apiserver that describe this server too, in the order of their names.
-fn flags(facts: Facts) -> Vec<(&'static str, String)> {
-    let mode = match facts.authorization {
-        Authorization::AlwaysAllow => "[AlwaysAllow]",
-        Authorization::Rbac => "[RBAC]",
-    };
+fn flags(facts: Facts<'_>) -> Vec<(&'static str, String)> {
+    let mode = facts.authorization;
     let disabled = match facts.service_accounts {
         true => "[]",
         false => "[ServiceAccount]",

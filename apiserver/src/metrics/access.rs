@@ -84,8 +84,37 @@ pub(crate) enum Authenticated {
 /// The labels of [`Authenticated`], in its order.
 const AUTHENTICATED: [&str; 3] = ["error", "failure", "success"];
 /// The outcomes of an authorization.
-const AUTHORIZED: [&str; 3] = ["allowed", "error", "no-opinion"];
+const AUTHORIZED: [&str; 3] = ["allowed", "denied", "no-opinion"];
 const DECIDED: [&str; 2] = ["allowed", "denied"];
+
+/// The kinds of authorizers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authorizer {
+    AlwaysAllow,
+    AlwaysDeny,
+    Rbac,
+    Node,
+}
+
+impl Authorizer {
+    /// In the order of the variants.
+    const ALL: [Self; 4] = [Self::AlwaysAllow, Self::AlwaysDeny, Self::Rbac, Self::Node];
+
+    /// The mode as flags name it.
+    pub(crate) fn mode(self) -> &'static str {
+        match self {
+            Self::AlwaysAllow => "AlwaysAllow",
+            Self::AlwaysDeny => "AlwaysDeny",
+            Self::Rbac => "RBAC",
+            Self::Node => "Node",
+        }
+    }
+
+    /// The name that upstream gives the authorizer of a mode.
+    fn name(self) -> String {
+        self.mode().to_lowercase()
+    }
+}
 
 /// The counts of a server.
 #[derive(Debug)]
@@ -98,9 +127,8 @@ pub(crate) struct Access {
     authenticated: [Histogram; AUTHENTICATED.len()],
     /// In the order of [`AUTHORIZED`].
     authorized: [Histogram; AUTHORIZED.len()],
-    /// Permissions granted by roles, and by the authorizer that allows everything.
-    by_roles: AtomicU64,
-    by_default: AtomicU64,
+    /// Decisions of each authorizer, in the order of [`DECIDED`].
+    decided: [[AtomicU64; DECIDED.len()]; Authorizer::ALL.len()],
     /// Successful impersonations in the order of [`ImpersonationMode::ALL`], and those refused.
     impersonated: [Histogram; ImpersonationMode::ALL.len()],
     unimpersonated: Histogram,
@@ -120,8 +148,8 @@ impl Default for Access {
             others: AtomicU64::new(0),
             authenticated: [0; AUTHENTICATED.len()].map(durations),
             authorized: [0; AUTHORIZED.len()].map(durations),
-            by_roles: AtomicU64::new(0),
-            by_default: AtomicU64::new(0),
+            decided: [const { [const { AtomicU64::new(0) }; DECIDED.len()] };
+                Authorizer::ALL.len()],
             impersonated: [0; ImpersonationMode::ALL.len()].map(durations),
             unimpersonated: durations(0),
             asked: [[0; DECIDED.len()]; ImpersonationMode::ALL.len()].map(|own| own.map(durations)),
@@ -156,22 +184,17 @@ impl Access {
     pub(crate) fn authorized(&self, decision: &Decision, nanos: u64) {
         let outcome = match decision {
             Decision::Allowed(_) => 0,
-            Decision::Denied(why) if !why.is_empty() => 1,
-            Decision::Denied(_) => 2,
+            Decision::Denied(_) => 1,
+            Decision::NoOpinion(_) => 2,
         };
         self.authorized[outcome].observe(nanos);
     }
 
-    /// Counts a permission granted by the authorizer that allows everything. Refusals leave the
-    /// decision to the next authorizer, and are not counted; nor are the privileged group's
-    /// permissions, which come before all authorizers.
-    pub(crate) fn allowed_by_default(&self) {
-        add(&self.by_default);
-    }
-
-    /// Counts a permission granted by roles.
-    pub(crate) fn allowed_by_roles(&self) {
-        add(&self.by_roles);
+    /// Counts the decision of an authorizer. An authorizer without an opinion leaves the decision
+    /// to the next, and is not counted; nor are the privileged group's permissions, which come
+    /// before all authorizers.
+    pub(crate) fn decided(&self, authorizer: Authorizer, is_allowed: bool) {
+        add(&self.decided[authorizer as usize][usize::from(!is_allowed)]);
     }
 
     /// Counts an impersonation that `mode` permitted, or no mode, after `nanos`.
@@ -220,13 +243,14 @@ impl Access {
             "apiserver_authorization_decisions_total",
             "[ALPHA] Total number of terminal decisions made by an authorizer split by authorizer type, name, and decision.",
         );
-        for (name, kind, count) in [
-            ("alwaysallow", "AlwaysAllow", &self.by_default),
-            ("rbac", "RBAC", &self.by_roles),
-        ] {
-            if number(count) > 0 {
-                let labels = [("decision", "allowed"), ("name", name), ("type", kind)];
-                decisions.add(&labels, number(count));
+        for (authorizer, counts) in Authorizer::ALL.iter().zip(&self.decided) {
+            let name = authorizer.name();
+            for (decision, count) in DECIDED.iter().zip(counts) {
+                if number(count) > 0 {
+                    let mode = authorizer.mode();
+                    let labels = [("decision", *decision), ("name", &name), ("type", mode)];
+                    decisions.add(&labels, number(count));
+                }
             }
         }
         vec![
@@ -399,7 +423,7 @@ mod tests {
             access.knows(user);
         }
         access.authenticated(Authenticated::Error, 3 * MILLISECOND);
-        access.authorized(&Decision::Denied(String::new()), 0);
+        access.authorized(&Decision::NoOpinion(String::new()), 0);
         let text = exposition(access.families());
         for line in [
             "authenticated_user_requests{username=\"admin\"} 1",

@@ -16,7 +16,7 @@ use super::panics::Panics;
 use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState, bootstrap};
 use crate::admission::plugins::Listers;
 use crate::admission::webhook::Configurations;
-use crate::auth::{self, Authenticators, Authorization, LastModes, TokenKeys};
+use crate::auth::{self, Authenticators, Authorizers, LastModes, TokenKeys};
 use crate::auth::{TokenSettings, Tokens};
 use crate::certificate_authority::CertificateAuthority;
 use crate::clock::{Clock, Entropy, Seed};
@@ -62,7 +62,7 @@ pub struct ApiServerBuilder {
     asks_for_credentials: bool,
     client_authorities: Option<Arc<Authorities>>,
     own_hosts: Vec<String>,
-    authorization: Authorization,
+    authorizers: Authorizers,
     service_accounts: bool,
     journal: bool,
     max_unavailable_stateful_set: bool,
@@ -102,7 +102,7 @@ impl Default for ApiServerBuilder {
             asks_for_credentials: false,
             client_authorities: None,
             own_hosts: Vec::new(),
-            authorization: Authorization::Rbac,
+            authorizers: Authorizers::default(),
             service_accounts: false,
             journal: false,
             max_unavailable_stateful_set: false,
@@ -204,14 +204,6 @@ impl ApiServerBuilder {
     /// names of the `kubernetes` service.
     pub fn own_hosts(self, own_hosts: Vec<String>) -> Self {
         Self { own_hosts, ..self }
-    }
-
-    /// The authorization mode. Default: RBAC.
-    pub fn authorization(self, authorization: Authorization) -> Self {
-        Self {
-            authorization,
-            ..self
-        }
     }
 
     /// Whether the ServiceAccount plugin is on: it refuses pods whose service account does not
@@ -370,7 +362,7 @@ impl ApiServerBuilder {
                 client_authorities,
                 authenticators: self.authenticators,
                 own_hosts: self.own_hosts,
-                authorization: self.authorization,
+                authorizers: self.authorizers,
                 tokens: Tokens::new(self.token_settings, Box::new(make_keys)),
                 last_modes: LastModes::default(),
             };

@@ -106,10 +106,11 @@ impl ApiServer {
         }
         let now = self.core.clock.now();
         if let Some(page) = Page::at(path) {
+            let modes = self.core.authorizers.shown();
             let facts = Facts {
                 started: self.core.started,
                 now,
-                authorization: self.core.authorization,
+                authorization: &modes,
                 service_accounts: self.core.service_accounts,
             };
             return page.answer(facts, headers);

@@ -5,6 +5,8 @@
 mod authenticators;
 mod impersonation;
 mod keys;
+mod modes;
+mod node;
 mod tokens;
 
 use kubeproof_apiserver::{ApiServer, Authorization};

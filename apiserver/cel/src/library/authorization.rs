@@ -29,6 +29,10 @@ pub struct Check {
     pub namespace: String,
     /// The name of the object; empty for all objects.
     pub name: String,
+    /// The field selector of the objects; empty for all objects.
+    pub field_selector: String,
+    /// The label selector of the objects; empty for all objects.
+    pub label_selector: String,
     /// The verb, such as `get`.
     pub verb: String,
 }
@@ -118,8 +122,12 @@ impl Authorization {
                 (*namespace).clone_into(&mut next.check.namespace);
             }
             (Stage::Resource, "name", [name]) => (*name).clone_into(&mut next.check.name),
-            // Roles grant nothing by selectors.
-            (Stage::Resource, "fieldSelector" | "labelSelector", [_]) => {}
+            (Stage::Resource, "fieldSelector", [selector]) => {
+                (*selector).clone_into(&mut next.check.field_selector);
+            }
+            (Stage::Resource, "labelSelector", [selector]) => {
+                (*selector).clone_into(&mut next.check.label_selector);
+            }
             (Stage::Path | Stage::Resource, "check", [verb]) => {
                 (*verb).clone_into(&mut next.check.verb);
                 next.stage = Stage::Decision;

@@ -5,8 +5,26 @@
 pub enum Decision {
     /// The user may, for this reason; the reason is empty for a user who may do everything.
     Allowed(String),
-    /// The user may not; the text names the roles that could not be read, and is usually empty.
+    /// No authorizer says that the user may; the text has their reasons, and is usually empty.
+    NoOpinion(String),
+    /// An authorizer says that the user may not, whatever others say.
     Denied(String),
+}
+
+impl Decision {
+    /// Whether the user may.
+    #[must_use]
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed(_))
+    }
+
+    /// The reason of the decision, which may be empty.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Allowed(reason) | Self::NoOpinion(reason) | Self::Denied(reason) => reason,
+        }
+    }
 }
 
 /// A kind of permission to impersonate.

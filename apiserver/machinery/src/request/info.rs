@@ -111,6 +111,10 @@ pub struct RequestInfo {
     pub asked: &'static str,
     /// The name that the field selector of a list or watch requires.
     pub selected_name: Option<String>,
+    /// The field selector of a request for many objects, as the query has it.
+    pub field_selector: Option<String>,
+    /// The label selector of a request for many objects, as the query has it.
+    pub label_selector: Option<String>,
 }
 
 impl RequestInfo {
@@ -170,6 +174,13 @@ impl RequestInfo {
         let is_routed = *method == Method::GET || (*method != Method::HEAD && !legacy_watch);
         let selects = special.is_none() && matches!(verb, Some(Verb::List | Verb::Watch));
         let selected_name = selects.then(|| selected_name(query));
+        let many = Some(Verb::DeleteCollection) == verb || selects;
+        let selector = |key: &str| options::pairs(query).find(|(own, _)| own == key);
+        let selector = |key: &str| selector(key).map(|(_, selector)| selector);
+        let (fields, labels) = match many && special.is_none() && !query.is_empty() {
+            true => (selector("fieldSelector"), selector("labelSelector")),
+            false => (None, None),
+        };
         Some(Self {
             group,
             version,
@@ -181,6 +192,8 @@ impl RequestInfo {
             verb: verb.filter(|_| is_routed),
             asked: special.or(verb.map(Verb::as_str)).unwrap_or_default(),
             selected_name: selected_name.flatten(),
+            field_selector: fields,
+            label_selector: labels,
         })
     }
 

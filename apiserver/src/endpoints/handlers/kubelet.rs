@@ -18,7 +18,6 @@ use crate::kubelet::{
     PodReference,
 };
 use crate::meta::GroupKind;
-use crate::request::Decision;
 use crate::request::Verb;
 use crate::request::options::Query;
 use crate::schema;
@@ -226,12 +225,13 @@ fn check_creation(request: &Request<'_>) -> Result<(), ApiError> {
         return Ok(());
     }
     let attributes = Attributes::of(&request.info).with_verb("create".to_owned());
-    match authorize(request.state, &request.user, &attributes) {
-        Decision::Allowed(_) => Ok(()),
-        Decision::Denied(message) => Err(ApiError::Forbidden {
+    let decision = authorize(request.state, &request.user, &attributes);
+    match decision.is_allowed() {
+        true => Ok(()),
+        false => Err(ApiError::Forbidden {
             resource: request.resource.gvr().group_resource(),
             name: request.name().to_owned(),
-            message,
+            message: decision.reason().to_owned(),
             causes: Vec::new(),
         }),
     }

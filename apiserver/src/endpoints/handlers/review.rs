@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::auth::{Attributes, User, authorize, review_token, rules_of};
+use crate::auth::{ANY_VERSION, Attributes, Selectors, User, authorize, review_token, rules_of};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
@@ -86,14 +86,15 @@ fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let (rules, unresolved) = rules_of(request.state, &request.user, namespace, None);
-    let (paths, resources): (Vec<Value>, Vec<Value>) = rules
+    let all = rules_of(request.state, &request.user, namespace);
+    let (paths, resources): (Vec<Value>, Vec<Value>) = all
+        .rules
         .into_iter()
         .partition(|rule| rule["nonResourceURLs"].is_array());
     let mut status = json!({
-        "resourceRules": resources, "nonResourceRules": paths, "incomplete": false,
+        "resourceRules": resources, "nonResourceRules": paths, "incomplete": all.incomplete,
     });
-    if let Some(why) = unresolved {
+    if let Some(why) = all.error {
         status["evaluationError"] = why.into();
     }
     let mut answer = fresh(request, json!({}), status);
@@ -165,12 +166,15 @@ fn decided(
         });
     }
     let attributes = attributes(&body["spec"]);
-    body["status"] = match authorize(request.state, user, &attributes) {
-        Decision::Allowed(reason) if reason.is_empty() => json!({ "allowed": true }),
-        Decision::Allowed(reason) => json!({ "allowed": true, "reason": reason }),
-        Decision::Denied(reason) if reason.is_empty() => json!({ "allowed": false }),
-        Decision::Denied(reason) => json!({ "allowed": false, "reason": reason }),
-    };
+    let decision = authorize(request.state, user, &attributes);
+    let mut status = json!({ "allowed": decision.is_allowed() });
+    if let Decision::Denied(_) = decision {
+        status["denied"] = true.into();
+    }
+    if !decision.reason().is_empty() {
+        status["reason"] = decision.reason().into();
+    }
+    body["status"] = status;
     Ok(body)
 }
 
@@ -187,9 +191,66 @@ fn attributes(spec: &Value) -> Attributes {
     Attributes::Resource {
         verb: text("verb"),
         group: text("group"),
+        version: match text("version").as_str() {
+            "" => ANY_VERSION.to_owned(),
+            version => version.to_owned(),
+        },
         resource: text("resource"),
         subresource: text("subresource"),
         namespace: text("namespace"),
         name: text("name"),
+        selectors: Selectors {
+            field: field_selector(&spec["resourceAttributes"]["fieldSelector"]),
+            label: label_selector(&spec["resourceAttributes"]["labelSelector"]),
+        },
     }
+}
+
+/// A field selector of a review in the form of a query; requirements of other forms are left out,
+/// as only fewer objects fulfil them.
+fn field_selector(selector: &Value) -> String {
+    if let Some(raw) = selector["rawSelector"]
+        .as_str()
+        .filter(|raw| !raw.is_empty())
+    {
+        return raw.to_owned();
+    }
+    let requirements = selector["requirements"].as_array().into_iter().flatten();
+    let terms = requirements.filter_map(|own| {
+        let operator = match own["operator"].as_str()? {
+            "In" => "=",
+            "NotIn" => "!=",
+            _ => return None,
+        };
+        let [value] = own["values"].as_array()?.as_slice() else {
+            return None;
+        };
+        let value = value.as_str()?.replace('\\', "\\\\");
+        let value = value.replace(',', "\\,").replace('=', "\\=");
+        Some(format!("{}{operator}{value}", own["key"].as_str()?))
+    });
+    terms.collect::<Vec<_>>().join(",")
+}
+
+/// A label selector of a review in the form of a query.
+fn label_selector(selector: &Value) -> String {
+    if let Some(raw) = selector["rawSelector"]
+        .as_str()
+        .filter(|raw| !raw.is_empty())
+    {
+        return raw.to_owned();
+    }
+    let requirements = selector["requirements"].as_array().into_iter().flatten();
+    let terms = requirements.filter_map(|own| {
+        let key = own["key"].as_str()?;
+        let values = texts(&own["values"]).join(",");
+        match own["operator"].as_str()? {
+            "In" => Some(format!("{key} in ({values})")),
+            "NotIn" => Some(format!("{key} notin ({values})")),
+            "Exists" => Some(key.to_owned()),
+            "DoesNotExist" => Some(format!("!{key}")),
+            _ => None,
+        }
+    });
+    terms.collect::<Vec<_>>().join(",")
 }

@@ -1,10 +1,10 @@
-//! Settings of who clients are: tokens, proxies, anonymous requests.
+//! Settings of who clients are and what they may do: tokens, proxies, authorization.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ApiServerBuilder, AuthorityError, authorities};
-use crate::auth::{Proxies, RequestHeaders, TokenFile};
+use crate::auth::{Authorization, Authorizers, Proxies, RequestHeaders, TokenFile};
 
 impl ApiServerBuilder {
     /// Bearer tokens with their users, as of `--token-auth-file`. Default: none.
@@ -35,6 +35,19 @@ impl ApiServerBuilder {
     /// Has no effect where such a client is the administrator. Default: yes.
     pub fn anonymous_auth(mut self, is_on: bool) -> Self {
         self.authenticators.refuses_anonymous = !is_on;
+        self
+    }
+
+    /// The authorization mode. Default: RBAC.
+    pub fn authorization(self, mode: Authorization) -> Self {
+        self.authorization_modes(vec![mode])
+    }
+
+    /// The authorization modes in the order in which they are asked: the first that has an opinion
+    /// decides, and without any the request is refused. Members of `system:masters` may always do
+    /// everything. Default: RBAC.
+    pub fn authorization_modes(mut self, modes: Vec<Authorization>) -> Self {
+        self.authorizers = Authorizers::of(modes);
         self
     }
 

@@ -94,7 +94,7 @@ impl IdentityArgs {
     ) -> anyhow::Result<ApiServerBuilder> {
         let mut builder = builder
             .token(self.token.clone())
-            .authorization(self.authorization)
+            .authorization(self.authorization.clone())
             .ask_for_credentials(self.client_ca_file.is_some())
             .own_hosts(self.own_host.clone());
         builder = match self.seed {

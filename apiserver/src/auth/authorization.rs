@@ -1,0 +1,160 @@
+//! Authorization by a chain of authorizers: the first that has an opinion decides.
+
+use serde_json::{Value, json};
+
+use super::{Attributes, State, User};
+use super::{node, rbac};
+use crate::metrics::access::{Access, Authorizer};
+use crate::request::Decision;
+use crate::storage::Storage;
+
+/// The reason that upstream's AlwaysDeny gives.
+const FORBIDDEN: &str = "Everything is forbidden.";
+
+/// A mode of authorization, as `--authorization-mode` names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Authorization {
+    /// Every user may do everything.
+    AlwaysAllow,
+    /// Nobody but a member of `system:masters` may do anything.
+    AlwaysDeny,
+    /// Users have the permissions of stored roles.
+    #[default]
+    Rbac,
+    /// Kubelets may read what the pods on their nodes refer to, and write what is their nodes'.
+    Node,
+}
+
+impl Authorization {
+    /// Returns the mode as flags name it, such as `RBAC`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        self.kind().mode()
+    }
+
+    fn kind(&self) -> Authorizer {
+        match self {
+            Self::AlwaysAllow => Authorizer::AlwaysAllow,
+            Self::AlwaysDeny => Authorizer::AlwaysDeny,
+            Self::Rbac => Authorizer::Rbac,
+            Self::Node => Authorizer::Node,
+        }
+    }
+}
+
+/// The authorizers of a server. Members of `system:masters` may do everything before any is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Authorizers(Vec<Authorization>);
+
+impl Default for Authorizers {
+    fn default() -> Self {
+        Self(vec![Authorization::default()])
+    }
+}
+
+impl Authorizers {
+    pub(crate) fn of(modes: Vec<Authorization>) -> Self {
+        Self(modes)
+    }
+
+    /// Whether every user may do everything.
+    pub(crate) fn allow_everything(&self) -> bool {
+        self.0.first() == Some(&Authorization::AlwaysAllow)
+    }
+
+    /// The modes as a flag shows them: `[Node,RBAC]`.
+    pub(crate) fn shown(&self) -> String {
+        let modes: Vec<&str> = self.0.iter().map(Authorization::as_str).collect();
+        format!("[{}]", modes.join(","))
+    }
+
+    /// Decides whether `user` has the permission; roles are those in `storage`. Counts decisions.
+    pub(crate) fn decide(
+        &self,
+        storage: &Storage,
+        access: &Access,
+        (user, attributes): (&User, &Attributes),
+    ) -> Decision {
+        if user.is_privileged() {
+            return Decision::Allowed(String::new());
+        }
+        let mut reasons: Vec<String> = Vec::new();
+        for mode in &self.0 {
+            let decision = match mode {
+                Authorization::AlwaysAllow => Decision::Allowed(String::new()),
+                Authorization::AlwaysDeny => Decision::NoOpinion(FORBIDDEN.to_owned()),
+                Authorization::Rbac => rbac::decide(storage, user, attributes),
+                Authorization::Node => node::decide(storage, user, attributes),
+            };
+            match decision {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                Decision::Allowed(_) | Decision::Denied(_) => {
+                    access.decided(mode.kind(), decision.is_allowed());
+                    return decision;
+                }
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n"))
+    }
+}
+
+/// Whether `user` may do it.
+pub(crate) fn authorize(state: &State, user: &User, attributes: &Attributes) -> Decision {
+    let access = state.metrics.access();
+    let asked = (user, attributes);
+    state.authorizers.decide(&state.storage, access, asked)
+}
+
+/// The rules by which a user has permissions, as far as authorizers can list them.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) rules: Vec<Value>,
+    /// Whether an authorizer may grant more than it lists.
+    pub(crate) incomplete: bool,
+    /// The authorizers' errors.
+    pub(crate) error: Option<String>,
+}
+
+/// Returns all rules that grant `user` something in `namespace`.
+pub(crate) fn rules_of(state: &State, user: &User, namespace: &str) -> Rules {
+    let mut all = Rules::default();
+    let mut errors: Vec<String> = Vec::new();
+    for mode in &state.authorizers.0 {
+        match mode {
+            Authorization::AlwaysAllow => all.rules.extend([
+                json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+                json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+            ]),
+            Authorization::AlwaysDeny => {}
+            Authorization::Rbac => {
+                let (rules, missing) = rbac::rules_of(&state.storage, user, namespace, None);
+                all.rules.extend(rules);
+                errors.extend(missing);
+            }
+            Authorization::Node => {
+                if node::of(user).is_some() {
+                    all.incomplete = true;
+                    errors.push(node::NOT_LISTED.to_owned());
+                }
+            }
+        }
+    }
+    all.error = aggregate(errors);
+    all
+}
+
+/// Several errors as upstream's aggregate words them.
+pub(super) fn aggregate(errors: Vec<String>) -> Option<String> {
+    let mut distinct: Vec<String> = Vec::new();
+    for error in errors {
+        if !distinct.contains(&error) {
+            distinct.push(error);
+        }
+    }
+    match distinct.len() {
+        0 | 1 => distinct.pop(),
+        _ => Some(format!("[{}]", distinct.join(", "))),
+    }
+}
