@@ -1,5 +1,29 @@
-//! The flags of the programs that kubeproof stands in for: kube-apiserver and etcd.
+//! The command lines of the programs that kubeproof stands in for: kube-apiserver and etcd.
 
+mod access;
+pub(crate) mod etcd;
+mod known;
 pub(crate) mod kube_apiserver;
 #[cfg(test)]
 mod tests;
+mod validation;
+
+use super::pflag::Parsed;
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// Text for standard output; the program then ends with 0.
+    Print(String),
+    /// To serve with these values.
+    Serve(Box<Parsed>),
+}
+
+/// A command line that a program refuses.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Text for standard error.
+    pub(crate) message: String,
+    /// The exit code.
+    pub(crate) code: u8,
+}

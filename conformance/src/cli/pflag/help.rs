@@ -14,6 +14,7 @@ impl FlagSet {
                 .filter(|flag| flag.section == *section && !flag.is_hidden)
                 .collect();
             match self.syntax {
+                _ if flags.is_empty() => {}
                 Syntax::Pflag => aligned(&mut help, section, &flags),
                 Syntax::Go => indented(&mut help, section, &flags),
             }
@@ -44,8 +45,11 @@ fn aligned(help: &mut String, section: &str, flags: &[&Flag]) {
 fn indented(help: &mut String, section: &str, flags: &[&Flag]) {
     help.push_str(&format!("\n{section}:\n"));
     for flag in flags {
-        let (name, default) = (flag.name, flag.default);
-        help.push_str(&format!("  --{name} '{default}'\n    {}\n", usage(flag)));
+        help.push_str(&format!("  --{} '{}'\n", flag.name, flag.default));
+        let usage = usage(flag);
+        if !usage.is_empty() {
+            help.push_str(&format!("    {usage}\n"));
+        }
     }
 }
 
@@ -64,7 +68,10 @@ fn usage(flag: &Flag) -> String {
     let usage = flag.usage;
     match flag.treatment {
         Treatment::Honored | Treatment::Taken => usage.to_owned(),
-        Treatment::Ignored(reason) => format!("{usage} Without effect: {reason}."),
+        Treatment::Ignored(reason) => {
+            let words = format!("{usage} Without effect: {reason}.");
+            words.trim_start().to_owned()
+        }
     }
 }
 

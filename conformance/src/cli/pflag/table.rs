@@ -1,7 +1,8 @@
 //! The table of a program's flags, as text.
 //!
 //! `[SECTION]` begins a section of the help, `#` a comment. A flag is `NAME[,SHORTHAND] KIND [DEFAULT]`, and below it,
-//! indented: its usage, and lines that begin with `taken:`, `ignored:` or `deprecated:`, or say `shown`.
+//! indented: its usage, and lines that begin with `taken:`, `ignored:` or `deprecated:`, or say `hidden` or `shown`.
+//! Such lines directly below a section are about all of its flags.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,33 +44,26 @@ impl FlagSet {
     pub(crate) fn new(syntax: Syntax, table: &'static str) -> Self {
         let mut sections = Vec::new();
         let mut flags = BTreeMap::new();
-        let mut open: Option<Flag> = None;
-        let close = |flags: &mut BTreeMap<_, _>, open: Option<Flag>| {
-            if let Some(flag) = open {
-                let twice = flags.insert(flag.name, flag);
-                assert!(twice.is_none(), "a flag is listed twice: {twice:?}");
-            }
-        };
+        // What the lines of a section say about each of its flags, and the flag whose lines these are.
+        let (mut common, mut open) = (Flag::of(""), None::<Flag>);
         for line in table.lines() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            if let Some(name) = line.strip_prefix('[') {
-                close(&mut flags, open.take());
-                sections.push(name.trim_end_matches(']'));
-                continue;
-            }
             if let Some(about) = line.strip_prefix("  ") {
-                open.as_mut()
-                    .unwrap_or_else(|| panic!("belongs to no flag: {about}"))
-                    .describe(about);
+                open.as_mut().unwrap_or(&mut common).describe(about);
                 continue;
             }
-            close(&mut flags, open.take());
-            let section = sections.last().expect("flags have a section");
-            open = Some(Flag::parse(section, line));
+            keep(&mut flags, open.take());
+            match line.strip_prefix('[') {
+                Some(name) => {
+                    common = Flag::of(name.trim_end_matches(']'));
+                    sections.push(common.section);
+                }
+                None => open = Some(common.named(line)),
+            }
         }
-        close(&mut flags, open);
+        keep(&mut flags, open);
         Self {
             syntax,
             flags: Arc::new(flags),
@@ -78,8 +72,31 @@ impl FlagSet {
     }
 }
 
+fn keep(flags: &mut BTreeMap<&'static str, Flag>, flag: Option<Flag>) {
+    if let Some(flag) = flag {
+        let twice = flags.insert(flag.name, flag);
+        assert!(twice.is_none(), "a flag is listed twice: {twice:?}");
+    }
+}
+
 impl Flag {
-    fn parse(section: &'static str, line: &'static str) -> Self {
+    /// Returns a flag of a section, still without a name.
+    fn of(section: &'static str) -> Self {
+        Self {
+            name: "",
+            shorthand: None,
+            kind: Kind::String,
+            default: "",
+            section,
+            usage: "",
+            treatment: Treatment::Honored,
+            deprecated: None,
+            is_hidden: false,
+        }
+    }
+
+    /// Returns the flag of a line, which is otherwise like this one.
+    fn named(&self, line: &'static str) -> Self {
         let mut words = line.split(' ');
         let mut next = || words.next().unwrap_or_default();
         let (names, kind, default) = (next(), next(), next());
@@ -93,17 +110,13 @@ impl Flag {
             shorthand,
             kind,
             default,
-            section,
-            usage: "",
-            treatment: Treatment::Honored,
-            deprecated: None,
-            is_hidden: false,
+            ..self.clone()
         }
     }
 
     fn describe(&mut self, line: &'static str) {
-        if line == "shown" {
-            self.is_hidden = false;
+        if matches!(line, "hidden" | "shown") {
+            self.is_hidden = line == "hidden";
         } else if line.starts_with("taken: ") {
             self.treatment = Treatment::Taken;
         } else if let Some(reason) = line.strip_prefix("ignored: ") {
