@@ -7,19 +7,26 @@
 //! - `impersonation`: from that user to the one it asks to be taken for
 //! - `attributes`: the attributes of an action that needs a permission
 //! - `authorization`: the chain of authorizers
+//! - `abac`: the permissions by a file of policies
+//! - `authentication_webhook`, `authorization_webhook`: webhooks that know tokens and permissions
+//! - `questions`: questions of synchronous code to webhooks
 //! - `node`: the permissions of kubelets
 //! - `rbac`: the permissions by stored roles
 //! - `tokens`: tokens of service accounts
 //! - `token_keys`: the keys that sign and verify them
 
+mod abac;
 mod attributes;
 mod authentication;
+mod authentication_webhook;
 mod authorization;
+mod authorization_webhook;
 mod certificate;
 pub(crate) mod escalation;
 mod impersonation;
 mod node;
 mod peer;
+mod questions;
 mod rbac;
 mod request_attributes;
 mod request_header;
@@ -38,12 +45,16 @@ use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
 use crate::x509::Authorities;
 
+pub use abac::{AbacPolicy, AbacPolicyError};
 pub(crate) use attributes::{ANY_VERSION, Attributes, Selectors};
 pub(crate) use authentication::{authenticate, review_token};
+pub use authentication_webhook::AuthenticationWebhook;
 pub use authorization::Authorization;
 pub(crate) use authorization::{Authorizers, authorize, rules_of};
+pub use authorization_webhook::{AuthorizationWebhook, ReviewVersionError};
 pub(crate) use impersonation::{LastModes, impersonate};
 pub(crate) use peer::{Peer, check_local};
+pub(crate) use questions::resolved;
 pub(crate) use request_attributes::RequestAttributes;
 pub use request_header::RequestHeaders;
 pub(crate) use request_header::{Proxies, clear as clear_proxy_headers};
@@ -122,6 +133,8 @@ pub(crate) struct Authenticators {
     pub(crate) token_file: Option<Arc<TokenFile>>,
     /// Whether a request without credentials is refused instead of being anonymous.
     pub(crate) refuses_anonymous: bool,
+    /// Knows tokens that nothing else knows.
+    pub(crate) webhook: Option<AuthenticationWebhook>,
 }
 
 /// The user of a request.

@@ -51,7 +51,8 @@ pub use kubeproof_machinery::{clock, meta, status};
 use kubeproof_storage as storage;
 
 pub use auth::{
-    Authorization, RequestHeaders, TokenFile, TokenFileError, TokenKeyError, TokenKeys,
+    AbacPolicy, AbacPolicyError, AuthenticationWebhook, Authorization, AuthorizationWebhook,
+    RequestHeaders, ReviewVersionError, TokenFile, TokenFileError, TokenKeyError, TokenKeys,
 };
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
@@ -73,3 +74,4 @@ pub use server::{
     Webhook, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
+pub use webhook::{KubeconfigError, WebhookKubeconfig};

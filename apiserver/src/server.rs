@@ -323,11 +323,11 @@ impl ApiServer {
         let metrics = &self.core.metrics;
         let _in_flight = (!is_long_running).then(|| metrics.in_flight(is_mutating));
         let received = self.core.clock.now();
-        let user = match self.authenticated(&parts, received) {
+        let user = match self.authenticated(&parts, received).await {
             Ok(user) => user,
             Err(error) => return failed(&error),
         };
-        let (user, attributes) = match self.identify(user, &parts, info.as_ref()) {
+        let (user, attributes) = match self.identify(user, &parts, info.as_ref()).await {
             Ok(identified) => identified,
             Err(error) => return response::unsniffed(failed(&error)),
         };
@@ -360,9 +360,13 @@ impl ApiServer {
         };
         let seated = seat.as_ref().map(|seat| (seat.since, seat.waited));
         let (asked, queued) = seated.unwrap_or_else(|| (self.core.clock.now(), 0));
-        let decision = auth::authorize(&self.core, &user, &attributes);
+        let authorize = || auth::authorize(&self.core, &user, &attributes);
+        let decision = auth::resolved(&self.core, authorize).await;
         let nanos = nanos_between(asked, self.core.clock.now());
         metrics.access().authorized(&decision, nanos);
+        if let Some(error) = decision.error() {
+            return filters::internal_error(&parts.uri, error);
+        }
         if !decision.is_allowed() {
             let forbidden = attributes.forbidden(&user, decision.reason());
             return response::unsniffed(failed(&forbidden));

@@ -2,6 +2,7 @@
 //! the document that comes back.
 
 pub(crate) mod conversion;
+mod kubeconfig;
 mod service;
 mod tls;
 mod transport;
@@ -20,6 +21,7 @@ use crate::storage::Storage;
 use crate::yaml::decode::Yaml;
 use transport::Target;
 
+pub use kubeconfig::{KubeconfigError, WebhookKubeconfig};
 pub(crate) use service::{ServicePort, Services};
 
 /// Services whose webhooks are in this process: calls are not encrypted, and take no time.
@@ -94,6 +96,20 @@ pub(crate) struct Failed {
     code: u16,
 }
 
+/// The time that a webhook of authentication or authorization has.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(30);
+/// The number of attempts to call such a webhook.
+const ATTEMPTS: u32 = 5;
+/// The time between the first two attempts; each further one is half as long again.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+impl Failed {
+    /// Whether the answer is one after which another attempt makes sense.
+    fn may_pass(&self) -> bool {
+        matches!(self.code, 429 | 500..=502 | 504..)
+    }
+}
+
 impl From<String> for Failed {
     fn from(why: String) -> Self {
         Self { why, code: 503 }
@@ -130,19 +146,59 @@ pub(crate) async fn post(
         return answer.await;
     }
     let target = Target::of(client, call)?;
+    let answer = ask(client, &target, call.timeout, document).await;
+    answer.map_err(CallError::Failed)
+}
+
+/// Posts `document` to the server of a kubeconfig, and reads the answer. Failures that may pass are
+/// tried again.
+///
+/// Cancel safety: as of [`post`].
+///
+/// # Errors
+/// The last failure.
+pub(crate) async fn post_to(
+    client: &WebhookClient<'_>,
+    config: &WebhookKubeconfig,
+    document: &Value,
+) -> Result<Value, Failed> {
+    let target = Target::of_kubeconfig(config, REVIEW_TIMEOUT)?;
+    let mut delay = RETRY_DELAY;
+    let mut attempt = 1;
+    loop {
+        match ask(client, &target, REVIEW_TIMEOUT, document).await {
+            Err(failed) if failed.may_pass() && attempt < ATTEMPTS => {
+                let waited = client
+                    .clock
+                    .on_the_wire(delay, std::future::pending::<()>());
+                waited.await;
+                delay = delay * 3 / 2;
+                attempt += 1;
+            }
+            answered => return answered,
+        }
+    }
+}
+
+/// Posts a document and reads the answer.
+async fn ask(
+    client: &WebhookClient<'_>,
+    target: &Target,
+    timeout: Duration,
+    document: &Value,
+) -> Result<Value, Failed> {
     let body = serde_json::to_vec(document).expect("values are JSON");
     // Boxed, or every request of the server were as large as this, which few come to.
     let posted = Box::pin(target.post(body.into()));
-    let posted = client.clock.on_the_wire(call.timeout, posted).await;
-    let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded").into()));
-    let body = posted.map_err(CallError::Failed)?;
+    let posted = client.clock.on_the_wire(timeout, posted).await;
+    let body = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded").into()))?;
     let is_json = body.trim_ascii_start().starts_with(b"{");
     nesting::make_room(match is_json {
         true => nesting::is_deep_json(&body),
         false => nesting::may_nest_yaml(&body),
     })
     .await;
-    decoded(&body).map_err(CallError::failed)
+    Ok(decoded(&body)?)
 }
 
 /// Reads an answer: JSON when it begins with a brace, YAML otherwise, as upstream's decoder does.

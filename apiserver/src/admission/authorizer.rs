@@ -48,6 +48,7 @@ impl Authorizer for UserAuthorizer {
         cel::Decision {
             allowed: decision.is_allowed(),
             reason: decision.reason().to_owned(),
+            error: decision.error().unwrap_or_default().to_owned(),
         }
     }
 }

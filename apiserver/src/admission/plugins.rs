@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::course::Course;
 use super::{certificates, limit_ranger, pod_security};
 use crate::admission::State;
-use crate::auth::User;
+use crate::auth::{self, User};
 use crate::meta::GroupVersionResource;
 use crate::metrics::admission::Plugin;
 use crate::registry::catalog::ResourceInfo;
@@ -71,14 +71,14 @@ impl Attributes<'_> {
     ///
     /// # Errors
     /// The first refusal.
-    pub(crate) fn check(self, course: &mut Course<'_>) -> Result<(), ApiError> {
+    pub(crate) async fn check(self, course: &mut Course<'_>) -> Result<(), ApiError> {
         if let Some(checked) = pod_security::check(self) {
             course.asked(Plugin::PodSecurity, checked)?;
         }
         if let Some(checked) = limit_ranger::check(self) {
             course.asked(Plugin::LimitRanger, checked)?;
         }
-        match certificates::check(self) {
+        match auth::resolved(self.state, || certificates::check(self)).await {
             Some((plugin, checked)) => course.asked(plugin, checked),
             None => Ok(()),
         }

@@ -18,6 +18,7 @@ use crate::meta::object::{meta, name};
 use crate::status::ApiError;
 use crate::storage::{Storage, StoredObject, Table};
 pub(crate) use compiled::{Compiled, Validation, compile_variables};
+pub(in crate::admission) use mutate::Reinvocation;
 pub(crate) use validate::message;
 
 use compiled::Policy;

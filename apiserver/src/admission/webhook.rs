@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::course::Course;
-use super::policy::Policies;
+use super::policy::{self, Policies};
 use crate::admission::State;
-use crate::auth::RequestAttributes;
+use crate::auth::{self, RequestAttributes};
 use crate::cel::{Expression, Returns, Scope};
 use crate::clock::nanos_between;
 use crate::meta::GroupVersionResource;
@@ -209,7 +209,7 @@ impl Admission<'_> {
         let before = object.as_deref().map(|own| namespace(own).to_owned());
         let mut changed = false;
         if let Some(object) = object.as_deref_mut() {
-            let mutated = self.mutate_by_policies(object, old, &mut left);
+            let mutated = self.mutated_by_policies(object, old, &mut left).await;
             changed = course.asked(POLICIES, mutated)?;
         }
         let webhooks = self.webhooks(Phase::Mutating);
@@ -222,7 +222,7 @@ impl Admission<'_> {
             if let Some(object) = object.as_deref_mut() {
                 let seen = object.clone();
                 self.admit_again(object, old, course)?;
-                let mutated = self.mutate_again(object, old, &left);
+                let mutated = self.mutated_again(object, old, &left).await;
                 course.asked(POLICIES, mutated)?;
                 if *object != seen {
                     reinvocation.changed();
@@ -241,6 +241,47 @@ impl Admission<'_> {
         }
     }
 
+    /// Runs the mutating policies, whose expressions may ask for permissions.
+    async fn mutated_by_policies(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        left: &mut Vec<policy::Reinvocation>,
+    ) -> Result<bool, ApiError> {
+        if !self.state.authorizers.ask_webhooks() {
+            return self.mutate_by_policies(object, old, left);
+        }
+        let before = &*object;
+        let mutate = || {
+            let (mut next, mut left) = (before.clone(), Vec::new());
+            let mutated = self.mutate_by_policies(&mut next, old, &mut left);
+            (mutated, next, left)
+        };
+        let (mutated, next, again) = auth::resolved(self.state, mutate).await;
+        (*object, *left) = (next, again);
+        mutated
+    }
+
+    /// Runs the mutating policies again whose outcome others have changed.
+    async fn mutated_again(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        left: &[policy::Reinvocation],
+    ) -> Result<(), ApiError> {
+        if !self.state.authorizers.ask_webhooks() {
+            return self.mutate_again(object, old, left);
+        }
+        let before = &*object;
+        let mutate = || {
+            let mut next = before.clone();
+            (self.mutate_again(&mut next, old, left), next)
+        };
+        let (mutated, next) = auth::resolved(self.state, mutate).await;
+        *object = next;
+        mutated
+    }
+
     /// Asks the webhooks once; answers whether one of them has changed the object.
     async fn mutating_round(
         &self,
@@ -253,7 +294,8 @@ impl Admission<'_> {
         let mut any_changed = false;
         for webhook in webhooks {
             let asked = (object.as_deref(), old);
-            let Some(invocation) = self.invocation(webhook, Phase::Mutating, asked)? else {
+            let matching = || self.invocation(webhook, Phase::Mutating, asked);
+            let Some(invocation) = auth::resolved(self.state, matching).await? else {
                 continue;
             };
             if round > 0 && !reinvocation.due.contains(&webhook.id) {
@@ -293,7 +335,8 @@ impl Admission<'_> {
         old: Option<&Value>,
         course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
-        let validated = self.validate_by_policies(object, old);
+        let validate = || self.validate_by_policies(object, old);
+        let validated = auth::resolved(self.state, validate).await;
         course.asked(Plugin::ValidatingAdmissionPolicy, validated)?;
         let validated = self.validate_by_webhooks(object, old).await;
         course.asked(Plugin::ValidatingAdmissionWebhook, validated)
@@ -308,7 +351,8 @@ impl Admission<'_> {
         let mut matching = Vec::new();
         let webhooks = self.webhooks(PHASE);
         for webhook in &*webhooks {
-            if let Some(invocation) = self.invocation(webhook, PHASE, (object, old))? {
+            let invocation = || self.invocation(webhook, PHASE, (object, old));
+            if let Some(invocation) = auth::resolved(self.state, invocation).await? {
                 matching.push((webhook, invocation));
             }
         }

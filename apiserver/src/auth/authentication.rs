@@ -28,7 +28,7 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 /// # Errors
 /// `Unauthorized` for unknown credentials; `Forbidden` for a request that a web page may have sent
 /// to a server that asks for no credentials.
-pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
+pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
     let authenticators = &state.authenticators;
@@ -59,6 +59,7 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
         // A server that asks for no token refuses one that it does not know all the same.
         let reviewed = review_token(state, token, state.tokens.audiences());
         return reviewed
+            .await
             .map(|(user, _)| user)
             .map_err(|_| ApiError::Unauthorized);
     }
@@ -80,12 +81,35 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
 ///
 /// # Errors
 /// The reason of the refusal, in the words of TokenReview.
-pub(crate) fn review_token(
+pub(crate) async fn review_token(
     state: &State,
     token: &str,
     audiences: &[String],
 ) -> Result<(User, Vec<String>), String> {
-    const INVALID: &str = "invalid bearer token";
+    let known = known_token(state, token, audiences);
+    let (Err(why), Some(webhook)) = (&known, &state.authenticators.webhook) else {
+        return known;
+    };
+    // Boxed, or every request of the server were as large as this.
+    match Box::pin(webhook.holder(state, token, audiences)).await {
+        Ok(Some((user, meant))) => Ok((user.authenticated(), meant)),
+        Ok(None) => known,
+        Err(error) => Err(match why.strip_suffix(']') {
+            Some(others) => format!("{others}, {error}]"),
+            None => format!("[{why}, {error}]"),
+        }),
+    }
+}
+
+/// The text of a token that nothing knows.
+const INVALID: &str = "invalid bearer token";
+
+/// The holder of a token that this server knows itself.
+fn known_token(
+    state: &State,
+    token: &str,
+    audiences: &[String],
+) -> Result<(User, Vec<String>), String> {
     if state.token.as_deref() == Some(token) {
         return Ok((User::admin(), audiences.to_vec()));
     }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Attributes, State, User};
-use super::{node, rbac};
+use super::{AbacPolicy, Attributes, AuthorizationWebhook, State, User};
+use super::{node, questions, rbac};
 use crate::metrics::access::{Access, Authorizer};
 use crate::request::Decision;
 use crate::storage::Storage;
@@ -12,7 +12,7 @@ use crate::storage::Storage;
 const FORBIDDEN: &str = "Everything is forbidden.";
 
 /// A mode of authorization, as `--authorization-mode` names it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum Authorization {
     /// Every user may do everything.
@@ -24,6 +24,10 @@ pub enum Authorization {
     Rbac,
     /// Kubelets may read what the pods on their nodes refer to, and write what is their nodes'.
     Node,
+    /// A webhook decides.
+    Webhook(AuthorizationWebhook),
+    /// Users have the permissions of a file of policies.
+    Abac(AbacPolicy),
 }
 
 impl Authorization {
@@ -39,6 +43,8 @@ impl Authorization {
             Self::AlwaysDeny => Authorizer::AlwaysDeny,
             Self::Rbac => Authorizer::Rbac,
             Self::Node => Authorizer::Node,
+            Self::Webhook(_) => Authorizer::Webhook,
+            Self::Abac(_) => Authorizer::Abac,
         }
     }
 }
@@ -60,7 +66,13 @@ impl Authorizers {
 
     /// Whether every user may do everything.
     pub(crate) fn allow_everything(&self) -> bool {
-        self.0.first() == Some(&Authorization::AlwaysAllow)
+        matches!(self.0.first(), Some(Authorization::AlwaysAllow))
+    }
+
+    /// Whether a decision may take time, so that it must be made in [`resolved`](super::resolved).
+    pub(crate) fn ask_webhooks(&self) -> bool {
+        let mut modes = self.0.iter();
+        modes.any(|mode| matches!(mode, Authorization::Webhook(_)))
     }
 
     /// The modes as a flag shows them: `[Node,RBAC]`.
@@ -80,23 +92,40 @@ impl Authorizers {
             return Decision::Allowed(String::new());
         }
         let mut reasons: Vec<String> = Vec::new();
+        let mut errors = Vec::new();
         for mode in &self.0 {
             let decision = match mode {
                 Authorization::AlwaysAllow => Decision::Allowed(String::new()),
                 Authorization::AlwaysDeny => Decision::NoOpinion(FORBIDDEN.to_owned()),
                 Authorization::Rbac => rbac::decide(storage, user, attributes),
                 Authorization::Node => node::decide(storage, user, attributes),
-            };
-            match decision {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                Decision::Allowed(_) | Decision::Denied(_) => {
-                    access.decided(mode.kind(), decision.is_allowed());
-                    return decision;
+                Authorization::Abac(policy) => policy.decide(user, attributes),
+                Authorization::Webhook(webhook) => {
+                    match questions::answer(webhook, user, attributes) {
+                        Some(decision) => decision,
+                        // The webhook is asked now, and then all authorizers again.
+                        None => return Decision::NoOpinion(String::new()),
+                    }
                 }
+            };
+            if decision.is_allowed() || decision.is_denied() {
+                access.decided(mode.kind(), decision.is_allowed());
+                return decision;
+            }
+            errors.extend(decision.error().map(str::to_owned));
+            if !decision.reason().is_empty() {
+                reasons.push(decision.reason().to_owned());
             }
         }
-        Decision::NoOpinion(reasons.join("\n"))
+        let reason = reasons.join("\n");
+        match aggregate(errors) {
+            None => Decision::NoOpinion(reason),
+            Some(error) => Decision::Failed {
+                is_denied: false,
+                reason,
+                error,
+            },
+        }
     }
 }
 
@@ -133,6 +162,12 @@ pub(crate) fn rules_of(state: &State, user: &User, namespace: &str) -> Rules {
                 all.rules.extend(rules);
                 errors.extend(missing);
             }
+            Authorization::Webhook(_) => {
+                all.incomplete = true;
+                let error = "webhook authorizer does not support user rule resolution";
+                errors.push(error.to_owned());
+            }
+            Authorization::Abac(policy) => all.rules.extend(policy.rules_of(user, namespace)),
             Authorization::Node => {
                 if node::of(user).is_some() {
                     all.incomplete = true;

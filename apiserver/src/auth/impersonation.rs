@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use super::State;
 use super::{ANONYMOUS, AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User};
-use super::{ANY_VERSION, Attributes, Selectors, authorize};
+use super::{ANY_VERSION, Attributes, Selectors, authorize, resolved};
 use super::{service_account, service_account_groups};
 use crate::clock::nanos_between;
 use crate::meta::validation::{dns1123_subdomain, validate_domain_prefixed_path};
@@ -78,7 +78,7 @@ impl LastModes {
 /// # Errors
 /// `Forbidden` if no mode permits the impersonation, with the refusal of the first mode tried;
 /// `BadRequest` for impersonation headers without a user name.
-pub(crate) fn impersonate(
+pub(crate) async fn impersonate(
     state: &State,
     requester: User,
     headers: &HeaderMap,
@@ -88,7 +88,13 @@ pub(crate) fn impersonate(
         return Ok(requester);
     };
     let started = state.clock.now();
-    let permitted = permitted(state, &requester, &wanted, attributes);
+    let check = || permitted(state, &requester, &wanted, attributes);
+    let permitted = resolved(state, check).await;
+    if let Ok((mode, _)) = &permitted
+        && state.last_modes.of(&requester) != Some(*mode)
+    {
+        state.last_modes.set(&requester, *mode);
+    }
     let nanos = nanos_between(started, state.clock.now());
     let mode = permitted.as_ref().ok().map(|(mode, _)| *mode);
     state.metrics.access().impersonated(mode, nanos);
@@ -117,12 +123,7 @@ fn permitted(
             continue;
         }
         match check.mode(mode, wanted) {
-            Ok(user) => {
-                if last != Some(mode) {
-                    state.last_modes.set(requester, mode);
-                }
-                return Ok((mode, user));
-            }
+            Ok(user) => return Ok((mode, user)),
             Err(refusal) => {
                 first_refusal.get_or_insert(refusal);
             }

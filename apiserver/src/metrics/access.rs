@@ -84,7 +84,7 @@ pub(crate) enum Authenticated {
 /// The labels of [`Authenticated`], in its order.
 const AUTHENTICATED: [&str; 3] = ["error", "failure", "success"];
 /// The outcomes of an authorization.
-const AUTHORIZED: [&str; 3] = ["allowed", "denied", "no-opinion"];
+const AUTHORIZED: [&str; 4] = ["allowed", "denied", "error", "no-opinion"];
 const DECIDED: [&str; 2] = ["allowed", "denied"];
 
 /// The kinds of authorizers.
@@ -94,11 +94,20 @@ pub(crate) enum Authorizer {
     AlwaysDeny,
     Rbac,
     Node,
+    Webhook,
+    Abac,
 }
 
 impl Authorizer {
     /// In the order of the variants.
-    const ALL: [Self; 4] = [Self::AlwaysAllow, Self::AlwaysDeny, Self::Rbac, Self::Node];
+    const ALL: [Self; 6] = [
+        Self::AlwaysAllow,
+        Self::AlwaysDeny,
+        Self::Rbac,
+        Self::Node,
+        Self::Webhook,
+        Self::Abac,
+    ];
 
     /// The mode as flags name it.
     pub(crate) fn mode(self) -> &'static str {
@@ -107,12 +116,17 @@ impl Authorizer {
             Self::AlwaysDeny => "AlwaysDeny",
             Self::Rbac => "RBAC",
             Self::Node => "Node",
+            Self::Webhook => "Webhook",
+            Self::Abac => "ABAC",
         }
     }
 
     /// The name that upstream gives the authorizer of a mode.
     fn name(self) -> String {
-        self.mode().to_lowercase()
+        match self {
+            Self::Webhook => "default".to_owned(),
+            mode => mode.mode().to_lowercase(),
+        }
     }
 }
 
@@ -185,7 +199,8 @@ impl Access {
         let outcome = match decision {
             Decision::Allowed(_) => 0,
             Decision::Denied(_) => 1,
-            Decision::NoOpinion(_) => 2,
+            Decision::Failed { .. } => 2,
+            Decision::NoOpinion(_) => 3,
         };
         self.authorized[outcome].observe(nanos);
     }
@@ -281,24 +296,24 @@ impl Access {
             "apiserver_request_filter_duration_seconds",
             "[ALPHA] Request filter latency distribution in seconds, for each filter type",
         );
-        let attempts = [
+        let attempts: [(_, _, &[_], &[_]); 2] = [
             (
                 "authentication",
                 "[ALPHA] Authentication duration in seconds broken out by result.",
-                AUTHENTICATED,
+                &AUTHENTICATED,
                 &self.authenticated,
             ),
             (
                 "authorization",
                 "[ALPHA] Authorization duration in seconds broken out by result.",
-                AUTHORIZED,
+                &AUTHORIZED,
                 &self.authorized,
             ),
         ];
         let mut families: Vec<Family> = Vec::new();
         for (filter, help, results, durations) in attempts {
             let mut family = Family::histogram(&format!("{filter}_duration_seconds"), help);
-            for (result, own) in used(&results, durations) {
+            for (result, own) in used(results, durations) {
                 family.add_histogram_by(&[("result", result)], own, &ATTEMPTS);
             }
             families.push(family);

@@ -41,6 +41,16 @@ pub(super) fn add_headers(
         .or_insert(HeaderValue::from_static("no-cache, private"));
 }
 
+/// The answer to a request whose authorization has failed.
+pub(super) fn internal_error(uri: &Uri, why: &str) -> Response<ResponseBody> {
+    let uri = uri.path_and_query().map_or("", |whole| whole.as_str());
+    let text = format!("Internal Server Error: {uri:?}: {why}\n");
+    // Upstream lets no error look like HTML.
+    let text = text.replace('&', "&amp;");
+    let text = text.replace('<', "&lt;").replace('>', "&gt;");
+    response::unsniffed(response::text(500, text))
+}
+
 /// The answer to a path that upstream fails to read at all.
 pub(super) fn refuse_path(path: &str, uri: &Uri) -> Option<Response<ResponseBody>> {
     if !is_well_escaped(path) {

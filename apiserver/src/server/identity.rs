@@ -14,13 +14,13 @@ use crate::status::ApiError;
 
 impl ApiServer {
     /// Authenticates the user of a request that arrived at `received`.
-    pub(super) fn authenticated(
+    pub(super) async fn authenticated(
         &self,
         parts: &Parts,
         received: Timestamp,
     ) -> Result<User, ApiError> {
         let access = self.core.metrics.access();
-        let user = auth::authenticate(&self.core, parts);
+        let user = auth::authenticate(&self.core, parts).await;
         let outcome = match &user {
             Ok(_) => Authenticated::Success,
             Err(_) if parts.headers.contains_key(AUTHORIZATION) => Authenticated::Error,
@@ -40,7 +40,7 @@ impl ApiServer {
     }
 
     /// The user that `user` acts as, and the attributes to authorize.
-    pub(super) fn identify(
+    pub(super) async fn identify(
         &self,
         user: User,
         parts: &Parts,
@@ -53,7 +53,7 @@ impl ApiServer {
             },
             Attributes::of,
         );
-        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
+        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes).await?;
         Ok((user, attributes))
     }
 }

@@ -9,7 +9,7 @@ use crate::admission::course::Course;
 use crate::admission::plugins::Attributes;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::Admission;
-use crate::auth::{RequestAttributes, escalation};
+use crate::auth::{RequestAttributes, escalation, resolved};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::metrics::admission::{Plugin, Step};
@@ -183,7 +183,7 @@ impl Store<'_> {
     ///
     /// # Errors
     /// `Forbidden`, and `NotFound` for a binding to no role.
-    pub(super) fn check_escalation(
+    pub(super) async fn check_escalation(
         &self,
         object: &Value,
         old: Option<&Value>,
@@ -191,7 +191,9 @@ impl Store<'_> {
         let Some(request_attributes) = self.request_attributes else {
             return Ok(());
         };
-        escalation::check(self.state, request_attributes, self.resource, object, old)
+        let check =
+            || escalation::check(self.state, request_attributes, self.resource, object, old);
+        resolved(self.state, check).await
     }
 
     /// Runs the validating step on the object that is about to be stored: plugins, webhooks, quota.
@@ -217,7 +219,7 @@ impl Store<'_> {
             Some(_) => Operation::Update,
         };
         let mut course = self.course(Step::Validate, operation);
-        let mut approved = attributes.check(&mut course);
+        let mut approved = attributes.check(&mut course).await;
         if approved.is_ok() {
             approved = self.approve(Some(object), old, &mut course).await;
         }

@@ -60,7 +60,7 @@ impl Store<'_> {
         namespace: Option<&str>,
         object: Value,
     ) -> Result<WriteResult, ApiError> {
-        let received = self.receive(object, namespace)?;
+        let received = self.receive(object, namespace).await?;
         let admitted = self.admit(received).await?;
         let mut names = Names::of(admitted);
         while let Some(object) = names.next(&self.state.entropy) {
@@ -77,10 +77,14 @@ impl Store<'_> {
     }
 
     /// Puts `object` into its namespace, and gives it defaults and managed fields.
-    fn receive(&self, mut object: Value, namespace: Option<&str>) -> Result<Received, ApiError> {
+    async fn receive(
+        &self,
+        mut object: Value,
+        namespace: Option<&str>,
+    ) -> Result<Received, ApiError> {
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
-        self.check_escalation(&object, None)?;
+        self.check_escalation(&object, None).await?;
         self.manage_created(&mut object);
         admission::check_definition(self.resource, &object)?;
         Ok(Received(object))

@@ -41,7 +41,7 @@ impl Store<'_> {
             self.strategy.default(&mut next);
             self.manage_updated(current, &mut next);
             self.set_namespace(&mut next, namespace)?;
-            self.check_escalation(&next, Some(current))?;
+            self.check_escalation(&next, Some(current)).await?;
             self.admit_changed(&mut next, current, subresource).await?;
             self.check_preconditions(&next, current, name)?;
             self.keep_system_fields(&mut next, current, subresource);

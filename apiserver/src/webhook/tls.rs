@@ -9,7 +9,8 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme,
 };
@@ -21,20 +22,52 @@ use crate::x509::{Authorities, Certificate, PROVIDER, Usage};
 /// # Errors
 /// When the bundle has no certificate that can be read.
 pub(super) fn connector(bundle: &[u8]) -> Result<TlsConnector, String> {
-    let verifier = Verifier(Authorities::read(bundle)?);
-    let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
+    connector_of(Some(bundle), None)
+}
+
+/// The certificate chain and the key, in PEM, by which calls show themselves.
+pub(super) struct Identity {
+    pub(super) certificate: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// A connector that trusts only the authorities of `bundle`, or any server without a bundle.
+///
+/// # Errors
+/// When the bundle has no certificate that can be read, or the key is not the certificate's.
+pub(super) fn connector_of(
+    bundle: Option<&[u8]>,
+    identity: Option<Identity>,
+) -> Result<TlsConnector, String> {
+    let verifier = Verifier(bundle.map(Authorities::read).transpose()?);
+    let config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
         .with_safe_default_protocol_versions()
         .expect("the provider has ciphers for every version")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let missing = |what: &str| format!("tls: failed to find any PEM data in {what} input");
+            let chain = CertificateDer::pem_slice_iter(&identity.certificate);
+            let chain: Vec<_> = chain.flatten().collect();
+            if chain.is_empty() {
+                return Err(missing("certificate"));
+            }
+            let key = PrivateKeyDer::from_pem_slice(&identity.key);
+            let key = key.map_err(|_| missing("key"))?;
+            let certified = config.with_client_auth_cert(chain, key);
+            certified.map_err(|error| format!("tls: {error}"))?
+        }
+    };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Judges the certificates of webhooks as Go's client does.
+/// Judges the certificates of webhooks as Go's client does; without authorities every certificate
+/// is good.
 #[derive(Debug)]
-struct Verifier(Authorities);
+struct Verifier(Option<Authorities>);
 
 /// Go's text for why a certificate is refused.
 #[derive(Debug, thiserror::Error)]
@@ -49,13 +82,16 @@ impl Verifier {
         name: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<(), String> {
+        let Some(authorities) = &self.0 else {
+            return Ok(());
+        };
         let seconds = now.as_secs().try_into().unwrap_or(i64::MAX);
         let now = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
         let leaf = Certificate::read(leaf)?;
         // Go checks the time before the name, and both before the chain.
         leaf.check_time(now)?;
         leaf.check_host(&name.to_str())?;
-        self.0.verify(&leaf, intermediates, Usage::Server, now)
+        authorities.verify(&leaf, intermediates, Usage::Server, now)
     }
 }
 

@@ -3,23 +3,27 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{Method, Request, Uri};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, Failed, WebhookClient, service, tls};
+use super::{Call, CallError, Failed, WebhookClient, WebhookKubeconfig, service, tls};
 use crate::x509::ca_bundle;
 
-/// The user agent of calls to webhooks.
-const AGENT: &str = "kube-apiserver-admission";
+/// The user agent of calls to webhooks of admission.
+const ADMISSION_AGENT: &str = "kube-apiserver-admission";
+/// The user agent of calls to webhooks of authentication and authorization.
+const SERVER_AGENT: &str = "kube-apiserver";
 
 /// The number of bytes that an error shows of an unsuccessful answer.
 const SHOWN_BYTES_MAX: usize = 2048;
@@ -40,7 +44,11 @@ pub(super) struct Target {
     path: String,
     /// The whole URL as errors show it.
     url: String,
-    connector: TlsConnector,
+    /// Absent for a server without TLS.
+    connector: Option<TlsConnector>,
+    /// The credentials of the call.
+    authorization: Option<HeaderValue>,
+    agent: &'static str,
     /// The address to connect to, or the reason why it is unknown.
     dial: Result<Dial, String>,
 }
@@ -54,7 +62,7 @@ impl Target {
     pub(super) fn of(client: &WebhookClient<'_>, call: &Call<'_>) -> Result<Self, CallError> {
         let config = call.config;
         let connector = tls::connector(&ca_bundle(config)).map_err(CallError::Config)?;
-        let seconds = call.timeout.as_secs();
+        let connector = Some(connector);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if config["service"].is_object() {
             let reference = &config["service"];
@@ -66,6 +74,7 @@ impl Target {
             let host = format!("{name}.{namespace}.svc");
             let authority = format!("{host}:{port}");
             let path = text(&reference["path"]);
+            let seconds = call.timeout.as_secs();
             let path = format!("{}?timeout={seconds}s", cleaned(&path));
             let dial = service::resolve(client, &namespace, &name, port).map(Dial::Address);
             return Ok(Self {
@@ -74,30 +83,65 @@ impl Target {
                 host,
                 path,
                 connector,
+                authorization: None,
+                agent: ADMISSION_AGENT,
                 dial,
             });
         }
-        let stated = text(&config["url"]);
+        Self::at(&text(&config["url"]), connector, call.timeout).map_err(CallError::Config)
+    }
+
+    /// The server of a kubeconfig.
+    ///
+    /// # Errors
+    /// When its URL is none.
+    pub(super) fn of_kubeconfig(
+        config: &WebhookKubeconfig,
+        timeout: Duration,
+    ) -> Result<Self, String> {
+        let mut target = Self::at(&config.server, config.connector.clone(), timeout)?;
+        if let Some(name) = &config.server_name {
+            target.host.clone_from(name);
+        }
+        Ok(Self {
+            authorization: config.authorization.clone(),
+            agent: SERVER_AGENT,
+            ..target
+        })
+    }
+
+    fn at(
+        stated: &str,
+        connector: Option<TlsConnector>,
+        timeout: Duration,
+    ) -> Result<Self, String> {
         let uri: Uri = stated
             .parse()
-            .map_err(|error| CallError::Config(format!("Unparsable URL: {error}")))?;
+            .map_err(|error| format!("Unparsable URL: {error}"))?;
         let host = uri.host().unwrap_or_default();
         let host = host.trim_matches(['[', ']']).to_owned();
         let authority = uri
             .authority()
             .map_or_else(String::new, ToString::to_string);
+        let seconds = timeout.as_secs();
         let path = format!("{}?timeout={seconds}s", cleaned(uri.path()));
-        let port = uri.port_u16().unwrap_or(443);
+        let (scheme, port) = match &connector {
+            Some(_) => ("https", 443),
+            None => ("http", 80),
+        };
+        let port = uri.port_u16().unwrap_or(port);
         let dial = match host.parse() {
             Ok(ip) => Dial::Address(SocketAddr::new(ip, port)),
             Err(_) => Dial::Name(format!("{host}:{port}").into()),
         };
         Ok(Self {
-            url: format!("https://{authority}{path}"),
+            url: format!("{scheme}://{authority}{path}"),
             authority,
             host,
             path,
             connector,
+            authorization: None,
+            agent: ADMISSION_AGENT,
             dial: Ok(dial),
         })
     }
@@ -113,22 +157,37 @@ impl Target {
     /// The failure in the words of upstream's client.
     pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, Failed> {
         let refused = |why: String| self.refused(&why);
-        let limit = ANSWER_BYTES.saturating_add(body.len().saturating_mul(ANSWER_FACTOR));
         let stream = self.connect().await.map_err(refused)?;
+        let Some(connector) = &self.connector else {
+            return self.exchange(stream, body).await;
+        };
         let name = ServerName::try_from(self.host.clone());
         let name = name.map_err(|error| self.refused(&error.to_string()))?;
-        let secured = self.connector.connect(name, stream).await;
+        let secured = connector.connect(name, stream).await;
         let secured = secured.map_err(|error| self.refused(&tls::handshake_error(&error)))?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(secured))
+        self.exchange(secured, body).await
+    }
+
+    async fn exchange(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        body: Bytes,
+    ) -> Result<Bytes, Failed> {
+        let limit = ANSWER_BYTES.saturating_add(body.len().saturating_mul(ANSWER_FACTOR));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.refused(&error.to_string()))?;
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(&self.path)
             .header(HOST, &self.authority)
-            .header(USER_AGENT, AGENT)
+            .header(USER_AGENT, self.agent)
             .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json, */*")
+            .header(ACCEPT, "application/json, */*");
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request
             .body(Full::new(body))
             .map_err(|error| self.refused(&error.to_string()))?;
         let exchange = async {

@@ -8,6 +8,7 @@ mod keys;
 mod modes;
 mod node;
 mod tokens;
+mod webhooks;
 
 use kubeproof_apiserver::{ApiServer, Authorization};
 use serde_json::{Value, json};

@@ -44,6 +44,8 @@ pub struct Decision {
     pub allowed: bool,
     /// The reason, as the authorizer gives it.
     pub reason: String,
+    /// The error of an authorizer that could not decide; usually empty.
+    pub error: String,
 }
 
 /// A check that an expression builds step by step, or its decision.
@@ -139,8 +141,12 @@ impl Authorization {
             (Stage::Decision, "reason", []) => {
                 return Some(Ok(Value::string(&self.decision.reason)));
             }
-            (Stage::Decision, "errored", []) => return Some(Ok(Value::Bool(false))),
-            (Stage::Decision, "error", []) => return Some(Ok(Value::string(""))),
+            (Stage::Decision, "errored", []) => {
+                return Some(Ok(Value::Bool(!self.decision.error.is_empty())));
+            }
+            (Stage::Decision, "error", []) => {
+                return Some(Ok(Value::string(&self.decision.error)));
+            }
             _ => return None,
         }
         Some(Ok(Value::Object(Arc::new(Object::Authorization(next)))))

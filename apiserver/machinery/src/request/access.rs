@@ -9,6 +9,15 @@ pub enum Decision {
     NoOpinion(String),
     /// An authorizer says that the user may not, whatever others say.
     Denied(String),
+    /// An authorizer has failed, and no other says that the user may.
+    Failed {
+        /// Whether the authorizer says nevertheless that the user may not.
+        is_denied: bool,
+        /// The reasons of the authorizers.
+        reason: String,
+        /// The errors of the authorizers.
+        error: String,
+    },
 }
 
 impl Decision {
@@ -23,7 +32,30 @@ impl Decision {
     pub fn reason(&self) -> &str {
         match self {
             Self::Allowed(reason) | Self::NoOpinion(reason) | Self::Denied(reason) => reason,
+            Self::Failed { reason, .. } => reason,
         }
+    }
+
+    /// The errors of the authorizers, if one has failed.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Self::Failed { error, .. } => Some(error),
+            Self::Allowed(_) | Self::NoOpinion(_) | Self::Denied(_) => None,
+        }
+    }
+
+    /// Whether an authorizer says that the user may not, whatever others say.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(
+            self,
+            Self::Denied(_)
+                | Self::Failed {
+                    is_denied: true,
+                    ..
+                }
+        )
     }
 }
 

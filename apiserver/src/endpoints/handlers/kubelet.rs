@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::remote_command::{Session, Wanted};
 use super::{Answer, Request, connect, port_forward};
-use crate::auth::{Attributes, authorize};
+use crate::auth::{Attributes, authorize, resolved};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 use crate::endpoints::streams::multiplexed;
@@ -27,8 +27,8 @@ use crate::store::Store;
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
 
 /// exec, attach and portforward.
-pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
-    check_creation(request)?;
+pub(super) async fn stream(request: &Request<'_>, query: &Query) -> Answer {
+    check_creation(request).await?;
     let pod = pod(request)?;
     let container = container(request, query, &pod)?;
     let node = match node_of(&pod) {
@@ -220,12 +220,13 @@ fn channel_ports(query: &Query) -> Result<Vec<u16>, Refused> {
 
 /// Checks that the requester may create the connection, which a WebSocket opens by GET.
 /// Mirrors the gate `AuthorizePodWebsocketUpgradeCreatePermission`.
-fn check_creation(request: &Request<'_>) -> Result<(), ApiError> {
+async fn check_creation(request: &Request<'_>) -> Result<(), ApiError> {
     if request.info.verb == Some(Verb::Create) {
         return Ok(());
     }
     let attributes = Attributes::of(&request.info).with_verb("create".to_owned());
-    let decision = authorize(request.state, &request.user, &attributes);
+    let decide = || authorize(request.state, &request.user, &attributes);
+    let decision = resolved(request.state, decide).await;
     match decision.is_allowed() {
         true => Ok(()),
         false => Err(ApiError::Forbidden {

@@ -8,30 +8,43 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::auth::{ANY_VERSION, Attributes, Selectors, User, authorize, review_token, rules_of};
+use crate::auth::{
+    ANY_VERSION, Attributes, Selectors, User, authorize, resolved, review_token, rules_of,
+};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
-use crate::request::Decision;
 use crate::status::{ApiError, FieldErrors};
 
 /// Answers a request for a review; `None` for any other resource.
 pub(super) async fn review(request: &Request<'_>) -> Option<Answer> {
+    const QUESTIONS: [(&str, &str); 6] = [
+        ("authentication.k8s.io", "TokenReview"),
+        ("authentication.k8s.io", "SelfSubjectReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SubjectAccessReview"),
+        ("authorization.k8s.io", "LocalSubjectAccessReview"),
+    ];
     let gvk = request.resource.gvk();
-    let answer: fn(&Request<'_>, Value) -> Result<Value, ApiError> =
-        match (gvk.group.as_str(), gvk.kind.as_str()) {
-            ("authentication.k8s.io", "TokenReview") => token_review,
-            ("authentication.k8s.io", "SelfSubjectReview") => self_subject_review,
-            ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review,
-            ("authorization.k8s.io", "SelfSubjectAccessReview") => self_access_review,
-            ("authorization.k8s.io", "SubjectAccessReview") => access_review,
-            ("authorization.k8s.io", "LocalSubjectAccessReview") => local_access_review,
-            _ => return None,
-        };
-    Some(read(request).await.and_then(|body| {
-        let answered = answer(request, body)?;
-        request.value(201, &answered)
-    }))
+    let kind = (gvk.group.as_str(), gvk.kind.as_str());
+    match QUESTIONS.contains(&kind) {
+        true => Some(answered(request, kind.1).await),
+        false => None,
+    }
+}
+
+async fn answered(request: &Request<'_>, kind: &str) -> Answer {
+    let body = read(request).await?;
+    let answered = match kind {
+        "TokenReview" => token_review(request, body).await,
+        "SelfSubjectReview" => self_subject_review(request, body),
+        "SelfSubjectRulesReview" => rules_review(request, body),
+        "SelfSubjectAccessReview" => self_access_review(request, body).await,
+        "LocalSubjectAccessReview" => local_access_review(request, body).await,
+        _ => access_review(request, body).await,
+    };
+    request.value(201, &answered?)
 }
 
 /// The question, with the owners of its fields, as every created object has them.
@@ -56,7 +69,7 @@ fn fresh(request: &Request<'_>, metadata: Value, status: Value) -> Value {
     })
 }
 
-fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiError> {
+async fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiError> {
     let token = body["spec"]["token"].as_str().unwrap_or_default();
     if token.is_empty() {
         let message = "token is required for TokenReview in authentication";
@@ -66,7 +79,7 @@ fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiErro
     if audiences.is_empty() {
         audiences.extend_from_slice(request.state.tokens.audiences());
     }
-    body["status"] = match review_token(request.state, token, &audiences) {
+    body["status"] = match review_token(request.state, token, &audiences).await {
         Ok((user, audiences)) => json!({
             "authenticated": true, "user": user.to_user_info(), "audiences": audiences,
         }),
@@ -102,28 +115,28 @@ fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     Ok(answer)
 }
 
-fn self_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+async fn self_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     let mut errors = validation::attributes(&body["spec"]);
     errors.extend(validation::selectors(&body["spec"]));
     errors.extend(validation::metadata(&body, "must be empty"));
-    decided(request, body, errors, &request.user)
+    decided(request, body, errors, &request.user).await
 }
 
-fn access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+async fn access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     let mut errors = validation::subject(&body["spec"]);
     errors.extend(validation::metadata(&body, "must be empty"));
     let user = subject(&body["spec"]);
-    decided(request, body, errors, &user)
+    decided(request, body, errors, &user).await
 }
 
-fn local_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+async fn local_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     let spec = &body["spec"];
     let mut errors = validation::subject(spec);
     let detail = "must be empty except for namespace";
     errors.extend(validation::metadata(&body, detail));
     errors.extend(validation::local(spec, meta(&body, "namespace")));
     let user = subject(spec);
-    decided(request, body, errors, &user)
+    decided(request, body, errors, &user).await
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -147,7 +160,7 @@ fn subject(spec: &Value) -> User {
 }
 
 /// The question with its answer, unless it has faults.
-fn decided(
+async fn decided(
     request: &Request<'_>,
     mut body: Value,
     errors: FieldErrors,
@@ -166,10 +179,14 @@ fn decided(
         });
     }
     let attributes = attributes(&body["spec"]);
-    let decision = authorize(request.state, user, &attributes);
+    let decide = || authorize(request.state, user, &attributes);
+    let decision = resolved(request.state, decide).await;
     let mut status = json!({ "allowed": decision.is_allowed() });
-    if let Decision::Denied(_) = decision {
+    if decision.is_denied() {
         status["denied"] = true.into();
+    }
+    if let Some(error) = decision.error() {
+        status["evaluationError"] = error.into();
     }
     if !decision.reason().is_empty() {
         status["reason"] = decision.reason().into();

@@ -43,7 +43,7 @@ pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb)
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => {
             let query = connect::admitted(request).await?;
-            kubelet::stream(request, &query)
+            kubelet::stream(request, &query).await
         }
         ("proxy", _) => {
             connect::admitted(request).await?;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ApiServerBuilder, AuthorityError, authorities};
-use crate::auth::{Authorization, Authorizers, Proxies, RequestHeaders, TokenFile};
+use crate::auth::{
+    AuthenticationWebhook, Authorization, Authorizers, Proxies, RequestHeaders, TokenFile,
+};
 
 impl ApiServerBuilder {
     /// Bearer tokens with their users, as of `--token-auth-file`. Default: none.
@@ -35,6 +37,12 @@ impl ApiServerBuilder {
     /// Has no effect where such a client is the administrator. Default: yes.
     pub fn anonymous_auth(mut self, is_on: bool) -> Self {
         self.authenticators.refuses_anonymous = !is_on;
+        self
+    }
+
+    /// A webhook that knows the holders of tokens that the server does not know. Default: none.
+    pub fn authentication_webhook(mut self, webhook: AuthenticationWebhook) -> Self {
+        self.authenticators.webhook = Some(webhook);
         self
     }
 

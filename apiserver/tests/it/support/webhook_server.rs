@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -21,8 +21,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
 
 /// The reaction of a webhook to a request.
 pub(crate) enum Reply {
@@ -36,11 +39,14 @@ pub(crate) enum Reply {
 
 type Handler = dyn Fn(&Value) -> Reply + Send + Sync;
 
+/// The headers and the document of a request.
+type Seen = (HeaderMap, Value);
+
 /// A running webhook; it ends when it is dropped.
 pub(crate) struct WebhookServer {
     pub(crate) address: SocketAddr,
     ca_pem: String,
-    seen: Arc<Mutex<Vec<Value>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
     _connections: JoinSet<()>,
 }
 
@@ -78,7 +84,34 @@ impl WebhookServer {
         ca_pem: String,
         handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let acceptor = acceptor(&certificate, key);
+        let clients = WebPkiClientVerifier::no_client_auth();
+        Self::start_for(clients, (certificate, key), ca_pem, handler).await
+    }
+
+    /// A webhook for loopback that takes in only clients with a certificate of `authority`.
+    pub(crate) async fn start_mutual(
+        authority: &str,
+        handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_slice(authority.as_bytes()).unwrap();
+        roots.add(authority).unwrap();
+        let provider = Arc::new(crypto::ring::default_provider());
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.self_signed(&key).unwrap();
+        let pem = certificate.pem();
+        Self::start_for(clients.build().unwrap(), (certificate, &key), pem, handler).await
+    }
+
+    async fn start_for(
+        clients: Arc<dyn ClientCertVerifier>,
+        (certificate, key): (Certificate, &KeyPair),
+        ca_pem: String,
+        handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let acceptor = acceptor(&certificate, key, clients);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -105,16 +138,34 @@ impl WebhookServer {
 
     /// Every document received so far.
     pub(crate) fn seen(&self) -> Vec<Value> {
-        self.seen.lock().clone()
+        let seen = self.seen.lock();
+        seen.iter().map(|(_, document)| document.clone()).collect()
+    }
+
+    /// The values of a header in every request so far; empty where it is absent.
+    pub(crate) fn seen_header(&self, name: &str) -> Vec<String> {
+        let seen = self.seen.lock();
+        let values = seen.iter().map(|(headers, _)| headers.get(name));
+        let values = values.map(|value| value.map_or("", |value| value.to_str().unwrap()));
+        values.map(str::to_owned).collect()
+    }
+
+    /// The authority of its certificate, in PEM.
+    pub(crate) fn ca_pem(&self) -> &str {
+        &self.ca_pem
     }
 }
 
-fn acceptor(certificate: &Certificate, key: &KeyPair) -> TlsAcceptor {
+fn acceptor(
+    certificate: &Certificate,
+    key: &KeyPair,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> TlsAcceptor {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients)
         .with_single_cert(vec![certificate.der().clone()], key)
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
@@ -123,7 +174,7 @@ fn acceptor(certificate: &Certificate, key: &KeyPair) -> TlsAcceptor {
 async fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    seen: Arc<Mutex<Vec<Value>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
     handler: Arc<Handler>,
 ) {
     let mut connections = JoinSet::new();
@@ -149,13 +200,14 @@ async fn accept(
 
 async fn answer(
     request: Request<Incoming>,
-    seen: &Mutex<Vec<Value>>,
+    seen: &Mutex<Vec<Seen>>,
     handler: &Handler,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    let headers = request.headers().clone();
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let document = serde_json::from_slice(&body).unwrap();
     let reply = handler(&document);
-    seen.lock().push(document);
+    seen.lock().push((headers, document));
     let (code, content_type, body) = match reply {
         Reply::Json(value) => (200, "application/json", value.to_string()),
         Reply::Text(code, text) => (code, "text/plain", text.to_owned()),
