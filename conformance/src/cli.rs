@@ -2,13 +2,10 @@
 
 mod chosen;
 mod controllers;
+mod envtest;
 mod exchange;
 mod explore;
 mod export;
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the commands that read them follow")
-)]
 mod flags;
 mod known;
 mod kruise_gates;
@@ -17,10 +14,6 @@ mod listen;
 mod manual;
 mod out;
 mod pace;
-#[cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the commands that read them follow")
-)]
 mod pflag;
 mod program;
 mod replay;
@@ -57,6 +50,9 @@ enum Command {
     Controllers(controllers::ControllersArgs),
     /// Answer OpenKruise's webhooks over HTTPS for the API server of a kubeconfig, until Ctrl-C or SIGTERM.
     Webhooks(webhooks::WebhooksArgs),
+    /// Write a directory with kube-apiserver, etcd, kubectl and setup-envtest for test harnesses, and print its path:
+    /// KUBEBUILDER_ASSETS=$(kubeproof envtest) go test ./...
+    Envtest(envtest::EnvtestArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
     /// Print everything that a kubeproof server stores, for `serve --from-log`.
@@ -69,8 +65,11 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Parses the arguments and carries out the command.
+/// Parses the arguments and carries out the command; or runs the program that this file is a link of.
 pub(crate) fn main() -> ExitCode {
+    if let Some(program) = envtest::Program::started() {
+        return program.run();
+    }
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(*args),
         Command::Run(args) => run::run(args),
@@ -78,6 +77,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),
+        Command::Envtest(args) => envtest::envtest(args),
         Command::Exchange(args) => exchange::exchange(args),
         Command::Export(args) => export::export(args),
         Command::Schema => {

@@ -86,7 +86,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     }
     let running = in_words(&controllers, args.nodes);
     let running = running.context("there is nothing to run: name --controllers or --nodes")?;
-    let (client, mut options) = options(config, controllers, args.nodes, args.pace.pace)?;
+    let (client, mut options) = for_cluster(config, controllers, args.nodes, args.pace.pace)?;
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
     let manager = Manager::start_supervised(client.clone(), options)?;
@@ -147,15 +147,25 @@ async fn disconnected(client: &Client, limit: Option<HumanDuration>) -> HumanDur
 
 /// The client and the options of a manager of these controllers, and nodes, against the server of
 /// `config`.
-pub(super) fn options(
+pub(super) fn for_cluster(
     config: kube::Config,
     controllers: Vec<String>,
     nodes: usize,
     pace: Pace,
 ) -> anyhow::Result<(Client, Options)> {
     let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
+    let options = options((controllers, nodes), pace, root_ca);
+    Ok((Client::try_from(config)?, options))
+}
+
+/// The options of a manager of these controllers, and nodes, by the machine's clock.
+pub(super) fn options(
+    (controllers, nodes): (Vec<String>, usize),
+    pace: Pace,
+    root_ca: String,
+) -> Options {
     let clock = Clock::real();
-    let options = Options {
+    Options {
         controllers,
         nodes,
         default_storage_class: true,
@@ -172,8 +182,7 @@ pub(super) fn options(
         credentials: None,
         count_usage: quota_usage::count,
         now: Arc::new(move || clock.now()),
-    };
-    Ok((Client::try_from(config)?, options))
+    }
 }
 
 /// Whether the server has OpenKruise's definitions.

@@ -1,8 +1,8 @@
 //! `kubeproof serve`.
 
-mod authentication;
+pub(super) mod authentication;
 mod identity;
-mod kubeconfig;
+pub(super) mod kubeconfig;
 mod load;
 mod record;
 

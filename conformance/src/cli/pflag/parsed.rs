@@ -128,6 +128,7 @@ impl Parsed {
     }
 
     /// Returns the flags of the command line that have no effect and another value than by default.
+    #[cfg(test)]
     pub(crate) fn ignored(&self) -> Vec<&'static str> {
         self.refused().map(|(flag, _)| flag.name).collect()
     }

@@ -81,7 +81,7 @@ async fn run_until_signal(
         "none of these scenarios can be run on the cluster"
     );
     let client = Client::try_from(config.clone())?;
-    let (own_client, options) = controllers::options(config, names, 0, Pace::Real)?;
+    let (own_client, options) = controllers::for_cluster(config, names, 0, Pace::Real)?;
     let manager = Manager::start(own_client, options)?;
     let namespaces = Namespaces::default();
     let finished = tokio::select! {

@@ -16,7 +16,7 @@ use super::identity::admin_certificate;
 const OWNER_ONLY: u32 = 0o600;
 
 /// Writes a file with owner-only permissions, also when it existed with others.
-pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub(in crate::cli) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     let mut file = options.mode(OWNER_ONLY).open(path)?;

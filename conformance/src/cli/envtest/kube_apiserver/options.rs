@@ -1,0 +1,122 @@
+//! The settings of the server that the flags stand for.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use kubeproof_apiserver::{
+    ApiServer, ApiServerBuilder, Authorization, RequestHeaders, TokenFile, TokenKeys,
+};
+
+use crate::cli::pflag::Parsed;
+use crate::cli::serve::authentication::Published;
+
+/// A server as the flags describe it.
+///
+/// # Errors
+/// Names the file or flag that cannot be used.
+pub(super) fn builder(parsed: &Parsed) -> anyhow::Result<ApiServerBuilder> {
+    let builder = ApiServer::builder().random().ask_for_credentials(true);
+    let builder = authentication(parsed, builder)?;
+    let builder = service_accounts(parsed, builder)?;
+    Ok(authorization(parsed, builder))
+}
+
+fn authentication(
+    parsed: &Parsed,
+    mut builder: ApiServerBuilder,
+) -> anyhow::Result<ApiServerBuilder> {
+    if let Some(path) = parsed.text("client-ca-file") {
+        let used = builder.client_authorities(&read(path)?);
+        builder = used.with_context(|| format!("unable to load client CA bundle {path}"))?;
+    }
+    if let Some(path) = parsed.text("token-auth-file") {
+        let tokens = TokenFile::read(path, &read(path)?);
+        builder = builder.token_file(tokens.with_context(|| path.to_owned())?);
+    }
+    if let Some(path) = parsed.text("requestheader-client-ca-file") {
+        let used = builder.request_headers(&read(path)?, request_headers(parsed));
+        builder = used.with_context(|| format!("unable to load request header CA {path}"))?;
+    }
+    let audiences = parsed.all("api-audiences");
+    if !audiences.is_empty() {
+        builder = builder.api_audiences(audiences);
+    }
+    Ok(builder.anonymous_auth(parsed.is_on("anonymous-auth")))
+}
+
+fn service_accounts(
+    parsed: &Parsed,
+    mut builder: ApiServerBuilder,
+) -> anyhow::Result<ApiServerBuilder> {
+    let files = parsed.all("service-account-key-file");
+    let verifying = files.iter().map(read);
+    let verifying = verifying.collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(path) = parsed.text("service-account-signing-key-file") {
+        let keys = TokenKeys::read(&read(path)?, &verifying);
+        let keys = keys.with_context(|| format!("failed to parse {path}"))?;
+        builder = builder.service_account_keys(keys);
+    }
+    let issuers = parsed.all("service-account-issuer");
+    if !issuers.is_empty() {
+        builder = builder.service_account_issuers(issuers);
+    }
+    if let Some(uri) = parsed.text("service-account-jwks-uri") {
+        builder = builder.service_account_jwks_uri(uri);
+    }
+    let longest = parsed.duration("service-account-max-token-expiration");
+    if !longest.is_zero() {
+        builder = builder.service_account_max_token_expiration(longest);
+    }
+    let extends = parsed.is_on("service-account-extend-token-expiration");
+    Ok(builder.service_account_extend_token_expiration(extends))
+}
+
+fn authorization(parsed: &Parsed, builder: ApiServerBuilder) -> ApiServerBuilder {
+    let modes = parsed.all("authorization-mode");
+    let modes = modes.iter().filter_map(|mode| match mode.as_str() {
+        "AlwaysAllow" => Some(Authorization::AlwaysAllow),
+        "AlwaysDeny" => Some(Authorization::AlwaysDeny),
+        "Node" => Some(Authorization::Node),
+        "RBAC" => Some(Authorization::Rbac),
+        _ => None,
+    });
+    builder.authorization_modes(modes.collect())
+}
+
+/// The headers by which proxies name users.
+fn request_headers(parsed: &Parsed) -> RequestHeaders {
+    RequestHeaders {
+        allowed_names: parsed.all("requestheader-allowed-names"),
+        username_headers: parsed.all("requestheader-username-headers"),
+        uid_headers: parsed.all("requestheader-uid-headers"),
+        group_headers: parsed.all("requestheader-group-headers"),
+        extra_header_prefixes: parsed.all("requestheader-extra-headers-prefix"),
+    }
+}
+
+/// What components with endpoints of their own look up; `None` if the server knows no authorities.
+pub(super) fn published(parsed: &Parsed) -> anyhow::Result<Option<Published>> {
+    let text = |flag: &str| -> anyhow::Result<Option<String>> {
+        let bytes = parsed.text(flag).map(read).transpose()?;
+        bytes
+            .map(String::from_utf8)
+            .transpose()
+            .context("PEM is text")
+    };
+    let (client_ca, proxy_ca) = (
+        text("client-ca-file")?,
+        text("requestheader-client-ca-file")?,
+    );
+    if client_ca.is_none() && proxy_ca.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Published {
+        client_ca,
+        proxies: proxy_ca.map(|ca| (ca, request_headers(parsed))),
+    }))
+}
+
+fn read(path: impl AsRef<Path>) -> anyhow::Result<Vec<u8>> {
+    let path = path.as_ref();
+    std::fs::read(path).with_context(|| format!("open {}", path.display()))
+}

@@ -1,0 +1,53 @@
+//! The ends of a process that a harness has started: a signal, or the end of the harness.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, getpid, getppid, getsid};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The period of looking for the parent.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A process whose end is the end of this one: a harness that is killed stops nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parent {
+    /// `None` if this process is meant to live on.
+    pid: Option<Pid>,
+}
+
+impl Parent {
+    /// The parent of this process. A process in a session of its own was detached on purpose, as kwokctl does it.
+    pub(super) fn find() -> Self {
+        let is_detached = getsid(None).is_ok_and(|session| session == getpid());
+        Self {
+            pid: getppid().filter(|_| !is_detached),
+        }
+    }
+
+    /// Completes when the parent has ended; never for a process that is meant to live on.
+    pub(super) async fn ended(self) {
+        let Some(pid) = self.pid else {
+            return std::future::pending().await;
+        };
+        // An orphan gets another parent.
+        while getppid() == Some(pid) {
+            tokio::time::sleep(PERIOD).await;
+        }
+    }
+}
+
+/// Completes upon SIGTERM or SIGINT, or when `parent` has ended. Signals count from this call on.
+///
+/// # Errors
+/// When the process cannot handle signals.
+pub(super) fn stop(parent: Parent) -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = parent.ended() => {}
+        }
+    })
+}
