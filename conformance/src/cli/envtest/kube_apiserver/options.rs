@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use kubeproof_apiserver::{
-    ApiServer, ApiServerBuilder, Authorization, RequestHeaders, TokenFile, TokenKeys,
+    AbacPolicy, ApiServer, ApiServerBuilder, AuthenticationWebhook, Authorization,
+    AuthorizationWebhook, RequestHeaders, TokenFile, TokenKeys, WebhookKubeconfig,
 };
 
+use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication::Published;
 
@@ -18,7 +20,7 @@ pub(super) fn builder(parsed: &Parsed) -> anyhow::Result<ApiServerBuilder> {
     let builder = ApiServer::builder().random().ask_for_credentials(true);
     let builder = authentication(parsed, builder)?;
     let builder = service_accounts(parsed, builder)?;
-    Ok(authorization(parsed, builder))
+    authorization(parsed, builder)
 }
 
 fn authentication(
@@ -37,11 +39,37 @@ fn authentication(
         let used = builder.request_headers(&read(path)?, request_headers(parsed));
         builder = used.with_context(|| format!("unable to load request header CA {path}"))?;
     }
+    if let Some(path) = parsed.text("authentication-token-webhook-config-file") {
+        builder = builder.authentication_webhook(authentication_webhook(path, parsed)?);
+    }
     let audiences = parsed.all("api-audiences");
     if !audiences.is_empty() {
         builder = builder.api_audiences(audiences);
     }
-    Ok(builder.anonymous_auth(parsed.is_on("anonymous-auth")))
+    Ok(builder.anonymous_auth(permits_anonymous(parsed)))
+}
+
+/// The authorization modes in order.
+fn authorization_modes(parsed: &Parsed) -> Vec<String> {
+    let modes = parsed.all("authorization-mode");
+    match modes.is_empty() {
+        true => vec!["AlwaysAllow".to_owned()],
+        false => modes,
+    }
+}
+
+/// Whether clients may be anonymous. They may not where everybody may do everything.
+fn permits_anonymous(parsed: &Parsed) -> bool {
+    let modes = authorization_modes(parsed);
+    let allows_all = modes.iter().any(|mode| mode == "AlwaysAllow");
+    let is_on = parsed.is_on("anonymous-auth");
+    if is_on && allows_all {
+        out::note(
+            "AnonymousAuth is not allowed with the AlwaysAllow authorizer. Resetting AnonymousAuth to false. \
+             You should use a different authorizer",
+        );
+    }
+    is_on && !allows_all
 }
 
 fn service_accounts(
@@ -71,16 +99,52 @@ fn service_accounts(
     Ok(builder.service_account_extend_token_expiration(extends))
 }
 
-fn authorization(parsed: &Parsed, builder: ApiServerBuilder) -> ApiServerBuilder {
-    let modes = parsed.all("authorization-mode");
-    let modes = modes.iter().filter_map(|mode| match mode.as_str() {
-        "AlwaysAllow" => Some(Authorization::AlwaysAllow),
-        "AlwaysDeny" => Some(Authorization::AlwaysDeny),
-        "Node" => Some(Authorization::Node),
-        "RBAC" => Some(Authorization::Rbac),
-        _ => None,
+fn authorization(parsed: &Parsed, builder: ApiServerBuilder) -> anyhow::Result<ApiServerBuilder> {
+    let modes = authorization_modes(parsed);
+    let modes = modes.iter().map(|mode| {
+        Ok(match mode.as_str() {
+            "AlwaysAllow" => Authorization::AlwaysAllow,
+            "AlwaysDeny" => Authorization::AlwaysDeny,
+            "ABAC" => {
+                let path = required(parsed, "authorization-policy-file")?;
+                Authorization::Abac(AbacPolicy::read(path, &read(path)?)?)
+            }
+            "Node" => Authorization::Node,
+            "RBAC" => Authorization::Rbac,
+            "Webhook" => Authorization::Webhook(authorization_webhook(parsed)?),
+            // The flags were validated.
+            unknown => bail!("authorization-mode {unknown:?} is not a valid mode"),
+        })
     });
-    builder.authorization_modes(modes.collect())
+    let modes = modes.collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(builder.authorization_modes(modes))
+}
+
+fn authorization_webhook(parsed: &Parsed) -> anyhow::Result<AuthorizationWebhook> {
+    let config = kubeconfig(required(parsed, "authorization-webhook-config-file")?)?;
+    let version = required(parsed, "authorization-webhook-version")?;
+    let authorized = parsed.duration("authorization-webhook-cache-authorized-ttl");
+    let unauthorized = parsed.duration("authorization-webhook-cache-unauthorized-ttl");
+    let webhook = AuthorizationWebhook::new(config, version)?;
+    Ok(webhook.cache_ttls(authorized, unauthorized))
+}
+
+fn authentication_webhook(path: &str, parsed: &Parsed) -> anyhow::Result<AuthenticationWebhook> {
+    let version = required(parsed, "authentication-token-webhook-version")?;
+    let ttl = parsed.duration("authentication-token-webhook-cache-ttl");
+    Ok(AuthenticationWebhook::new(kubeconfig(path)?, version)?.cache_ttl(ttl))
+}
+
+/// Reads the kubeconfig of a webhook, and the files that it names.
+fn kubeconfig(path: &str) -> anyhow::Result<WebhookKubeconfig> {
+    let dir = Path::new(path).parent().unwrap_or(Path::new(""));
+    let load = |named: &str| std::fs::read(dir.join(named));
+    WebhookKubeconfig::read(&read(path)?, load).with_context(|| path.to_owned())
+}
+
+fn required<'p>(parsed: &'p Parsed, flag: &str) -> anyhow::Result<&'p str> {
+    let value = parsed.text(flag);
+    value.with_context(|| format!("--{flag} is required"))
 }
 
 /// The headers by which proxies name users.
