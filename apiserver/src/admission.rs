@@ -2,10 +2,13 @@
 
 mod authorizer;
 mod certificates;
+mod configuration;
 pub(crate) mod course;
 pub(crate) mod devices;
+mod enabled;
 mod ingress_class;
 mod limit_ranger;
+pub(crate) mod optional;
 pub(crate) mod plugins;
 mod pod_security;
 pub(crate) mod policy;
@@ -25,7 +28,10 @@ use serde_json::{Value, json};
 
 use crate::auth;
 use crate::metrics::admission::Plugin;
+pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
 use course::Course;
+pub use enabled::{AdmissionFlags, AdmissionPlugins};
+use optional::event_rate_limit::Buckets;
 use plugins::Listers;
 use webhook::Configurations;
 
@@ -44,8 +50,11 @@ pub(crate) struct State {
     pub(crate) webhooks: Configurations,
     /// The tables that the built-in plugins read.
     pub(crate) listers: Listers,
-    /// Whether pods must have a service account and are shown its token.
-    pub(crate) service_accounts: bool,
+    /// The plugins that are on.
+    pub(crate) plugins: AdmissionPlugins,
+    pub(crate) configuration: Arc<AdmissionConfiguration>,
+    /// The events counted by EventRateLimit.
+    pub(crate) event_buckets: Buckets,
 }
 
 impl State {
@@ -55,7 +64,9 @@ impl State {
             auth,
             webhooks: Configurations::default(),
             listers: Listers::default(),
-            service_accounts: self.service_accounts,
+            plugins: self.plugins,
+            configuration: Arc::clone(&self.configuration),
+            event_buckets: Buckets::default(),
         }
     }
 }
@@ -82,8 +93,9 @@ pub(crate) fn admit_create(
     course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
     if resource.namespaced {
-        let admitted = admit_into(state, resource, namespace(object), name(object));
-        course.asked(Plugin::NamespaceLifecycle, admitted)?;
+        course.run(Plugin::NamespaceLifecycle, || {
+            admit_into(state, resource, namespace(object), name(object))
+        })?;
     }
     if is_core(resource, "pods") {
         admit_new_pod(state, object, course)?;
@@ -93,30 +105,27 @@ pub(crate) fn admit_create(
         resource.gvr().resource.as_str(),
     ) {
         ("", "persistentvolumeclaims") => {
-            protect(object, "kubernetes.io/pvc-protection");
-            course.passed(Plugin::StorageObjectInUseProtection);
-            storage::default_class(state, object);
-            course.passed(Plugin::DefaultStorageClass);
+            course.change(Plugin::StorageObjectInUseProtection, || {
+                protect(object, "kubernetes.io/pvc-protection");
+            });
+            course.change(Plugin::DefaultStorageClass, || {
+                storage::default_class(state, object);
+            });
         }
-        ("", "nodes") => {
-            taint_new_node(object);
-            course.passed(Plugin::TaintNodesByCondition);
-        }
-        ("networking.k8s.io", "ingresses") => {
+        ("", "nodes") => course.change(Plugin::TaintNodesByCondition, || taint_new_node(object)),
+        ("networking.k8s.io", "ingresses") => course.change(Plugin::DefaultIngressClass, || {
             ingress_class::default_class(state, object);
-            course.passed(Plugin::DefaultIngressClass);
-        }
+        }),
         ("scheduling.k8s.io", "priorityclasses") => {
-            let admitted = priority::admit_class(state, object);
-            course.asked_ahead(Plugin::Priority, admitted)?;
+            course.run_ahead(Plugin::Priority, || priority::admit_class(state, object))?;
         }
-        ("", "persistentvolumes") => {
+        ("", "persistentvolumes") => course.change(Plugin::StorageObjectInUseProtection, || {
             protect(object, "kubernetes.io/pv-protection");
-            course.passed(Plugin::StorageObjectInUseProtection);
-        }
+        }),
         ("storage.k8s.io", "volumeattributesclasses") => {
-            protect(object, "kubernetes.io/vac-protection");
-            course.passed(Plugin::StorageObjectInUseProtection);
+            course.change(Plugin::StorageObjectInUseProtection, || {
+                protect(object, "kubernetes.io/vac-protection");
+            });
         }
         _ => {}
     }
@@ -145,21 +154,30 @@ fn admit_new_pod(
     object: &mut Value,
     course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
-    limit_ranger::default_pod(state, object);
-    course.passed(Plugin::LimitRanger);
-    if state.service_accounts {
-        let admitted = service_account::admit_pod(state, object);
-        course.asked(Plugin::ServiceAccount, admitted)?;
+    course.change(Plugin::LimitRanger, || {
+        limit_ranger::default_pod(state, object);
+    });
+    course.run(Plugin::ServiceAccount, || {
+        service_account::admit_pod(state, object)
+    })?;
+    let has_optional = state.plugins.has_optional();
+    if has_optional {
+        optional::admit_new_pod(state, object, course)?;
     }
-    let admitted = priority::admit_pod(state, object);
-    course.asked(Plugin::Priority, admitted)?;
-    default_toleration_seconds(object);
-    course.passed(Plugin::DefaultTolerationSeconds);
-    let admitted = runtime_class::admit_pod(state, object);
-    course.asked(Plugin::RuntimeClass, admitted)?;
-    let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
-    topology::label(state, &node.unwrap_or_default(), object);
-    course.passed(Plugin::PodTopologyLabels);
+    course.run(Plugin::Priority, || priority::admit_pod(state, object))?;
+    course.change(Plugin::DefaultTolerationSeconds, || {
+        default_toleration_seconds(object);
+    });
+    if has_optional {
+        optional::admit_tolerations(state, (object, None), course)?;
+    }
+    course.run(Plugin::RuntimeClass, || {
+        runtime_class::admit_pod(state, object)
+    })?;
+    course.change(Plugin::PodTopologyLabels, || {
+        let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
+        topology::label(state, &node.unwrap_or_default(), object);
+    });
     Ok(())
 }
 
@@ -174,28 +192,38 @@ pub(crate) fn admit_update(
     course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
     if is_core(resource, "pods") {
-        for field in ["priority", "preemptionPolicy"] {
-            if object["spec"][field].is_null() && !old["spec"][field].is_null() {
-                object["spec"][field] = old["spec"][field].clone();
-            }
+        let has_optional = state.plugins.has_optional();
+        if has_optional {
+            optional::admit_changed_pod((object, old), course);
         }
-        course.passed(Plugin::Priority);
-        default_toleration_seconds(object);
-        course.passed(Plugin::DefaultTolerationSeconds);
+        course.change(Plugin::Priority, || keep_priority(object, old));
+        course.change(Plugin::DefaultTolerationSeconds, || {
+            default_toleration_seconds(object);
+        });
+        if has_optional {
+            optional::admit_tolerations(state, (object, Some(old)), course)?;
+        }
     }
     match (
         resource.gvr().group.as_str(),
         resource.gvr().resource.as_str(),
     ) {
-        ("", "persistentvolumeclaims") => {
-            let admitted = storage::admit_growth(state, object, old);
-            course.asked_ahead(Plugin::PersistentVolumeClaimResize, admitted)
-        }
+        ("", "persistentvolumeclaims") => course
+            .run_ahead(Plugin::PersistentVolumeClaimResize, || {
+                storage::admit_growth(state, object, old)
+            }),
         ("scheduling.k8s.io", "priorityclasses") => {
-            let admitted = priority::admit_class(state, object);
-            course.asked_ahead(Plugin::Priority, admitted)
+            course.run_ahead(Plugin::Priority, || priority::admit_class(state, object))
         }
         _ => Ok(()),
+    }
+}
+
+fn keep_priority(pod: &mut Value, old: &Value) {
+    for field in ["priority", "preemptionPolicy"] {
+        if pod["spec"][field].is_null() && !old["spec"][field].is_null() {
+            pod["spec"][field] = old["spec"][field].clone();
+        }
     }
 }
 
@@ -209,17 +237,17 @@ pub(crate) fn admit_delete(
     course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
     if is_core(resource, "namespaces") {
-        let is_protected = PROTECTED_NAMESPACES.contains(&name(object));
-        let admitted = match is_protected {
-            false => Ok(()),
-            true => Err(ApiError::Forbidden {
-                resource: resource.gvr().group_resource(),
-                name: name(object).to_owned(),
-                message: "this namespace may not be deleted".to_owned(),
-                causes: Vec::new(),
-            }),
-        };
-        course.asked(Plugin::NamespaceLifecycle, admitted)?;
+        course.run(Plugin::NamespaceLifecycle, || {
+            match PROTECTED_NAMESPACES.contains(&name(object)) {
+                false => Ok(()),
+                true => Err(ApiError::Forbidden {
+                    resource: resource.gvr().group_resource(),
+                    name: name(object).to_owned(),
+                    message: "this namespace may not be deleted".to_owned(),
+                    causes: Vec::new(),
+                }),
+            }
+        })?;
     }
     let (group, plural) = ("scheduling.k8s.io", "priorityclasses");
     let class = resource.gvr().group == group && resource.gvr().resource == plural;

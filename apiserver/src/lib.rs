@@ -50,6 +50,9 @@ use kubeproof_machinery::{
 pub use kubeproof_machinery::{clock, meta, status};
 use kubeproof_storage as storage;
 
+pub use admission::{
+    AdmissionConfiguration, AdmissionConfigurationError, AdmissionFlags, AdmissionPlugins,
+};
 pub use auth::{
     AbacPolicy, AbacPolicyError, AuthenticationWebhook, Authorization, AuthorizationWebhook,
     RequestHeaders, ReviewVersionError, TokenFile, TokenFileError, TokenKeyError, TokenKeys,

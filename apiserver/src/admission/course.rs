@@ -1,18 +1,27 @@
-//! The time that the plugins of a step of admission take.
+//! A step of admission: the plugins that it calls, and the time that they take.
 
 use jiff::Timestamp;
 
 use crate::admission::State;
+use crate::auth::RequestAttributes;
 use crate::clock::nanos_between;
 use crate::metrics::admission::{Phase, Plugin, Step};
 use crate::request::Operation;
 use crate::status::ApiError;
 
+/// A write that is admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking<'c> {
+    /// `None` for writes of the server itself.
+    pub(crate) request: Option<RequestAttributes<'c>>,
+    pub(crate) dry_run: bool,
+}
+
 /// A step of admission under way, with the time that each plugin takes.
 #[derive(Debug)]
 pub(crate) struct Course<'c> {
-    /// `None` for writes of the server itself.
-    state: Option<&'c State>,
+    state: &'c State,
+    asking: Asking<'c>,
     phase: Phase,
     start: Timestamp,
     /// The time at which the last plugin answered.
@@ -22,11 +31,19 @@ pub(crate) struct Course<'c> {
 }
 
 impl<'c> Course<'c> {
-    /// Begins a step of a client's write; without a `state`, no metrics are kept.
-    pub(crate) fn start(state: Option<&'c State>, step: Step, operation: Operation) -> Self {
-        let start = state.map_or(Timestamp::UNIX_EPOCH, |state| state.clock.now());
+    /// Begins a step; no metrics are kept of the server's own writes.
+    pub(crate) fn start(
+        state: &'c State,
+        asking: Asking<'c>,
+        (step, operation): (Step, Operation),
+    ) -> Self {
+        let start = match asking.request {
+            Some(_) => state.clock.now(),
+            None => Timestamp::UNIX_EPOCH,
+        };
         Self {
             state,
+            asking,
             phase: Phase { step, operation },
             start,
             last: start,
@@ -39,6 +56,50 @@ impl<'c> Course<'c> {
         self.phase.operation
     }
 
+    /// The write that is admitted.
+    pub(crate) fn asking(&self) -> Asking<'c> {
+        self.asking
+    }
+
+    /// Calls `plugin` if it is on, and passes its outcome on.
+    ///
+    /// # Errors
+    /// The refusal of the plugin.
+    pub(crate) fn run(
+        &mut self,
+        plugin: Plugin,
+        call: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        match self.state.plugins.has(plugin) {
+            true => self.asked(plugin, call()),
+            false => Ok(()),
+        }
+    }
+
+    /// Like [`Self::run`], for a plugin that upstream runs in the validating step.
+    ///
+    /// # Errors
+    /// The refusal of the plugin.
+    pub(crate) fn run_ahead(
+        &mut self,
+        plugin: Plugin,
+        call: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let step = std::mem::replace(&mut self.phase.step, Step::Validate);
+        let outcome = self.run(plugin, call);
+        self.phase.step = step;
+        self.refused_ahead = outcome.is_err();
+        outcome
+    }
+
+    /// Lets `plugin`, which refuses nothing, change the object if it is on.
+    pub(crate) fn change(&mut self, plugin: Plugin, call: impl FnOnce()) {
+        if self.state.plugins.has(plugin) {
+            call();
+            let _ = self.asked(plugin, Ok(()));
+        }
+    }
+
     /// Notes that `plugin` has returned `outcome`, and passes the outcome on.
     ///
     /// # Errors
@@ -48,7 +109,7 @@ impl<'c> Course<'c> {
         plugin: Plugin,
         outcome: Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let Some(state) = self.state else {
+        let Some(state) = self.counted() else {
             return outcome;
         };
         let now = state.clock.now();
@@ -59,32 +120,16 @@ impl<'c> Course<'c> {
         outcome
     }
 
-    /// Like [`Self::asked`], for a plugin that upstream runs in the validating step.
-    ///
-    /// # Errors
-    /// The error in `outcome`.
-    pub(crate) fn asked_ahead<T>(
-        &mut self,
-        plugin: Plugin,
-        outcome: Result<T, ApiError>,
-    ) -> Result<T, ApiError> {
-        let step = std::mem::replace(&mut self.phase.step, Step::Validate);
-        let outcome = self.asked(plugin, outcome);
-        self.phase.step = step;
-        self.refused_ahead = outcome.is_err();
-        outcome
-    }
-
-    /// Notes that `plugin` has passed the write.
-    pub(crate) fn passed(&mut self, plugin: Plugin) {
-        let _ = self.asked(plugin, Ok(()));
-    }
-
     /// Notes that the built-in plugins run again.
     pub(crate) fn again(&mut self) {
-        if let Some(state) = self.state {
+        if let Some(state) = self.counted() {
             state.metrics.admission().again(self.phase.operation);
         }
+    }
+
+    /// The state that counts the step; `None` for writes of the server itself.
+    fn counted(&self) -> Option<&'c State> {
+        self.asking.request.map(|_| self.state)
     }
 
     /// Ends the step, and passes its outcome on.
@@ -92,7 +137,7 @@ impl<'c> Course<'c> {
     /// # Errors
     /// The error in `outcome`.
     pub(crate) fn end<T>(self, outcome: Result<T, ApiError>) -> Result<T, ApiError> {
-        let Some(state) = self.state else {
+        let Some(state) = self.counted() else {
             return outcome;
         };
         let now = state.clock.now();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::course::Course;
-use super::{certificates, limit_ranger, pod_security};
+use super::{certificates, limit_ranger, optional, pod_security};
 use crate::admission::State;
 use crate::auth::{self, User};
 use crate::meta::GroupVersionResource;
@@ -72,14 +72,22 @@ impl Attributes<'_> {
     /// # Errors
     /// The first refusal.
     pub(crate) async fn check(self, course: &mut Course<'_>) -> Result<(), ApiError> {
-        if let Some(checked) = pod_security::check(self) {
+        let plugins = self.state.plugins;
+        if plugins.has_optional() {
+            optional::check(self, course).await?;
+        }
+        if plugins.has(Plugin::PodSecurity)
+            && let Some(checked) = pod_security::check(self)
+        {
             course.asked(Plugin::PodSecurity, checked)?;
         }
-        if let Some(checked) = limit_ranger::check(self) {
+        if plugins.has(Plugin::LimitRanger)
+            && let Some(checked) = limit_ranger::check(self)
+        {
             course.asked(Plugin::LimitRanger, checked)?;
         }
         match auth::resolved(self.state, || certificates::check(self)).await {
-            Some((plugin, checked)) => course.asked(plugin, checked),
+            Some((plugin, checked)) => course.run(plugin, || checked),
             None => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Pod security: the standards that a namespace's labels set for its pods.
 
 mod checks;
+mod configuration;
 mod policy;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use super::plugins::Attributes;
 use crate::meta::object::{name, namespace};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::ObjectKey;
+pub(crate) use configuration::PodSecurityConfiguration;
 use policy::{Level, Policy, Standard};
 
 /// Subresources of pods that do not change the privileges of containers.
@@ -46,16 +48,26 @@ pub(super) fn check(attributes: Attributes<'_>) -> Option<Result<(), ApiError>> 
     Some(checked)
 }
 
-/// The policy that the labels of the object's namespace state; `None` if it permits everything.
+/// The policy that the labels of the object's namespace state; `None` if it permits everything, or
+/// the namespace or user is exempt.
 fn policy_of(attributes: Attributes<'_>) -> Option<Policy> {
+    let configuration = configuration(attributes);
+    if configuration.exempts(attributes) {
+        return None;
+    }
     let table = attributes
         .state
         .listers
         .namespaces(&attributes.state.storage);
     let key = ObjectKey::new(None, namespace(attributes.object));
     let own = table.get(&key)?;
-    let (policy, _) = Policy::of(&own.value()["metadata"]["labels"]);
+    let labels = &own.value()["metadata"]["labels"];
+    let (policy, _) = Policy::of(labels, &configuration.defaults);
     (!policy.is_privileged()).then_some(policy)
+}
+
+fn configuration<'a>(attributes: Attributes<'a>) -> &'a PodSecurityConfiguration {
+    &attributes.state.configuration.pod_security
 }
 
 fn check_pod(attributes: Attributes<'_>) -> Result<(), ApiError> {
@@ -69,6 +81,9 @@ fn check_pod(attributes: Attributes<'_>) -> Result<(), ApiError> {
         return Ok(());
     };
     let pod = attributes.object;
+    if configuration(attributes).exempts_class(&pod["spec"]) {
+        return Ok(());
+    }
     if let Some(violations) = policy.enforce.violations(&pod["metadata"], &pod["spec"]) {
         let standard = &policy.enforce;
         let message = format!(
@@ -98,6 +113,7 @@ fn check_template(attributes: Attributes<'_>, pointer: &str) -> Result<(), ApiEr
             .pointer(pointer)
             .filter(|own| own.is_object())
         && let Some(policy) = policy_of(attributes)
+        && !configuration(attributes).exempts_class(&template["spec"])
     {
         warn(attributes, &policy.warn, template);
     }
@@ -116,29 +132,38 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
 
 fn check_namespace(attributes: Attributes<'_>) -> Result<(), ApiError> {
     let labels = &attributes.object["metadata"]["labels"];
-    if labels.is_null() {
+    let configuration = configuration(attributes);
+    let defaults = &configuration.defaults;
+    if labels.is_null() && defaults.is_privileged() {
         return Ok(());
     }
-    let (policy, faults) = Policy::of(labels);
+    let exemption = || configuration.exemption(name(attributes.object), labels);
+    let (policy, faults) = Policy::of(labels, defaults);
     let invalid = |faults: FieldErrors| ApiError::Invalid {
         kind: attributes.resource.gvk().group_kind(),
         name: name(attributes.object).to_owned(),
         errors: faults,
     };
     let Some(old) = attributes.old else {
-        return match faults.is_empty() {
-            true => Ok(()),
-            false => Err(invalid(faults)),
-        };
+        if !faults.is_empty() {
+            return Err(invalid(faults));
+        }
+        if let Some(Some(warning)) = exemption() {
+            attributes.warn(warning);
+        }
+        return Ok(());
     };
-    let (before, old_faults) = Policy::of(&old["metadata"]["labels"]);
+    let (before, old_faults) = Policy::of(&old["metadata"]["labels"], defaults);
     if !faults.is_empty() && faults != old_faults {
         return Err(invalid(faults));
     }
     let (new, before) = (&policy.enforce, &before.enforce);
     let is_relaxed = new.level <= before.level && new.minor == before.minor;
     if new != before && new.level != Level::Privileged && !is_relaxed {
-        warn_of_pods(attributes, new);
+        match exemption() {
+            None => warn_of_pods(attributes, new),
+            Some(warning) => warning.into_iter().for_each(|own| attributes.warn(own)),
+        }
     }
     Ok(())
 }
@@ -156,6 +181,9 @@ fn warn_of_pods(attributes: Attributes<'_>, standard: &Standard) {
     let (mut first, mut further) = (Vec::new(), Vec::new());
     for pod in pods.range(Some(own), None) {
         let value = pod.value();
+        if configuration(attributes).exempts_class(&value["spec"]) {
+            continue;
+        }
         let references = value["metadata"]["ownerReferences"].as_array();
         let mut references = references.into_iter().flatten();
         let owner = references.find(|own| own["controller"] == true);

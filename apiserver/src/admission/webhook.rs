@@ -208,29 +208,44 @@ impl Admission<'_> {
         let mut left = Vec::new();
         let before = object.as_deref().map(|own| namespace(own).to_owned());
         let mut changed = false;
-        if let Some(object) = object.as_deref_mut() {
+        let plugins = self.state.plugins;
+        let (has_policies, has_webhooks) = (plugins.has(POLICIES), plugins.has(WEBHOOKS));
+        if let Some(object) = object.as_deref_mut()
+            && has_policies
+        {
             let mutated = self.mutated_by_policies(object, old, &mut left).await;
             changed = course.asked(POLICIES, mutated)?;
         }
-        let webhooks = self.webhooks(Phase::Mutating);
+        let webhooks = match has_webhooks {
+            true => self.webhooks(Phase::Mutating),
+            false => Arc::default(),
+        };
         let mut reinvocation = Reinvocation::default();
         let round =
             self.mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0);
-        changed |= course.asked(WEBHOOKS, round.await)?;
+        let round = round.await;
+        if has_webhooks {
+            changed |= course.asked(WEBHOOKS, round)?;
+        }
         if changed {
             course.again();
             if let Some(object) = object.as_deref_mut() {
                 let seen = object.clone();
                 self.admit_again(object, old, course)?;
-                let mutated = self.mutated_again(object, old, &left).await;
-                course.asked(POLICIES, mutated)?;
+                if has_policies {
+                    let mutated = self.mutated_again(object, old, &left).await;
+                    course.asked(POLICIES, mutated)?;
+                }
                 if *object != seen {
                     reinvocation.changed();
                 }
             }
             let object = object.as_deref_mut();
             let round = self.mutating_round(&webhooks, object, old, &mut reinvocation, 1);
-            course.asked(WEBHOOKS, round.await)?;
+            let round = round.await;
+            if has_webhooks {
+                course.asked(WEBHOOKS, round)?;
+            }
         }
         let now = object.as_deref().map_or("", namespace);
         match before {
@@ -335,11 +350,19 @@ impl Admission<'_> {
         old: Option<&Value>,
         course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
-        let validate = || self.validate_by_policies(object, old);
-        let validated = auth::resolved(self.state, validate).await;
-        course.asked(Plugin::ValidatingAdmissionPolicy, validated)?;
+        const POLICIES: Plugin = Plugin::ValidatingAdmissionPolicy;
+        const WEBHOOKS: Plugin = Plugin::ValidatingAdmissionWebhook;
+        let plugins = self.state.plugins;
+        if plugins.has(POLICIES) {
+            let validate = || self.validate_by_policies(object, old);
+            let validated = auth::resolved(self.state, validate).await;
+            course.asked(POLICIES, validated)?;
+        }
+        if !plugins.has(WEBHOOKS) {
+            return Ok(());
+        }
         let validated = self.validate_by_webhooks(object, old).await;
-        course.asked(Plugin::ValidatingAdmissionWebhook, validated)
+        course.asked(WEBHOOKS, validated)
     }
 
     async fn validate_by_webhooks(

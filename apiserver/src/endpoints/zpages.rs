@@ -11,6 +11,7 @@ use super::body::ResponseBody;
 use super::discovery;
 use super::negotiation::{self, Accepted, MediaType};
 use super::response;
+use crate::admission::AdmissionPlugins;
 use crate::metrics::families::Family;
 
 const COMPONENT: &str = "apiserver";
@@ -28,8 +29,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) now: Timestamp,
     /// The authorization modes as the flag shows them.
     pub(crate) authorization: &'a str,
-    /// Whether the admission plugin `ServiceAccount` is on.
-    pub(crate) service_accounts: bool,
+    /// The admission plugins that are on.
+    pub(crate) plugins: AdmissionPlugins,
 }
 
 /// One of the pages.
@@ -251,20 +252,24 @@ fn uptime(facts: Facts<'_>) -> i64 {
 /// The flags of a kube-apiserver that describe this server too, in the order of their names.
 fn flags(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     let mode = facts.authorization;
-    let disabled = match facts.service_accounts {
-        true => "[]",
-        false => "[ServiceAccount]",
-    };
+    let (enabled, disabled) = facts.plugins.flags();
+    let has_optional = !enabled.is_empty();
+    let [enabled, disabled] = [enabled, disabled].map(|own| format!("[{}]", own.join(",")));
     let flags = [
         ("allow-privileged", "true"),
         ("authorization-mode", mode),
         ("delete-collection-workers", "1"),
-        ("disable-admission-plugins", disabled),
+        ("disable-admission-plugins", disabled.as_str()),
+        ("enable-admission-plugins", enabled.as_str()),
         ("enable-priority-and-fairness", "true"),
         ("max-mutating-requests-inflight", "200"),
         ("max-requests-inflight", "400"),
         ("request-timeout", "1m0s"),
         ("service-node-port-range", "30000-32767"),
     ];
-    flags.map(|(name, value)| (name, value.to_owned())).to_vec()
+    let is_shown = |(name, _): &(&str, &str)| *name != "enable-admission-plugins" || has_optional;
+    let flags = flags.into_iter().filter(is_shown);
+    flags
+        .map(|(name, value)| (name, value.to_owned()))
+        .collect()
 }

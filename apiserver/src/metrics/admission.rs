@@ -84,11 +84,23 @@ impl Phase {
 pub(crate) struct Admission {
     /// The steps, by [`Phase::index`].
     steps: [Measured; KINDS],
-    /// The plugins, each by [`Phase::index`].
-    plugins: [[OnceLock<Histogram>; KINDS]; Plugin::ALL.len()],
+    /// The plugins that were called, each by [`Phase::index`].
+    plugins: ByPlugin,
     /// The number of repeated runs of the built-in plugins after webhooks, by operation.
     again: [AtomicU64; OPERATIONS.len()],
     named: OnceLock<Named>,
+}
+
+/// The durations of a plugin by [`Phase::index`].
+type Phases = [OnceLock<Histogram>; KINDS];
+
+#[derive(Debug)]
+struct ByPlugin([OnceLock<Box<Phases>>; Plugin::COUNT]);
+
+impl Default for ByPlugin {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| OnceLock::new()))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -111,7 +123,8 @@ impl Admission {
 
     /// Counts the call of a plugin that took `nanos`.
     pub(crate) fn plugin(&self, plugin: Plugin, phase: Phase, is_refused: bool, nanos: u64) {
-        let held = &self.plugins[plugin as usize][phase.index(is_refused)];
+        let phases = self.plugins.0[plugin as usize].get_or_init(Box::default);
+        let held = &phases[phase.index(is_refused)];
         held.get_or_init(durations).observe(nanos);
     }
 
@@ -172,10 +185,11 @@ impl Admission {
         for phase in Phase::all() {
             let mut passed = self.passes(phase);
             let asked = |plugin: &Plugin| has(*plugin) && plugin.is_in(phase);
-            for plugin in Plugin::ALL.into_iter().filter(asked) {
+            for plugin in Plugin::all().filter(asked) {
                 let observed = |is_refused: bool| {
-                    let own = &self.plugins[plugin as usize][phase.index(is_refused)];
-                    own.get().unwrap_or(&none)
+                    let phases = self.plugins.0[plugin as usize].get();
+                    let own = phases.and_then(|phases| phases[phase.index(is_refused)].get());
+                    own.unwrap_or(&none)
                 };
                 let (accepted, refused) = (observed(false), observed(true));
                 let silent = passed.saturating_sub(accepted.count() + refused.count());

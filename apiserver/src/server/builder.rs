@@ -14,8 +14,10 @@ use super::local_webhooks::{LocalWebhooks, Webhook};
 use super::offload::Offload;
 use super::panics::Panics;
 use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState, bootstrap};
+use crate::admission::optional::event_rate_limit::Buckets;
 use crate::admission::plugins::Listers;
 use crate::admission::webhook::Configurations;
+use crate::admission::{AdmissionConfiguration, AdmissionPlugins};
 use crate::auth::{self, Authenticators, Authorizers, LastModes, TokenKeys};
 use crate::auth::{TokenSettings, Tokens};
 use crate::certificate_authority::CertificateAuthority;
@@ -27,6 +29,7 @@ use crate::endpoints::pace::{Pace, Pacer};
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
 use crate::metrics::Metrics;
+use crate::metrics::admission::Plugin;
 use crate::registry::Passes;
 use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
@@ -63,7 +66,8 @@ pub struct ApiServerBuilder {
     client_authorities: Option<Arc<Authorities>>,
     own_hosts: Vec<String>,
     authorizers: Authorizers,
-    service_accounts: bool,
+    admission_plugins: AdmissionPlugins,
+    admission_configuration: AdmissionConfiguration,
     journal: bool,
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
@@ -103,7 +107,8 @@ impl Default for ApiServerBuilder {
             client_authorities: None,
             own_hosts: Vec::new(),
             authorizers: Authorizers::default(),
-            service_accounts: false,
+            admission_plugins: AdmissionPlugins::default(),
+            admission_configuration: AdmissionConfiguration::default(),
             journal: false,
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
@@ -209,9 +214,24 @@ impl ApiServerBuilder {
     /// Whether the ServiceAccount plugin is on: it refuses pods whose service account does not
     /// exist, and mounts a token of an account that does. Default: no, as in envtest, where no
     /// controller creates accounts.
-    pub fn service_account_admission(self, service_accounts: bool) -> Self {
+    pub fn service_account_admission(self, is_on: bool) -> Self {
+        let plugins = self.admission_plugins;
+        self.admission_plugins(plugins.with(Plugin::ServiceAccount, is_on))
+    }
+
+    /// The admission plugins that are on. Default: those of a cluster without ServiceAccount.
+    pub fn admission_plugins(self, plugins: AdmissionPlugins) -> Self {
         Self {
-            service_accounts,
+            admission_plugins: plugins,
+            ..self
+        }
+    }
+
+    /// The configuration of admission plugins. Default: none, so PodSecurity refuses only what
+    /// labels of namespaces say.
+    pub fn admission_configuration(self, configuration: AdmissionConfiguration) -> Self {
+        Self {
+            admission_configuration: configuration,
             ..self
         }
     }
@@ -370,7 +390,9 @@ impl ApiServerBuilder {
                 auth,
                 webhooks: Configurations::default(),
                 listers: Listers::default(),
-                service_accounts: self.service_accounts,
+                plugins: self.admission_plugins,
+                configuration: Arc::new(self.admission_configuration),
+                event_buckets: Buckets::default(),
             };
             let store = store::State {
                 admission,

@@ -19,7 +19,6 @@ use crate::endpoints::negotiation::{self, Accepted, Produces};
 use crate::endpoints::zpages::{Facts, Page};
 use crate::endpoints::{aggregated, discovery, health, response, zpages};
 use crate::metrics;
-use crate::metrics::admission::Plugin;
 use crate::metrics::{Shown, families, process};
 use crate::registry::catalog::Catalog;
 use crate::request::options::{Query, pairs};
@@ -111,7 +110,7 @@ impl ApiServer {
                 started: self.core.started,
                 now,
                 authorization: &modes,
-                service_accounts: self.core.service_accounts,
+                plugins: self.core.plugins,
             };
             return page.answer(facts, headers);
         }
@@ -229,7 +228,7 @@ impl ApiServer {
         let core = &self.core;
         others.extend(zpages::families(core.max_unavailable_stateful_set));
         others.extend(process::families(&core.clock, core.started));
-        let has_plugin = |plugin| plugin != Plugin::ServiceAccount || core.service_accounts;
+        let has_plugin = |plugin| core.plugins.calls(plugin);
         let shown = Shown {
             now: core.clock.now(),
             storage,

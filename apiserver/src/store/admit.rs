@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Store, Subresource};
-use crate::admission::course::Course;
+use super::{Store, Subresource, at_once};
+use crate::admission::course::{Asking, Course};
+use crate::admission::optional;
 use crate::admission::plugins::Attributes;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::Admission;
 use crate::auth::{RequestAttributes, escalation, resolved};
+use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::metrics::admission::{Plugin, Step};
@@ -80,11 +82,11 @@ impl Store<'_> {
 
     /// Begins a step of admission.
     pub(super) fn course(&self, step: Step, operation: Operation) -> Course<'_> {
-        Course::start(
-            self.request_attributes.map(|_| &self.state.admission),
-            step,
-            operation,
-        )
+        let asking = Asking {
+            request: self.request_attributes,
+            dry_run: self.dry_run,
+        };
+        Course::start(&self.state.admission, asking, (step, operation))
     }
 
     /// Admits an object that is about to be created.
@@ -93,12 +95,15 @@ impl Store<'_> {
     /// The refusals of plugins and webhooks.
     pub(super) async fn admit_new(&self, object: &mut Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, Operation::Create);
-        let admitted = admission::admit_create(self.state, self.resource, object, &mut course);
+        let mut admitted = course.run(Plugin::NamespaceAutoProvision, || self.provide(object));
+        if admitted.is_ok() {
+            admitted = admission::admit_create(self.state, self.resource, object, &mut course);
+        }
         let admitted = match admitted {
             Ok(()) => self.mutate(object, None, &mut course).await,
             Err(error) => Err(error),
         };
-        course.end(admitted)
+        self.end(course, admitted, Some(object))
     }
 
     /// Admits an object that is about to replace `old`.
@@ -124,7 +129,44 @@ impl Store<'_> {
             Ok(()) => self.mutate(object, Some(old), &mut course).await,
             Err(error) => Err(error),
         };
-        course.end(admitted)
+        self.end(course, admitted, Some(object))
+    }
+
+    /// Ends a step with the plugin that comes last.
+    ///
+    /// # Errors
+    /// The error in `outcome`, and the refusal of `AlwaysDeny`.
+    fn end(
+        &self,
+        mut course: Course<'_>,
+        outcome: Result<(), ApiError>,
+        object: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let outcome = outcome.and_then(|()| optional::deny(&mut course, self.resource, object));
+        course.end(outcome)
+    }
+
+    /// Creates the namespace of a client's new object if there is none.
+    ///
+    /// # Errors
+    /// The refusal of the namespace.
+    fn provide(&self, object: &Value) -> Result<(), ApiError> {
+        let is_due = self.request_attributes.is_some()
+            && !self.dry_run
+            && optional::is_provisioned(self.state, self.resource, object);
+        if !is_due {
+            return Ok(());
+        }
+        let namespaces = self.state.catalog.resource("", "v1", "namespaces");
+        let namespaces = namespaces.expect("namespaces are built in");
+        let writer = Writer {
+            field_manager: "",
+            user_agent: "kube-apiserver",
+            subresource: "",
+        };
+        let store = Store::of_server(self.state, namespaces, self.user_agent, writer);
+        let namespace = json!({ "metadata": { "name": namespace(object) } });
+        at_once(store.create(None, namespace)).map(drop)
     }
 
     /// Lets mutating webhooks change an object that is about to be written. The stored object may
@@ -228,11 +270,13 @@ impl Store<'_> {
                 dry_run: self.dry_run,
                 user_agent: self.user_agent,
             };
-            if let Some(charged) = attributes.charge(charge) {
+            if self.state.plugins.has(Plugin::ResourceQuota)
+                && let Some(charged) = attributes.charge(charge)
+            {
                 approved = course.asked(Plugin::ResourceQuota, charged);
             }
         }
-        course.end(approved)
+        self.end(course, approved, Some(object))
     }
 
     /// Calls validating webhooks for the object to store; `None` for a deletion.
@@ -322,14 +366,14 @@ impl Store<'_> {
     async fn mutate_whole(&self, operation: Operation, body: &mut Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, operation);
         let admitted = self.mutate(body, None, &mut course).await;
-        course.end(admitted)
+        self.end(course, admitted, Some(body))
     }
 
     /// Runs the whole validating step for a body that no built-in plugin handles.
     async fn approve_whole(&self, operation: Operation, body: &Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Validate, operation);
         let approved = self.approve(Some(body), None, &mut course).await;
-        course.end(approved)
+        self.end(course, approved, Some(body))
     }
 
     /// Returns this store for bodies of another kind than its objects.
@@ -355,13 +399,17 @@ impl Store<'_> {
             Some(admission) => admission.mutate(None, Some(old), &mut admitting).await,
             None => Ok(()),
         };
-        admitting.end(admitted)?;
+        self.end(admitting, admitted, Some(old))?;
         let mut course = self.course(Step::Validate, Operation::Delete);
-        let approved = match &admission {
-            Some(admission) => admission.validate(None, Some(old), &mut course).await,
-            None => Ok(()),
-        };
-        course.end(approved)
+        let mut approved = course.run(Plugin::NamespaceExists, || {
+            optional::check_namespace(self.state, self.resource, old)
+        });
+        if approved.is_ok()
+            && let Some(admission) = &admission
+        {
+            approved = admission.validate(None, Some(old), &mut course).await;
+        }
+        self.end(course, approved, Some(old))
     }
 
     /// Returns the call of webhooks; `None` without configured webhooks or without a request.

@@ -24,6 +24,7 @@ mod long_lists;
 mod openapi;
 mod pace;
 mod patches;
+mod plugin_flags;
 mod requests;
 mod round_trips;
 mod routes;

@@ -260,7 +260,7 @@ fn requests_from_limits(container: &mut Value) {
 
 /// Guaranteed when every container's limits equal its requests for CPU and memory, BestEffort when
 /// none has any, else Burstable. The amounts of the pod itself count in their place.
-pub(crate) fn qos_class(pod: &Value) -> &'static str {
+pub fn qos_class(pod: &Value) -> &'static str {
     let spec = &pod["spec"];
     let all: Vec<&Value> = match resources::are_stated(spec) {
         true => vec![&spec["resources"]],

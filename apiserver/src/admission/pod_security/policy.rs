@@ -10,25 +10,30 @@ use crate::status::{FieldErrors, FieldPath};
 /// The newest version that has checks of its own.
 const NEWEST: u32 = 35;
 
+/// The faults of other levels and versions.
+pub(super) const LEVELS: &str = "must be one of privileged, baseline, restricted";
+pub(super) const VERSIONS: &str = "must be \"latest\" or \"v1.x\"";
+
 /// A level of the Pod Security Standards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    #[default]
     Privileged,
     Baseline,
     Restricted,
 }
 
 /// A level as of a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Standard {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standard {
     pub(super) level: Level,
     /// The minor version; `None` is the latest.
     pub(super) minor: Option<u32>,
 }
 
 /// The standards of a namespace: for refusals, audit annotations and warnings.
-#[derive(Debug)]
-pub(super) struct Policy {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Policy {
     pub(super) enforce: Standard,
     pub(super) audit: Standard,
     pub(super) warn: Standard,
@@ -53,13 +58,6 @@ impl fmt::Display for Standard {
 }
 
 impl Standard {
-    fn default() -> Self {
-        Self {
-            level: Level::Privileged,
-            minor: None,
-        }
-    }
-
     /// The breaches of this standard by a pod; `None` where the pod complies.
     pub(super) fn violations(&self, metadata: &Value, spec: &Value) -> Option<Violations> {
         if self.level == Level::Privileged {
@@ -89,9 +87,13 @@ impl Violations {
 
 impl Policy {
     /// The policy of labels, and which of them can't be read. Those count as the strictest.
-    pub(super) fn of(labels: &Value) -> (Self, FieldErrors) {
+    pub(super) fn of(labels: &Value, defaults: &Self) -> (Self, FieldErrors) {
         let mut errors = FieldErrors::new();
-        let [mut enforce, mut audit, mut warn] = [(); 3].map(|()| Standard::default());
+        let Self {
+            mut enforce,
+            mut audit,
+            mut warn,
+        } = defaults.clone();
         let mut has = [false; 3];
         let standards = [&mut enforce, &mut audit, &mut warn];
         for (index, (standard, mode)) in standards
@@ -104,9 +106,8 @@ impl Policy {
                 let level = level(text);
                 has[index] = level.is_some() || mode != "enforce";
                 if level.is_none() {
-                    let detail = "must be one of privileged, baseline, restricted";
                     let path = FieldPath::new("metadata.labels").key(&label);
-                    errors.invalid(&path, &text.into(), detail);
+                    errors.invalid(&path, &text.into(), LEVELS);
                 }
                 // What only informs fails open.
                 standard.level = level.unwrap_or(match mode {
@@ -119,7 +120,7 @@ impl Policy {
                 let minor = minor(text);
                 if minor.is_none() {
                     let path = FieldPath::new("metadata.labels").key(&label);
-                    errors.invalid(&path, &text.into(), "must be \"latest\" or \"v1.x\"");
+                    errors.invalid(&path, &text.into(), VERSIONS);
                 }
                 standard.minor = minor.flatten();
             }
@@ -147,7 +148,7 @@ impl Policy {
     }
 }
 
-fn level(text: &str) -> Option<Level> {
+pub(super) fn level(text: &str) -> Option<Level> {
     match text {
         "privileged" => Some(Level::Privileged),
         "baseline" => Some(Level::Baseline),
@@ -157,7 +158,7 @@ fn level(text: &str) -> Option<Level> {
 }
 
 /// A minor version, or the latest; `None` for any other text.
-fn minor(text: &str) -> Option<Option<u32>> {
+pub(super) fn minor(text: &str) -> Option<Option<u32>> {
     if text == "latest" {
         return Some(None);
     }

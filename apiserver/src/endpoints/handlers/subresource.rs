@@ -13,6 +13,7 @@ use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, copy_field, meta, name};
+use crate::metrics::admission::Plugin;
 use crate::registry::core::namespace::validate_finalize;
 use crate::request::Verb;
 use crate::request::options::Preconditions;
@@ -72,6 +73,9 @@ pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
 /// Whether something may be created below `name`.
 pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
     let namespace = request.namespace().unwrap_or_default();
+    if !request.state.plugins.has(Plugin::NamespaceLifecycle) {
+        return Ok(());
+    }
     admission::admit_into(request.state, &request.resource, namespace, name)
 }
 
@@ -177,7 +181,9 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
                     child_mut(&mut next["metadata"], field).insert(key.clone(), value.clone());
                 }
             }
-            admission::topology::label(request.state, node, &mut next);
+            if request.state.plugins.has(Plugin::PodTopologyLabels) {
+                admission::topology::label(request.state, node, &mut next);
+            }
             Ok(next)
         },
     );
