@@ -8,6 +8,8 @@ pub(crate) mod kube_apiserver;
 mod tests;
 mod validation;
 
+pub(crate) use validation::admission_flags;
+
 use super::pflag::Parsed;
 
 /// What a command line asks for.

@@ -13,51 +13,6 @@ pub(super) const AUTHORIZATION_MODES: &[&str] = &[
 /// Modes of `--audit-log-mode`.
 pub(super) const AUDIT_MODES: &[&str] = &["batch", "blocking", "blocking-strict"];
 
-/// Admission plugins of v1.36.
-pub(super) const PLUGINS: &[&str] = &[
-    "AlwaysAdmit",
-    "AlwaysDeny",
-    "AlwaysPullImages",
-    "CertificateApproval",
-    "CertificateSigning",
-    "CertificateSubjectRestriction",
-    "ClusterTrustBundleAttest",
-    "DefaultIngressClass",
-    "DefaultStorageClass",
-    "DefaultTolerationSeconds",
-    "DenyServiceExternalIPs",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "ImagePolicyWebhook",
-    "JobValidation",
-    "LimitPodHardAntiAffinityTopology",
-    "LimitRanger",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "NamespaceAutoProvision",
-    "NamespaceExists",
-    "NamespaceLifecycle",
-    "NodeDeclaredFeatureValidator",
-    "NodeRestriction",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
-    "PodGroupProtection",
-    "PodGroupWorkloadExists",
-    "PodNodeSelector",
-    "PodResizeValidator",
-    "PodSecurity",
-    "PodTolerationRestriction",
-    "PodTopologyLabels",
-    "Priority",
-    "ResourceQuota",
-    "RuntimeClass",
-    "ServiceAccount",
-    "StorageObjectInUseProtection",
-    "TaintNodesByCondition",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
-
 /// Groups that the server knows, also those whose versions are off. The group without a name is the core.
 pub(super) const GROUPS: &[&str] = &[
     "",

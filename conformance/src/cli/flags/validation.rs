@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kubeproof_apiserver::status::quoted;
+use kubeproof_apiserver::{AdmissionFlags, AdmissionPlugins};
 
 use super::super::pflag::Parsed;
 use super::access::{authentication, authorization, token_request};
-use super::known::{AUDIT_MODES, GROUPS, PLUGINS};
+use super::known::{AUDIT_MODES, GROUPS};
 
 const HOUR: i64 = 3_600_000_000_000;
 const SECONDS_MAX: i64 = 1 << 32;
@@ -318,42 +319,18 @@ fn audit(parsed: &Parsed) -> Vec<String> {
 }
 
 fn admission(parsed: &Parsed) -> Vec<String> {
-    let (enabled, disabled) = (
-        parsed.all("enable-admission-plugins"),
-        parsed.all("disable-admission-plugins"),
-    );
-    let mut faults = Vec::new();
-    if parsed.is_set("admission-control")
-        && (parsed.is_set("enable-admission-plugins") || parsed.is_set("disable-admission-plugins"))
-    {
-        faults.push(
-            "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"
-                .to_owned(),
-        );
+    let read = AdmissionPlugins::from_flags(&admission_flags(parsed));
+    read.err().unwrap_or_default()
+}
+
+/// Returns the flags that choose admission plugins.
+pub(crate) fn admission_flags(parsed: &Parsed) -> AdmissionFlags {
+    let given = |flag: &str| parsed.is_set(flag).then(|| parsed.all(flag));
+    AdmissionFlags {
+        enable: given("enable-admission-plugins"),
+        disable: given("disable-admission-plugins"),
+        admission_control: given("admission-control"),
     }
-    for (name, plugins) in [
-        ("admission-control", &parsed.all("admission-control")),
-        ("enable-admission-plugins", &enabled),
-        ("disable-admission-plugins", &disabled),
-    ] {
-        let unknown = plugins
-            .iter()
-            .filter(|name| !PLUGINS.contains(&name.as_str()));
-        faults.extend(unknown.map(|plugin| format!("{name} plugin {} is unknown", quoted(plugin))));
-    }
-    let disabled: BTreeSet<String> = disabled.into_iter().collect();
-    let enabled: BTreeSet<String> = enabled.into_iter().collect();
-    let both: Vec<&str> = enabled
-        .intersection(&disabled)
-        .map(String::as_str)
-        .collect();
-    if !both.is_empty() {
-        faults.push(format!(
-            "[{}] in enable-admission-plugins and disable-admission-plugins overlapped",
-            both.join(" ")
-        ));
-    }
-    faults
 }
 
 fn api_enablement(parsed: &Parsed) -> Option<String> {

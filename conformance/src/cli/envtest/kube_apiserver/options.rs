@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use kubeproof_apiserver::{
-    AbacPolicy, ApiServer, ApiServerBuilder, AuthenticationWebhook, Authorization,
-    AuthorizationWebhook, RequestHeaders, TokenFile, TokenKeys, WebhookKubeconfig,
+    AbacPolicy, AdmissionConfiguration, AdmissionPlugins, ApiServer, ApiServerBuilder,
+    AuthenticationWebhook, Authorization, AuthorizationWebhook, RequestHeaders, TokenFile,
+    TokenKeys, WebhookKubeconfig,
 };
 
+use crate::cli::flags::admission_flags;
 use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication::Published;
@@ -20,7 +22,8 @@ pub(super) fn builder(parsed: &Parsed) -> anyhow::Result<ApiServerBuilder> {
     let builder = ApiServer::builder().random().ask_for_credentials(true);
     let builder = authentication(parsed, builder)?;
     let builder = service_accounts(parsed, builder)?;
-    authorization(parsed, builder)
+    let builder = authorization(parsed, builder)?;
+    admission(parsed, builder)
 }
 
 fn authentication(
@@ -133,6 +136,29 @@ fn authentication_webhook(path: &str, parsed: &Parsed) -> anyhow::Result<Authent
     let version = required(parsed, "authentication-token-webhook-version")?;
     let ttl = parsed.duration("authentication-token-webhook-cache-ttl");
     Ok(AuthenticationWebhook::new(kubeconfig(path)?, version)?.cache_ttl(ttl))
+}
+
+fn admission(parsed: &Parsed, mut builder: ApiServerBuilder) -> anyhow::Result<ApiServerBuilder> {
+    let plugins = AdmissionPlugins::from_flags(&admission_flags(parsed));
+    let plugins = plugins.map_err(|faults| anyhow!(faults.join(", ")))?;
+    let mut idle: Vec<String> = plugins.without_effect().map(str::to_owned).collect();
+    if let Some(path) = parsed.text("admission-control-config-file") {
+        let text = |path: &Path| std::fs::read_to_string(path).map_err(|error| error.to_string());
+        let dir = Path::new(path).parent().unwrap_or(Path::new(""));
+        let configuration = text(Path::new(path)).map_err(anyhow::Error::msg)?;
+        let load = |named: &str| text(&dir.join(named));
+        let configuration = AdmissionConfiguration::read(&configuration, plugins, load)?;
+        idle.extend(configuration.without_effect().map(str::to_owned));
+        builder = builder.admission_configuration(configuration);
+    }
+    idle.dedup();
+    if !idle.is_empty() {
+        out::note(&format!(
+            "admission plugins without effect: {}",
+            idle.join(", ")
+        ));
+    }
+    Ok(builder.admission_plugins(plugins))
 }
 
 /// Reads the kubeconfig of a webhook, and the files that it names.
