@@ -452,11 +452,20 @@ fn the_code_reads_existing_flags_only() {
             continue;
         };
         for path in entries.map(|entry| entry.expect("an entry").path()) {
+            if path.is_dir() {
+                open.push(path);
+                continue;
+            }
             let text = std::fs::read_to_string(&path).unwrap_or_default();
+            // Some programs have their table in the file that reads it.
+            let own: Vec<&str> = match text.contains("FlagSet::new(") {
+                true => names(&text).collect(),
+                false => Vec::new(),
+            };
             for read in reads.captures_iter(&text) {
                 found += 1;
                 assert!(
-                    known.contains(&&read[1]),
+                    known.contains(&&read[1]) || own.contains(&&read[1]),
                     "{}: no flag --{}",
                     path.display(),
                     &read[1]
