@@ -8,6 +8,8 @@ mod branches;
 mod cli;
 mod collection;
 mod comparisons;
+#[cfg(all(unix, feature = "cli"))]
+mod envtest;
 mod kruise_types;
 #[cfg(feature = "cli")]
 mod kruise_webhooks;
