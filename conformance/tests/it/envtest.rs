@@ -7,6 +7,7 @@
 
 mod others;
 mod plane;
+mod variables;
 mod webhook;
 
 use std::fs;
@@ -81,6 +82,11 @@ async fn healthy(mut etcd: Running, port: u16) -> Running {
 
 /// Starts a control plane as controller-runtime does. `more` are flags that a suite adds.
 async fn start(name: &str, more: &[&str]) -> Ready {
+    start_with(name, more, &[]).await
+}
+
+/// Starts a control plane with environment variables.
+async fn start_with(name: &str, more: &[&str], variables: &[(&str, &str)]) -> Ready {
     let plane = Plane::new(name);
     let authority = Authority::new();
     let admin = certificates(&plane, &authority);
@@ -108,7 +114,7 @@ async fn start(name: &str, more: &[&str]) -> Ready {
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
     ];
     args.extend(more.iter().map(|arg| (*arg).to_owned()));
-    let server = plane.start("kube-apiserver", &args);
+    let server = plane.start_with("kube-apiserver", &args, variables);
     let server = ready(server, &url, "/healthz").await;
     let access = Access {
         authority: Some(authority.pem()),

@@ -77,10 +77,6 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
     }
     let token = kept.as_ref().map(Kept::token);
     let server = builder.token(token.map(str::to_owned)).build();
-    for fault in &variables.faults {
-        // A rule may name a resource whose definition is yet to come.
-        server.inject(fault.clone());
-    }
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("failed to create listener: {address}"))?;
     let url = format!("https://{}", reached_at(parsed, listener.local_addr()?));
@@ -88,6 +84,11 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
     let client = in_process::client(&server, token.and_then(in_process::bearer));
     if let Some(given) = options::published(parsed)? {
         authentication::publish_given(&client, &given).await?;
+    }
+    // After the server's own writes.
+    for fault in &variables.faults {
+        // A rule may name a resource whose definition is yet to come.
+        server.inject(fault.clone());
     }
     let manager = manage(&server, client, &variables)?;
     if let Some(kept) = &kept {

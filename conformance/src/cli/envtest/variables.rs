@@ -131,12 +131,15 @@ fn faults(text: &str) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Warnings about variables whose names begin as ours do, and which nothing reads.
+/// Warnings about variables whose names are nearly those of ours.
 fn unknown(names: &[String]) -> Vec<String> {
     let known = [CONTROLLERS, FAULTS, KEEP, LOG, NODES, PACE];
+    let own = |name: &str| name.trim_start_matches(PREFIX).to_owned();
+    let suffixes = known.map(own);
+    let suffixes: Vec<&str> = suffixes.iter().map(String::as_str).collect();
     let strange = names.iter().filter(|name| {
-        // The program sets variables for itself, too.
-        !known.contains(&name.as_str()) && !name.starts_with("KUBEPROOF_OWN_")
+        let is_meant = !known::closest(&own(name), &suffixes, 1).is_empty();
+        is_meant && !known.contains(&name.as_str())
     });
     strange
         .map(|name| known::unknown("variable", name, known))
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_misspelled_variable_is_reported() {
-        let names = ["KUBEPROOF_CONTROLERS", "KUBEPROOF_KEEP", "KUBEPROOF_OWN_X"];
+        let names = ["KUBEPROOF_CONTROLERS", "KUBEPROOF_KEEP", "KUBEPROOF_COMMIT"];
         let warnings = unknown(&names.map(str::to_owned));
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].contains("did you mean \"KUBEPROOF_CONTROLLERS\"?"));

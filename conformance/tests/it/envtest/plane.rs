@@ -142,10 +142,21 @@ impl Plane {
 
     /// Starts a program. Its errors go to a file.
     pub(super) fn start<A: AsRef<OsStr>>(&self, name: &str, args: &[A]) -> Running {
+        self.start_with(name, args, &[])
+    }
+
+    /// Starts a program with environment variables.
+    pub(super) fn start_with<A: AsRef<OsStr>>(
+        &self,
+        name: &str,
+        args: &[A],
+        variables: &[(&str, &str)],
+    ) -> Running {
         let errors = self.dir.join(format!("{name}.stderr"));
         let mut command = self.program(name);
         command
             .args(args)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&errors).unwrap());
