@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::audit::UserInfo;
 use crate::cluster::Cluster;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
@@ -205,6 +206,16 @@ impl User {
             info.insert("extra".to_owned(), json!(self.extra));
         }
         Value::Object(info)
+    }
+
+    /// The user as audit events name it.
+    pub(crate) fn to_audited(&self) -> UserInfo {
+        UserInfo {
+            username: self.name.clone(),
+            uid: self.uid.clone(),
+            groups: self.groups.clone(),
+            extra: self.extra.clone(),
+        }
     }
 
     /// Whether the user may do everything, whatever authorizers say.

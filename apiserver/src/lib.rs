@@ -5,6 +5,7 @@
 //!
 //! - [`fault`]: faults between clients and server that a test asks for
 //! - `metrics`: the families of `/metrics`
+//! - [`audit`]: the record of requests, as `audit.k8s.io/v1`
 //! - `webhook`: calls over HTTPS of configured webhooks
 //! - `cluster`: the state that everything above shares
 //! - `auth`: authentication and authorization of requests
@@ -22,6 +23,7 @@
 
 mod admission;
 mod apiextensions;
+pub mod audit;
 mod auth;
 pub mod certificate_authority;
 mod cluster;

@@ -1,5 +1,6 @@
 //! The server: the state that requests share, and the way from a request to its handler.
 
+mod audit;
 mod bootstrap;
 mod builder;
 mod control;
@@ -16,6 +17,7 @@ mod manifests;
 mod offload;
 mod panics;
 mod paths;
+mod respond;
 mod served;
 mod serving_certificate;
 mod stall;
@@ -27,7 +29,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 
@@ -43,7 +44,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::apiextensions;
-use crate::auth::{self, User};
+use crate::audit::Audit;
+use crate::auth;
 use crate::clock::{Clock, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
@@ -52,7 +54,6 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::{self, aggregated, compression, deadline, handlers, response};
 use crate::fault::{Crash, Effect, Refusal, RequestFacts};
 use crate::kubelet::Kubelet;
-use crate::metrics::families::number;
 use crate::metrics::{Ended, RequestLabels, RequestMeter};
 use crate::nesting::{self, Roomy, Sheltered};
 use crate::registry::catalog::ResourceInfo;
@@ -62,11 +63,13 @@ use crate::status::ApiError;
 use crate::storage::JournalEntry;
 use crate::store::AfterWrite;
 
-use flow_control::{Asking, Flow, FlowControl};
+use audit::Trail;
+use flow_control::{Asking, FlowControl};
 use livelock::Livelocks;
 use local_webhooks::LocalWebhooks;
 use offload::{Limit, Offload};
 use panics::Panics;
+use respond::Incoming;
 
 pub use builder::{ApiServerBuilder, AuthorityError};
 pub(crate) use credentials::LazyAuthority;
@@ -109,6 +112,8 @@ pub(crate) struct Core {
     livelocks: Livelocks,
     flow_control: FlowControl,
     offload: Offload,
+    /// The policy and the sinks of auditing, if requests are audited.
+    audit: Option<Audit>,
 }
 
 impl Deref for Core {
@@ -276,14 +281,15 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let audit_id = filters::audit_id(&self.core, &parts.headers);
         let takes_gzip = compression::accepts_gzip(&parts.headers);
-        let mut flow = None;
+        let mut trail = Trail::new(audit_id.clone());
         let asked = panics::Asked::of(&parts);
-        let answer = Roomy::new(self.answer(parts, body, &mut flow));
-        let mut response = self.core.panics.recover(asked, &audit_id, answer).await;
+        let answer = Roomy::new(self.answer(parts, body, &mut trail));
+        let (response, panic) = self.core.panics.recover(asked, &audit_id, answer).await;
+        let mut response = trail.finish(response, panic.as_deref());
         if takes_gzip {
             response = compression::compress(response);
         }
-        filters::add_headers(&mut response, audit_id, flow);
+        filters::add_headers(&mut response, audit_id, trail.flow.take());
         response
     }
 
@@ -295,7 +301,7 @@ impl ApiServer {
         &self,
         mut parts: Parts,
         body: B,
-        flow: &mut Option<Arc<Flow>>,
+        trail: &mut Trail,
     ) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,
@@ -315,19 +321,25 @@ impl ApiServer {
             true => Ok(None),
             false => deadline::request_timeout(&query).map(Some),
         };
+        let received = self.core.clock.now();
+        let asked = (info.as_ref(), received);
         let timeout = match timeout {
             Ok(timeout) => timeout,
-            Err(error) => return failed(&error),
+            Err(error) => return self.refused(trail, &parts, asked, failed(&error)),
         };
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
         let metrics = &self.core.metrics;
         let _in_flight = (!is_long_running).then(|| metrics.in_flight(is_mutating));
-        let received = self.core.clock.now();
         let user = match self.authenticated(&parts, received).await {
             Ok(user) => user,
-            Err(error) => return failed(&error),
+            Err(error) => return self.refused(trail, &parts, asked, failed(&error)),
         };
-        let (user, attributes) = match self.identify(user, &parts, info.as_ref()).await {
+        if let Some(lost) = self.audit(trail, &parts, info.as_ref(), (&user, received)) {
+            return lost;
+        }
+        let record = trail.record().cloned();
+        let identified = self.identify(user, &parts, asked.0, record.as_deref());
+        let (user, attributes) = match identified.await {
             Ok(identified) => identified,
             Err(error) => return response::unsniffed(failed(&error)),
         };
@@ -335,7 +347,7 @@ impl ApiServer {
         // Connections to containers are not counted as work of this server.
         if is_watch || !is_long_running {
             let flows = &self.core.flow_control;
-            *flow = flows.classify(&self.core.storage, &user, &attributes);
+            trail.flow = flows.classify(&self.core.storage, &user, &attributes);
         }
         let asking = Asking {
             user: &user,
@@ -345,7 +357,7 @@ impl ApiServer {
             is_mutating,
             metrics,
         };
-        let seat = match flow {
+        let seat = match &trail.flow {
             Some(flow) => flow.seat(asking, &self.core.clock).await.map(Some),
             None => Ok(None),
         };
@@ -364,6 +376,7 @@ impl ApiServer {
         let decision = auth::resolved(&self.core, authorize).await;
         let nanos = nanos_between(asked, self.core.clock.now());
         metrics.access().authorized(&decision, nanos);
+        trail.decided(&decision);
         if let Some(error) = decision.error() {
             return filters::internal_error(&parts.uri, error);
         }
@@ -483,6 +496,7 @@ impl ApiServer {
             accepted,
             upgrade,
             meter,
+            audit: record,
         };
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
@@ -506,68 +520,6 @@ impl ApiServer {
         }
         response
     }
-}
-
-/// A request that has been read whole and is allowed; its resource is known.
-struct Incoming {
-    info: RequestInfo,
-    resource: Arc<ResourceInfo>,
-    query: Query,
-    user: User,
-    user_agent: Arc<str>,
-    headers: HeaderMap,
-    body: Bytes,
-    accepted: Accepted,
-    upgrade: Option<OnUpgrade>,
-    meter: RequestMeter,
-}
-
-impl ApiServer {
-    async fn respond(&self, incoming: Incoming) -> Response<ResponseBody> {
-        let request = handlers::Request {
-            state: &self.core,
-            info: incoming.info,
-            resource: incoming.resource,
-            query: incoming.query,
-            user: incoming.user,
-            user_agent: incoming.user_agent,
-            headers: incoming.headers,
-            body: incoming.body,
-            accepted: incoming.accepted,
-            upgrade: Mutex::new(incoming.upgrade),
-            warnings: Mutex::default(),
-            meter: incoming.meter,
-            webhooks: AtomicU64::new(0),
-            listed: OnceLock::new(),
-        };
-        let response = handlers::handle(&request).await;
-        finish(request, response)
-    }
-}
-
-/// Makes the response of a handler's answer: a failure is a `Status`, warnings are headers, and the
-/// request is counted.
-fn finish(request: handlers::Request<'_>, answer: handlers::Answer) -> Response<ResponseBody> {
-    let unserved = matches!(
-        answer,
-        Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
-    );
-    let failed = |error| response::error(&error, request.accepted_failure());
-    let mut response = answer.unwrap_or_else(failed);
-    // A watch counts itself when it is over; what no route serves, upstream does not count.
-    if let Some(body) = response.body().bytes().filter(|_| !unserved) {
-        request.meter.finish(Ended {
-            code: response.status().as_u16(),
-            bytes: Some(body.len()),
-            webhooks: number(&request.webhooks),
-            listed: request.listed.get().copied(),
-        });
-    }
-    let deprecation = request.resource.warning.clone().filter(|_| !unserved);
-    let mut warnings: Vec<String> = deprecation.into_iter().collect();
-    warnings.append(&mut request.warnings.into_inner());
-    response::add_warnings(&mut response, &warnings);
-    response
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {

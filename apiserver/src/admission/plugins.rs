@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::course::Course;
 use super::{certificates, limit_ranger, optional, pod_security};
 use crate::admission::State;
+use crate::audit::Record;
 use crate::auth::{self, User};
 use crate::meta::GroupVersionResource;
 use crate::metrics::admission::Plugin;
@@ -62,6 +63,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) subresource: &'a str,
     pub(crate) object: &'a Value,
     pub(crate) old: Option<&'a Value>,
+    /// The record of the request, if it is audited.
+    pub(crate) audit: Option<&'a Record>,
     /// The warnings of the response; `None` where the client gets none.
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }

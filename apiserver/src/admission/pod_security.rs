@@ -48,11 +48,21 @@ pub(super) fn check(attributes: Attributes<'_>) -> Option<Result<(), ApiError>> 
     Some(checked)
 }
 
+/// The prefix of the annotations of audit events.
+const ANNOTATIONS: &str = "pod-security.kubernetes.io/";
+
+fn annotate(attributes: Attributes<'_>, key: &str, value: impl FnOnce() -> String) {
+    if let Some(record) = attributes.audit {
+        record.annotate(&format!("{ANNOTATIONS}{key}"), value());
+    }
+}
+
 /// The policy that the labels of the object's namespace state; `None` if it permits everything, or
 /// the namespace or user is exempt.
 fn policy_of(attributes: Attributes<'_>) -> Option<Policy> {
     let configuration = configuration(attributes);
-    if configuration.exempts(attributes) {
+    if let Some(reason) = configuration.exempts(attributes) {
+        annotate(attributes, "exempt", || reason.to_owned());
         return None;
     }
     let table = attributes
@@ -62,7 +72,12 @@ fn policy_of(attributes: Attributes<'_>) -> Option<Policy> {
     let key = ObjectKey::new(None, namespace(attributes.object));
     let own = table.get(&key)?;
     let labels = &own.value()["metadata"]["labels"];
-    let (policy, _) = Policy::of(labels, &configuration.defaults);
+    let (policy, faults) = Policy::of(labels, &configuration.defaults);
+    if !faults.is_empty() {
+        annotate(attributes, "error", || {
+            format!("Failed to parse policy: {faults}")
+        });
+    }
     (!policy.is_privileged()).then_some(policy)
 }
 
@@ -78,12 +93,19 @@ fn check_pod(attributes: Attributes<'_>) -> Result<(), ApiError> {
         return Ok(());
     }
     let Some(policy) = policy_of(attributes) else {
+        if configuration(attributes).exempts(attributes).is_none() {
+            let standard = Standard::default();
+            annotate(attributes, "enforce-policy", || standard.to_string());
+        }
         return Ok(());
     };
     let pod = attributes.object;
     if configuration(attributes).exempts_class(&pod["spec"]) {
+        annotate(attributes, "exempt", || "runtimeClass".to_owned());
         return Ok(());
     }
+    annotate(attributes, "enforce-policy", || policy.enforce.to_string());
+    audit(attributes, &policy.audit, pod);
     if let Some(violations) = policy.enforce.violations(&pod["metadata"], &pod["spec"]) {
         let standard = &policy.enforce;
         let message = format!(
@@ -94,6 +116,18 @@ fn check_pod(attributes: Attributes<'_>) -> Result<(), ApiError> {
     }
     warn(attributes, &policy.warn, pod);
     Ok(())
+}
+
+/// Notes in the audit event what a standard would refuse.
+fn audit(attributes: Attributes<'_>, standard: &Standard, pod: &Value) {
+    if attributes.audit.is_some()
+        && let Some(violations) = standard.violations(&pod["metadata"], &pod["spec"])
+    {
+        annotate(attributes, "audit-violations", || {
+            let details = violations.details();
+            format!("would violate PodSecurity \"{standard}\": {details}")
+        });
+    }
 }
 
 fn warn(attributes: Attributes<'_>, standard: &Standard, pod: &Value) {
@@ -107,7 +141,7 @@ fn warn(attributes: Attributes<'_>, standard: &Standard, pod: &Value) {
 
 fn check_template(attributes: Attributes<'_>, pointer: &str) -> Result<(), ApiError> {
     if attributes.subresource.is_empty()
-        && attributes.warnings.is_some()
+        && (attributes.warnings.is_some() || attributes.audit.is_some())
         && let Some(template) = attributes
             .object
             .pointer(pointer)
@@ -115,6 +149,7 @@ fn check_template(attributes: Attributes<'_>, pointer: &str) -> Result<(), ApiEr
         && let Some(policy) = policy_of(attributes)
         && !configuration(attributes).exempts_class(&template["spec"])
     {
+        audit(attributes, &policy.audit, template);
         warn(attributes, &policy.warn, template);
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Admission webhooks: their selection for a write, their reviews, and the handling of their
 //! answers.
 
+mod annotate;
 mod answer;
 mod configuration;
 mod matching;
@@ -34,6 +35,7 @@ use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
 use crate::webhook::{self, Call, CallError};
+use annotate::Place;
 use answer::{Answer, Failure};
 use configuration::Webhook;
 pub(super) use matching::Invocation;
@@ -307,7 +309,7 @@ impl Admission<'_> {
         round: u8,
     ) -> Result<bool, ApiError> {
         let mut any_changed = false;
-        for webhook in webhooks {
+        for (at, webhook) in webhooks.iter().enumerate() {
             let asked = (object.as_deref(), old);
             let matching = || self.invocation(webhook, Phase::Mutating, asked);
             let Some(invocation) = auth::resolved(self.state, matching).await? else {
@@ -324,10 +326,17 @@ impl Admission<'_> {
                 object.as_deref(),
                 old,
             );
+            let place = Place { round, at };
             let patched = match asked.await {
-                Ok(answer) => self.patched(webhook, &answer, &invocation, object.as_deref_mut()),
+                Ok(answer) => {
+                    let object = object.as_deref_mut();
+                    let patched = self.patched(webhook, &answer, &invocation, object);
+                    self.annotate_patch(webhook, place, &answer, &patched);
+                    patched
+                }
                 Err(failure) => Err(failure),
             };
+            self.annotate_mutation(webhook, place, &patched);
             let changed = self.outcome(webhook, (Phase::Mutating, started), patched)?;
             if changed == Some(true) {
                 any_changed = true;
@@ -381,9 +390,11 @@ impl Admission<'_> {
         }
         let mut refused = Ok(());
         // Upstream asks all at once: each is asked, and one refusal is passed on.
-        for (webhook, invocation) in matching {
+        for (at, (webhook, invocation)) in matching.into_iter().enumerate() {
             let started = self.state.clock.now();
             let asked = self.ask(webhook, &invocation, PHASE, object, old).await;
+            let place = Place { round: 0, at };
+            self.annotate_failed_open(webhook, PHASE, place, &asked);
             let outcome = self.outcome(webhook, (PHASE, started), asked).map(drop);
             refused = refused.and(outcome);
         }
@@ -449,6 +460,7 @@ impl Admission<'_> {
             Failure::unavailable(format!("received invalid webhook response: {why}"))
         })?;
         nesting::make_room(answer.may_deepen()).await;
+        self.annotate_answer(webhook, &answer);
         if let Some(warnings) = self.warnings {
             let mut warnings = warnings.lock();
             for warning in &answer.warnings {

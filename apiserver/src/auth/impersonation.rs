@@ -73,7 +73,7 @@ impl LastModes {
     }
 }
 
-/// Returns the user that a request of `requester` is answered as.
+/// Returns the user that a request of `requester` is answered as, and the mode that permits another user.
 ///
 /// # Errors
 /// `Forbidden` if no mode permits the impersonation, with the refusal of the first mode tried;
@@ -83,9 +83,9 @@ pub(crate) async fn impersonate(
     requester: User,
     headers: &HeaderMap,
     attributes: &Attributes,
-) -> Result<User, ApiError> {
+) -> Result<(User, Option<ImpersonationMode>), ApiError> {
     let Some(wanted) = wanted(headers)? else {
-        return Ok(requester);
+        return Ok((requester, None));
     };
     let started = state.clock.now();
     let check = || permitted(state, &requester, &wanted, attributes);
@@ -98,7 +98,7 @@ pub(crate) async fn impersonate(
     let nanos = nanos_between(started, state.clock.now());
     let mode = permitted.as_ref().ok().map(|(mode, _)| *mode);
     state.metrics.access().impersonated(mode, nanos);
-    permitted.map(|(_, user)| user)
+    permitted.map(|(mode, user)| (user, Some(mode)))
 }
 
 /// The first mode that permits the impersonation, and the user as it has them.

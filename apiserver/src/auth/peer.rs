@@ -25,6 +25,8 @@ const OWN_NAMES: [&str; 4] = [
 pub(crate) struct Peer {
     /// The chain of certificates that the client has shown, its own first.
     certificates: Arc<[CertificateDer<'static>]>,
+    /// The address of the client.
+    address: Option<IpAddr>,
 }
 
 impl Peer {
@@ -32,7 +34,17 @@ impl Peer {
     pub(crate) fn new(certificates: Option<&[CertificateDer<'static>]>) -> Self {
         Self {
             certificates: certificates.unwrap_or_default().into(),
+            address: None,
         }
+    }
+
+    /// The client at an address.
+    pub(crate) fn at(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
+    }
+
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     pub(crate) fn certificates(&self) -> &[CertificateDer<'static>] {

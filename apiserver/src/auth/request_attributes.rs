@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use serde_json::Value;
 
 use super::User;
+use crate::audit::Record;
 use crate::meta::GroupVersionKind;
 use crate::request::options::Query;
 
@@ -22,6 +23,8 @@ pub(crate) struct RequestAttributes<'a> {
     pub(crate) kind: &'a GroupVersionKind,
     /// The options in the body of a DELETE.
     pub(crate) delete_options: Option<&'a Value>,
+    /// The record of the request, if it is audited.
+    pub(crate) audit: Option<&'a Record>,
     /// The nanoseconds spent waiting for webhooks.
     pub(crate) waited: &'a AtomicU64,
 }

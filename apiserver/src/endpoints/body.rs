@@ -97,6 +97,35 @@ impl ResponseBody {
         }
     }
 
+    /// Makes a body in pieces whole.
+    pub(crate) fn gathered(mut self) -> Self {
+        match &mut self.0 {
+            Inner::Pieces(pieces, left) => {
+                let mut whole = BytesMut::with_capacity(usize::try_from(*left).unwrap_or_default());
+                nesting::where_stored(|| pieces.for_each(|piece| whole.extend_from_slice(&piece)));
+                Self::whole(whole.freeze())
+            }
+            Inner::Whole(_) | Inner::Stream(_) => self,
+        }
+    }
+
+    /// Keeps `guard` until the end of a stream; for any other body the guard is dropped.
+    pub(crate) fn holding(mut self, guard: impl Send + 'static) -> Self {
+        let Inner::Stream(stream) = &mut self.0 else {
+            return self;
+        };
+        let empty: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(futures::stream::empty());
+        let mut stream = std::mem::replace(stream, empty);
+        let mut guard = Some(guard);
+        Self::stream(futures::stream::poll_fn(move |cx| {
+            let next = stream.as_mut().poll_next(cx);
+            if matches!(next, Poll::Ready(None)) {
+                drop(guard.take());
+            }
+            next
+        }))
+    }
+
     /// A body whose connection breaks before its first byte.
     pub(crate) fn dropped() -> Self {
         Self::stream(futures::stream::once(async { Err(Dropped) }))

@@ -42,6 +42,7 @@ use super::body::ResponseBody;
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
+use crate::audit::Record;
 use crate::auth::{RequestAttributes, User};
 use crate::endpoints::State;
 use crate::fault::{RequestFacts, View};
@@ -103,6 +104,8 @@ pub(crate) struct Request<'a> {
     pub(crate) meter: RequestMeter,
     /// The nanoseconds spent waiting for admission webhooks.
     pub(crate) webhooks: AtomicU64,
+    /// The record of the request, if it is audited.
+    pub(crate) audit: Option<Arc<Record>>,
     /// The counts behind a list, for its metrics.
     pub(crate) listed: OnceLock<Listed>,
 }
@@ -165,6 +168,7 @@ impl Request<'_> {
             subresource: self.info.subresource.as_deref().unwrap_or_default(),
             kind: self.resource.gvk(),
             delete_options: None,
+            audit: self.audit.as_deref(),
             waited: &self.webhooks,
         }
     }
@@ -228,6 +232,15 @@ impl Request<'_> {
 
     fn patch_type(&self) -> Result<PatchType, ApiError> {
         PatchType::of(&self.headers)
+    }
+
+    /// Whether a patch is a dry run; the audit record notes it from here on.
+    fn patch_options(&self, patch_type: PatchType) -> Result<bool, ApiError> {
+        let dry_run = self.query.patch_options(patch_type)?;
+        if let Some(record) = &self.audit {
+            record.request_patch(&self.body);
+        }
+        Ok(dry_run)
     }
 
     /// The options of a table response.

@@ -44,6 +44,18 @@ impl Session {
         Self(Arc::new(Mutex::new(Some(session.boxed()))))
     }
 
+    /// Keeps `guard` until the session ends.
+    pub(crate) fn hold(&self, guard: impl Send + 'static) {
+        let mut session = self.0.lock();
+        *session = session.take().map(|session| {
+            async move {
+                let _guard = guard;
+                session.await;
+            }
+            .boxed()
+        });
+    }
+
     /// The session to run on the connection; `None` after the first call.
     pub(crate) fn start(&self) -> Option<BoxFuture<'static, ()>> {
         self.0.lock().take()

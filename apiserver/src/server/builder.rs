@@ -18,6 +18,7 @@ use crate::admission::optional::event_rate_limit::Buckets;
 use crate::admission::plugins::Listers;
 use crate::admission::webhook::Configurations;
 use crate::admission::{AdmissionConfiguration, AdmissionPlugins};
+use crate::audit::Audit;
 use crate::auth::{self, Authenticators, Authorizers, LastModes, TokenKeys};
 use crate::auth::{TokenSettings, Tokens};
 use crate::certificate_authority::CertificateAuthority;
@@ -78,6 +79,7 @@ pub struct ApiServerBuilder {
     authenticators: Authenticators,
     token_settings: TokenSettings,
     livelock_limits: Option<LivelockLimits>,
+    audit: Option<Audit>,
     state: Option<ServerState>,
     /// The resources that are not custom, if they are not those of Kubernetes.
     catalog: Option<Arc<Catalog>>,
@@ -119,6 +121,7 @@ impl Default for ApiServerBuilder {
             authenticators: Authenticators::default(),
             token_settings: TokenSettings::default(),
             livelock_limits: None,
+            audit: None,
             catalog: None,
             state: None,
         }
@@ -277,6 +280,14 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Audits requests, and hands the events to the sinks of `audit`. Default: no auditing.
+    pub fn audit(self, audit: Audit) -> Self {
+        Self {
+            audit: Some(audit),
+            ..self
+        }
+    }
+
     /// Sets the address of a webhook service without pods in this cluster: port `port` of service
     /// `name` in `namespace` is at `address`. Default: none, so only services with stored endpoints
     /// are found.
@@ -420,6 +431,7 @@ impl ApiServerBuilder {
                 livelocks: Livelocks::new(self.livelock_limits),
                 flow_control: FlowControl::default(),
                 offload: Offload::new(),
+                audit: self.audit,
             }
         });
         if let Some(state) = self.state {

@@ -42,7 +42,7 @@ impl ApiServer {
     ///
     /// Objects are shared, so it takes the same short time however many there are. It has the same
     /// clock until one of them is set, draws the names that this one would draw next, asks the same
-    /// webhooks, and has no faults, no kubelet and an empty journal.
+    /// webhooks, is not audited, and has no faults, no kubelet and an empty journal.
     #[must_use]
     pub fn fork(&self) -> Self {
         let clock = self.core.clock.forked();
@@ -113,6 +113,7 @@ impl ApiServer {
                 livelocks: core.livelocks.forked(),
                 flow_control: FlowControl::default(),
                 offload: Offload::new(),
+                audit: None,
             }
         });
         nesting::where_stored(|| apiextensions::after_fork(&forked.core));

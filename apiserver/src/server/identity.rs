@@ -6,6 +6,7 @@ use http::request::Parts;
 use jiff::Timestamp;
 
 use super::ApiServer;
+use crate::audit::Record;
 use crate::auth::{self, Attributes, User};
 use crate::clock::nanos_between;
 use crate::metrics::access::Authenticated;
@@ -45,6 +46,7 @@ impl ApiServer {
         user: User,
         parts: &Parts,
         info: Option<&RequestInfo>,
+        record: Option<&Record>,
     ) -> Result<(User, Attributes), ApiError> {
         let attributes = info.map_or_else(
             || Attributes::Path {
@@ -53,7 +55,12 @@ impl ApiServer {
             },
             Attributes::of,
         );
-        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes).await?;
+        let impersonated = auth::impersonate(&self.core, user, &parts.headers, &attributes);
+        let (user, mode) = impersonated.await?;
+        if let (Some(mode), Some(record)) = (mode, record) {
+            let constraint = mode.is_constrained().then(|| mode.verb());
+            record.impersonate(user.to_audited(), constraint.unwrap_or_default());
+        }
         Ok((user, attributes))
     }
 }

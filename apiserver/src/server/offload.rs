@@ -14,7 +14,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::{ApiServer, Incoming};
+use super::ApiServer;
+use super::respond::Incoming;
 use crate::cancellation::{Token, WRITE_TIMEOUT_MESSAGE};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;

@@ -42,7 +42,7 @@ impl Panics {
         self.0.lock().clone()
     }
 
-    /// The answer of a handler, or 500 if it panics.
+    /// The answer of a handler, or 500 and the reason if it panics.
     ///
     /// Unwind safety: no lock of the server is poisoned, and each guards state that is whole between
     /// any two of its writes.
@@ -51,9 +51,9 @@ impl Panics {
         asked: Asked,
         audit_id: &HeaderValue,
         answer: impl Future<Output = Response<ResponseBody>>,
-    ) -> Response<ResponseBody> {
+    ) -> (Response<ResponseBody>, Option<String>) {
         let panic = match AssertUnwindSafe(answer).catch_unwind().await {
-            Ok(response) => return response,
+            Ok(response) => return (response, None),
             Err(panic) => panic,
         };
         let (Asked { method, uri }, reason) = (asked, text(&*panic));
@@ -62,7 +62,7 @@ impl Panics {
         if held.len() < HELD_MAX {
             held.push(format!("{method} {uri}: {reason}"));
         }
-        response::text(500, ANSWER)
+        (response::text(500, ANSWER), Some(reason.to_owned()))
     }
 }
 

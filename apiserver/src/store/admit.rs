@@ -254,6 +254,7 @@ impl Store<'_> {
             subresource: self.request_attributes.map_or("", |own| own.subresource),
             object,
             old,
+            audit: self.request_attributes.and_then(|own| own.audit),
             warnings: self.warnings,
         };
         let operation = match old {

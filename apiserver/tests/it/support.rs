@@ -1,4 +1,5 @@
 //! What several modules share.
 
+pub(crate) mod audit;
 pub(crate) mod requests;
 pub(crate) mod webhook_server;

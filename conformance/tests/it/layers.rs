@@ -29,6 +29,7 @@ const MACHINERY_LAYERS: &[&str] = &[
 const SERVER_LAYERS: &[&str] = &[
     "fault",
     "metrics",
+    "audit",
     "webhook",
     "cluster",
     "auth",

@@ -19,8 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::builtin::json_schema_props;
-use super::{Alternative, Object, Schema, syntax_error};
+use super::builtin::{json_schema_props, list_meta, written_type};
+use super::{Alternative, Field, FieldValidation, Object, Schema, decode_value, syntax_error};
 use crate::nesting;
 use wire::{Reader, Wire, int32};
 
@@ -104,6 +104,46 @@ pub fn decode(object: &Object, message: &[u8]) -> Result<Value, Error> {
     let mut fields = Map::new();
     read_fields(object, &[], message, DEPTH_MAX, &mut fields)?;
     Ok(Value::Object(fields))
+}
+
+/// Decodes a response of the server: an object of a built-in kind, a list of them, a `Status`.
+///
+/// Returns `None` for a message that is malformed or of another kind.
+#[must_use]
+pub fn decode_answer(body: &[u8]) -> Option<Value> {
+    let Envelope {
+        api_version,
+        kind,
+        raw,
+    } = envelope(body).ok()?;
+    let list = || {
+        let item = written_type(&api_version, kind.strip_suffix("List")?)?;
+        Some(Arc::new(list_of(&kind, item)))
+    };
+    let of_kind = written_type(&api_version, &kind).cloned();
+    let object = of_kind.or_else(list)?;
+    let fields = decode(&object, raw).ok()?;
+    let decoded = decode_value(&object, fields, FieldValidation::Ignore).ok()?;
+    let mut value = decoded.value;
+    value["kind"] = kind.into();
+    value["apiVersion"] = api_version.into();
+    Some(value)
+}
+
+/// The type of a list.
+fn list_of(kind: &str, item: &Arc<Object>) -> Object {
+    let items = Schema::list(Schema::Object(Arc::clone(item)), None, &[]);
+    let fields = [
+        ("metadata", Schema::Object(Arc::clone(list_meta())), 1),
+        ("items", items, 2),
+    ];
+    let fields = fields.map(|(name, schema, number)| Field {
+        pointer: false,
+        omit_empty: false,
+        proto: vec![number],
+        ..Field::optional(name, schema)
+    });
+    Object::custom(kind, fields.into())
 }
 
 /// Reads the message at `prefix` of `object`, which is empty but for messages that JSON inlines.

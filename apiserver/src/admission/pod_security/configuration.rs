@@ -88,10 +88,13 @@ impl PodSecurityConfiguration {
         }
     }
 
-    /// Whether the user or the namespace of a write is exempt.
-    pub(super) fn exempts(&self, attributes: Attributes<'_>) -> bool {
+    /// The reason why a write is exempt, as audit events name it: its namespace or its user.
+    pub(super) fn exempts(&self, attributes: Attributes<'_>) -> Option<&'static str> {
         let user = attributes.user.map_or("", |user| user.name.as_str());
-        self.users.contains(user) || self.namespaces.contains(namespace(attributes.object))
+        if self.namespaces.contains(namespace(attributes.object)) {
+            return Some("namespace");
+        }
+        self.users.contains(user).then_some("user")
     }
 
     /// Whether the runtime class of a pod is exempt.

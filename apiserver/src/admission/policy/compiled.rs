@@ -20,7 +20,8 @@ pub(super) struct Policy {
     pub(super) variables: Vec<(String, Compiled)>,
     pub(super) conditions: Vec<Compiled>,
     pub(super) validations: Vec<Validation>,
-    pub(super) annotations: Vec<Compiled>,
+    /// The audit annotations, by key.
+    pub(super) annotations: Vec<(String, Compiled)>,
     pub(super) mutations: Vec<Compiled>,
 }
 
@@ -75,7 +76,14 @@ impl Policy {
             validations: items(spec, "validations")
                 .map(|validation| Validation::compile(validation, &scope))
                 .collect(),
-            annotations: each("auditAnnotations", "valueExpression", Returns::TextOrNull),
+            annotations: items(spec, "auditAnnotations")
+                .map(|own| text(own, "key").to_owned())
+                .zip(each(
+                    "auditAnnotations",
+                    "valueExpression",
+                    Returns::TextOrNull,
+                ))
+                .collect(),
             mutations: mutations.collect(),
             variables,
         }

@@ -1,19 +1,26 @@
 //! What validating policies refuse.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::compiled::{Compiled, Policy, Validation};
 use super::evaluate::{error_type, prepare};
 use super::{Family, config_fault, text_of};
 use crate::admission::webhook::Admission;
+use crate::audit::{Level, Record};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
+use crate::meta::go_json;
 use crate::meta::object::name;
 use crate::metrics::admission::PolicyCheck;
 use crate::status::ApiError;
 
 /// The most bytes of a message that an expression makes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// The most bytes of a value of an audit annotation.
+const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
 /// Something that a policy does not agree with.
 struct Denial {
@@ -59,6 +66,7 @@ impl Admission<'_> {
                     continue;
                 }
             };
+            let mut annotations = Annotations::default();
             for binding in &bound.bindings {
                 let binding = &binding.value();
                 let found = match self.bound_params(policy, binding, object, old) {
@@ -77,7 +85,7 @@ impl Admission<'_> {
                 let mut activation = self.activation(&matching, object, old, &namespace);
                 for param in found {
                     prepare(&mut activation, policy, &param);
-                    for denial in self.denials(&mut activation, policy, binding) {
+                    for denial in self.denials(&mut activation, policy, binding, &mut annotations) {
                         self.warn_of(policy, binding, &denial);
                         if denial.counts {
                             denied.get_or_insert_with(|| {
@@ -87,6 +95,7 @@ impl Admission<'_> {
                     }
                 }
             }
+            annotations.publish(policy, self.request_attributes.audit);
         }
         denied.map_or(Ok(()), Err)
     }
@@ -178,6 +187,30 @@ impl Admission<'_> {
     }
 }
 
+/// The audit annotations of a policy: the distinct values of all its bindings and parameters, by key.
+#[derive(Default)]
+struct Annotations(BTreeMap<String, Vec<String>>);
+
+impl Annotations {
+    fn add(&mut self, key: &str, value: &str) {
+        let end = (0..=value.len().min(ANNOTATION_BYTES_MAX)).rev();
+        let mut ends = end.filter(|end| value.is_char_boundary(*end));
+        let value = &value[..ends.next().unwrap_or_default()];
+        let values = self.0.entry(key.to_owned()).or_default();
+        if !value.is_empty() && !values.iter().any(|own| own == value) {
+            values.push(value.to_owned());
+        }
+    }
+
+    fn publish(self, policy: &Policy, record: Option<&Record>) {
+        let Some(record) = record else { return };
+        for (key, values) in self.0.into_iter().filter(|(_, values)| !values.is_empty()) {
+            let key = format!("{}/{key}", policy.name);
+            record.annotate_admission(Level::Metadata, &key, values.join(", "));
+        }
+    }
+}
+
 /// A denial, and its consequences by the binding.
 struct Found {
     denial: Denial,
@@ -187,12 +220,21 @@ struct Found {
 
 impl Admission<'_> {
     /// The denials of a write by a policy.
-    fn denials(&self, activation: &mut Activation, policy: &Policy, binding: &Value) -> Vec<Found> {
+    fn denials(
+        &self,
+        activation: &mut Activation,
+        policy: &Policy,
+        binding: &Value,
+        annotations: &mut Annotations,
+    ) -> Vec<Found> {
         let actions = binding["spec"]["validationActions"].as_array();
         let actions = || actions.into_iter().flatten().filter_map(Value::as_str);
         let acts = |action: &str| actions().any(|own| own == action);
         // The denial has the consequences that the binding states.
-        let found = |denial: Denial, nanos: u64| {
+        let found = |denial: Denial, at: usize, nanos: u64| {
+            if acts("Audit") {
+                self.annotate_failure(policy, binding, &denial.message, at);
+            }
             for action in actions() {
                 let action = action.to_lowercase();
                 self.checked(policy, binding, &denial.message, (&action, nanos));
@@ -206,10 +248,10 @@ impl Admission<'_> {
         match self.applies(activation, policy) {
             Ok(true) => {}
             Ok(false) => return Vec::new(),
-            Err(why) => return vec![found(Denial::failure(why), 0)],
+            Err(why) => return vec![found(Denial::failure(why), 0, 0)],
         }
         let mut denials = Vec::new();
-        for validation in &policy.validations {
+        for (at, validation) in policy.validations.iter().enumerate() {
             let (outcome, nanos) = self.evaluated(activation, &validation.expression);
             match outcome {
                 Ok(Outcome::Bool(true)) => {}
@@ -218,29 +260,46 @@ impl Admission<'_> {
                         message: message(activation, validation),
                         reason: validation.reason.clone(),
                     };
-                    denials.push(found(denial, nanos));
+                    denials.push(found(denial, at, nanos));
                 }
                 Err(why) if policy.ignores_failure => {
                     self.checked(policy, binding, &why, ("allow", nanos));
                 }
-                Err(why) => denials.push(found(Denial::failure(why), nanos)),
+                Err(why) => denials.push(found(Denial::failure(why), at, nanos)),
             }
         }
-        for annotation in &policy.annotations {
+        for (key, annotation) in &policy.annotations {
             let (outcome, nanos) = self.evaluated(activation, annotation);
-            if let Err(why) = outcome
-                && !policy.ignores_failure
-            {
-                self.checked(policy, binding, &why, ("deny", nanos));
-                // Whatever the binding says of denials.
-                denials.push(Found {
-                    denial: Denial::failure(why),
-                    counts: true,
-                    warns: false,
-                });
+            match outcome {
+                Ok(Outcome::Text(value)) => annotations.add(key, value.trim()),
+                Ok(_) => {}
+                Err(_) if policy.ignores_failure => {}
+                Err(why) => {
+                    self.checked(policy, binding, &why, ("deny", nanos));
+                    // Whatever the binding says of denials.
+                    denials.push(Found {
+                        denial: Denial::failure(why),
+                        counts: true,
+                        warns: false,
+                    });
+                }
             }
         }
         denials
+    }
+
+    /// Notes a failed validation in the audit event, where only the first has room.
+    fn annotate_failure(&self, policy: &Policy, binding: &Value, message: &str, at: usize) {
+        const KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
+        if let Some(record) = self.request_attributes.audit {
+            let actions = &binding["spec"]["validationActions"];
+            let (message, policy) = (json!(message), json!(policy.name));
+            let binding = json!(name(binding));
+            let failure = format!(
+                "[{{\"message\":{message},\"policy\":{policy},\"binding\":{binding},\"expressionIndex\":{at},\"validationActions\":{actions}}}]"
+            );
+            record.annotate_admission(Level::Metadata, KEY, go_json::escaped(&failure));
+        }
     }
 
     /// The outcome of an expression, and the nanoseconds that it took.

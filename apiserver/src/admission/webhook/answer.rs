@@ -39,9 +39,16 @@ pub(super) struct Answer {
     patch: Vec<u8>,
     patch_type: String,
     pub(super) warnings: Vec<String>,
+    /// The audit annotations, by key.
+    pub(super) annotations: Vec<(String, String)>,
 }
 
 impl Answer {
+    /// The patch; empty without a change.
+    pub(super) fn patch(&self) -> &[u8] {
+        &self.patch
+    }
+
     /// Whether its patch may leave an object that nests deeply.
     pub(super) fn may_deepen(&self) -> bool {
         nesting::may_deepen(&self.patch)
@@ -78,6 +85,10 @@ impl Answer {
             patch_type = "JSONPatch".to_owned();
         }
         let warnings = response["warnings"].as_array().into_iter().flatten();
+        let annotations = response["auditAnnotations"]
+            .as_object()
+            .into_iter()
+            .flatten();
         let allowed = response["allowed"] == true;
         Ok(Self {
             denied: (!allowed).then(|| response["status"].clone()),
@@ -89,6 +100,9 @@ impl Answer {
             warnings: warnings
                 .filter_map(Value::as_str)
                 .map(str::to_owned)
+                .collect(),
+            annotations: annotations
+                .map(|(key, value)| (key.clone(), text(value)))
                 .collect(),
         })
     }

@@ -10,6 +10,8 @@ pub(super) struct Webhook {
     /// The unique identifier: configuration, name and index.
     pub(super) id: String,
     pub(super) name: String,
+    /// The name of the configuration.
+    pub(super) configuration: String,
     pub(super) client_config: Value,
     pub(super) timeout_seconds: u64,
     /// Whether the write goes on when the call fails: the failure policy Ignore.
@@ -31,6 +33,7 @@ impl Webhook {
                 Self {
                     id: format!("{}/{}/{index}", name(configuration), text("name")),
                     name: text("name"),
+                    configuration: name(configuration).to_owned(),
                     client_config: entry["clientConfig"].clone(),
                     timeout_seconds: entry["timeoutSeconds"].as_u64().unwrap_or(10),
                     ignores_failure: entry["failurePolicy"] == "Ignore",

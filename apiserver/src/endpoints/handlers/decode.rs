@@ -41,6 +41,24 @@ pub(super) fn object(
     gvk: &GroupVersionKind,
     options: &str,
 ) -> Result<Value, ApiError> {
+    let object = decoded(request, gvk, options)?;
+    if let Some(record) = &request.audit {
+        let strategy = request.resource.strategy();
+        let is_own = gvk == request.resource.gvk();
+        record.request_object(&object, |object| {
+            if is_own {
+                strategy.default(object);
+            }
+        });
+    }
+    Ok(object)
+}
+
+fn decoded(
+    request: &Request<'_>,
+    gvk: &GroupVersionKind,
+    options: &str,
+) -> Result<Value, ApiError> {
     let validation = field_validation(&request.query, options)?;
     let unrecognized = |why: &str| unrecognized(request, gvk, why);
     let document = match content_type(&request.headers)? {
@@ -241,6 +259,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             let value = protobuf::decode(schema, envelope.raw).map_err(bad)?;
             let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
                 .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+            note_options(request, &decoded.value, &envelope.api_version);
             return Ok(Some(decoded.value));
         }
     };
@@ -260,7 +279,15 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
     let schema = delete_options_schema(&found.kind, &found.api_version)?;
     let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
         .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+    note_options(request, &decoded.value, &found.api_version);
     Ok(Some(decoded.value))
+}
+
+/// Shows the options of a DELETE to the audit record.
+fn note_options(request: &Request<'_>, options: &Value, version: &str) {
+    if let Some(record) = &request.audit {
+        record.delete_options(options, version);
+    }
 }
 
 /// The schema of DeleteOptions, for a body that states this kind or no kind.

@@ -19,7 +19,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Answer {
 
 pub(super) async fn patch_subresource(request: &Request<'_>, subresource: Subresource) -> Answer {
     let patch_type = request.patch_type()?;
-    let dry_run = request.query.patch_options(patch_type)?;
+    let dry_run = request.patch_options(patch_type)?;
     if patch_type == PatchType::Apply {
         return apply::apply(request, subresource, dry_run).await;
     }

@@ -86,7 +86,7 @@ pub(super) async fn update(request: &Request<'_>, subresource: PodSubresource) -
 /// PATCH of the same.
 pub(super) async fn patch(request: &Request<'_>, subresource: PodSubresource) -> Answer {
     let patch_type = request.patch_type()?;
-    let dry_run = request.query.patch_options(patch_type)?;
+    let dry_run = request.patch_options(patch_type)?;
     let gvk = request.resource.gvk();
     write(request, subresource, dry_run, |manager, current| {
         if patch_type != PatchType::Apply {

@@ -49,7 +49,7 @@ pub(super) async fn update(request: &Request<'_>) -> Answer {
 
 pub(super) async fn patch(request: &Request<'_>) -> Answer {
     let patch_type = request.patch_type()?;
-    let dry_run = request.query.patch_options(patch_type)?;
+    let dry_run = request.patch_options(patch_type)?;
     let gvk = kind(request)?;
     if patch_type == PatchType::Apply {
         return write(request, dry_run, |manager, current| {

@@ -94,6 +94,10 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
         claims.warn_after = Some(expires);
         claims.expires = after(now, EXTENSION_SECONDS);
     }
+    if let Some(record) = &request.audit {
+        let id = format!("JTI={}", claims.id);
+        record.annotate("authentication.kubernetes.io/issued-credential-id", id);
+    }
     let token = request.state.tokens.issue(claims);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
     meta_mut(&mut body).insert("uid".to_owned(), account.uid.into());

@@ -49,10 +49,12 @@ pub(super) async fn run<A, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let address = stream.peer_addr().ok();
+    let address = address.map(|own| own.ip().to_canonical());
     let served = async {
         let Some(Handshake { acceptor, failed }) = handshake else {
             let stream = StallLimit::new(stream);
-            return exchange(stream, Peer::new(None), &activity, answer).await;
+            return exchange(stream, Peer::new(None).at(address), &activity, answer).await;
         };
         let shaken = timeout(HEAD_TIME_MAX, async {
             let Some(stream) = plaintext::refuse(stream, || failed()).await? else {
@@ -69,7 +71,7 @@ pub(super) async fn run<A, F, B>(
         };
         let session = stream.get_ref().1;
         activity.shake_hands(session.alpn_protocol() == Some(b"h2"));
-        let peer = Peer::new(session.peer_certificates());
+        let peer = Peer::new(session.peer_certificates()).at(address);
         exchange(stream, peer, &activity, answer).await
     };
     if let Err(error) = served.await {

@@ -9,6 +9,7 @@ use kubeproof_apiserver::{
 };
 
 use super::*;
+use crate::support::audit::Events;
 
 /// A kubelet with a fault of its own.
 #[derive(Debug)]
@@ -47,7 +48,10 @@ impl Kubelet for Panicking {
 
 #[tokio::test]
 async fn a_handler_that_panics_answers_500_and_ends_no_other_stream() {
-    let server = ApiServer::builder().build();
+    let events = Events::default();
+    let server = ApiServer::builder()
+        .audit(events.audit("{level: Metadata, resources: [{resources: [pods/log]}]}"))
+        .build();
     server.set_kubelet(Arc::new(Panicking));
     let pod = json!({
         "metadata": {"name": "p"},
@@ -78,6 +82,16 @@ async fn a_handler_that_panics_answers_500_and_ends_no_other_stream() {
     }
     let noted = "GET http://localhost/api/v1/namespaces/default/pods/p/log: no logs of p";
     assert_eq!(server.panics(), [noted; 2]);
+    let events = events.all();
+    assert_eq!(events.len(), 4);
+    assert_eq!(events[0]["stage"], "RequestReceived");
+    assert_eq!(events[1]["stage"], "Panic");
+    let want = json!({
+        "metadata": {}, "status": "Failure", "message": "APIServer panic'd: no logs of p",
+        "reason": "InternalError", "code": 500,
+    });
+    assert_eq!(events[1]["responseStatus"], want);
+    assert_eq!(events[1]["sourceIPs"], json!(["127.0.0.1"]));
     let first = watch.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"{\"type\":\"ADDED\""));
     drop((watch, client));
