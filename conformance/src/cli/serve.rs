@@ -1,5 +1,6 @@
 //! `kubeproof serve`.
 
+mod audit;
 pub(super) mod authentication;
 mod identity;
 pub(super) mod kubeconfig;
@@ -30,6 +31,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::kruise_gates::KruiseGates;
 use super::pace::{Pace, PaceArgs};
 use super::{listen, out};
+use audit::AuditArgs;
 use identity::IdentityArgs;
 use record::Recording;
 
@@ -94,6 +96,8 @@ pub(super) struct ServeArgs {
     kruise: bool,
     #[command(flatten)]
     kruise_gates: KruiseGates,
+    #[command(flatten)]
+    audit: AuditArgs,
     /// Write everything that is stored, and each change from then on, into this file, for --from-log. It may
     /// hold Secrets: only its owner can read it.
     #[arg(long, value_name = "FILE")]
@@ -310,6 +314,9 @@ fn build(
             address,
         } = service;
         builder = builder.resolve_service(namespace, name, *port, *address);
+    }
+    if let Some(audit) = args.audit.build()? {
+        builder = builder.audit(audit);
     }
     let bearer = args.identity.token.as_deref().map(in_process::bearer);
     let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));

@@ -391,3 +391,46 @@ fn every_error_of_a_file_that_is_loaded_names_the_file() {
         assert!(said.contains("stage.yaml"), "{flag}: {said}");
     }
 }
+
+#[test]
+fn requests_are_audited_into_a_file() {
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  verbs: [create]\n  omitStages: [RequestReceived]\n";
+    let policy = file("audit/policy.yaml", policy);
+    let log = fresh("audit/audit.log");
+    let flags = |log: &str| {
+        let policy = policy.to_str().unwrap();
+        [
+            "--controllers",
+            "none",
+            "--audit-policy-file",
+            policy,
+            "--audit-log-path",
+            log,
+        ]
+        .map(str::to_owned)
+    };
+    let own = flags(log.to_str().unwrap());
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let (child, url) = serve(&own);
+    post(&url, CONFIGMAPS, r#"{"metadata":{"name":"own"}}"#);
+    get(&url, CONFIGMAPS, "");
+    terminate(child);
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1, "{text}");
+    let event: Value = serde_json::from_str(lines[0]).unwrap();
+    assert_eq!(event["objectRef"]["name"], "own");
+    assert_eq!(event["sourceIPs"], json!(["127.0.0.1"]));
+
+    let ran = kubeproof(&["serve"])
+        .args(flags("-"))
+        .args(["--audit-log-format", "xml"])
+        .output();
+    let ran = ran.unwrap();
+    assert!(!ran.status.success());
+    let error = String::from_utf8(ran.stderr).unwrap();
+    let want = "invalid audit log format xml, allowed formats are \"legacy,json\"";
+    assert!(error.contains(want), "{error}");
+}
