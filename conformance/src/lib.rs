@@ -137,6 +137,9 @@ pub mod report;
 pub mod runner;
 #[doc(hidden)]
 pub mod scenario;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod served;
 #[doc(hidden)]
 pub mod suite;
 #[doc(hidden)]

@@ -7,11 +7,13 @@
 //!
 //! - [`chart`]: a run as lanes
 //! - [`matrix`]: the result of an exploration
+//! - [`served`]: a server that programs have used
 //! - `html`: escaping, and the page's parts
 
 pub mod chart;
 mod html;
 pub mod matrix;
+pub mod served;
 mod state;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use kubeproof_apiserver::{ApiServer, on_deep_stack};
+use kubeproof_apiserver::{ApiServer, JournalEntry, on_deep_stack};
 
 use super::format::{Commit, Line};
 
@@ -56,16 +56,24 @@ impl Recorder {
     /// # Errors
     /// When the file cannot be written; these commits are lost to it.
     pub fn write(&mut self) -> io::Result<usize> {
+        self.write_entries().map(|entries| entries.len())
+    }
+
+    /// Writes the commits that have come since the last call, and returns them.
+    ///
+    /// # Errors
+    /// When the file cannot be written; these commits are lost to it.
+    pub(crate) fn write_entries(&mut self) -> io::Result<Vec<JournalEntry>> {
         let entries = self.server.take_journal();
         let from = self.from;
-        let (text, count) = on_deep_stack(move || {
-            let entries = entries.iter().filter(|entry| entry.rv > from);
-            let lines: Vec<String> = entries
-                .map(|entry| Line::Commit(Commit::of(entry)).to_text() + "\n")
-                .collect();
-            (lines.concat(), lines.len())
+        let (text, entries) = on_deep_stack(move || {
+            let entries = entries.into_iter().filter(|entry| entry.rv > from);
+            let entries: Vec<JournalEntry> = entries.collect();
+            let lines = entries.iter();
+            let lines = lines.map(|entry| Line::Commit(Commit::of(entry)).to_text() + "\n");
+            (lines.collect::<String>(), entries)
         });
         self.file.write_all(text.as_bytes())?;
-        Ok(count)
+        Ok(entries)
     }
 }

@@ -7,7 +7,7 @@ use super::{Page, ScenarioReport};
 
 /// The page around its parts.
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("page.css");
 const PROGRAM: &str = include_str!("page.js");
 const LEGEND: &str = include_str!("legend.html");
 
@@ -38,7 +38,7 @@ impl Page {
 }
 
 /// `template` with the parts in their places; what stands in a part is left alone.
-fn filled(template: &str, parts: &[(&str, String)]) -> String {
+pub(super) fn filled(template: &str, parts: &[(&str, String)]) -> String {
     let mut page = String::new();
     let mut rest = template;
     while let Some((before, behind)) = rest.split_once("{{") {
@@ -53,7 +53,7 @@ fn filled(template: &str, parts: &[(&str, String)]) -> String {
 }
 
 /// Text as HTML has it, in elements and in attributes between quotes.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

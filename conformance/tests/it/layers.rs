@@ -76,6 +76,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "explore",
     "suite",
     "report",
+    "served",
     "exchange",
     "cli",
     "main",

@@ -33,6 +33,8 @@ mod rust_types;
 #[cfg(feature = "cli")]
 mod schema;
 #[cfg(feature = "cli")]
+mod served;
+#[cfg(feature = "cli")]
 mod serving;
 mod strict;
 #[cfg(feature = "cli")]
