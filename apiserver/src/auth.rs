@@ -225,8 +225,8 @@ impl User {
 
     /// The user with the group of everybody who has shown who they are.
     fn authenticated(mut self) -> Self {
-        let is_told = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
-        if self.name != ANONYMOUS && !is_told {
+        let has_either = self.is_in(AUTHENTICATED) || self.is_in(UNAUTHENTICATED);
+        if self.name != ANONYMOUS && !has_either {
             self.groups.push(AUTHENTICATED.to_owned());
         }
         self

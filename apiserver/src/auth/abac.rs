@@ -44,7 +44,7 @@ impl AbacPolicy {
     /// file `path`.
     ///
     /// # Errors
-    /// The first line that is none of these.
+    /// The first line that cannot be read.
     pub fn read(path: &str, text: &[u8]) -> Result<Self, AbacPolicyError> {
         let text = String::from_utf8_lossy(text);
         let lines = text.lines().enumerate();

@@ -26,7 +26,7 @@ pub(crate) enum Attributes {
     Path { verb: String, path: String },
 }
 
-/// The conditions on the objects of a request, in the form of a query; empty where there are none.
+/// The conditions on the objects of a request, in the form of a query; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selectors {
     pub(crate) field: String,

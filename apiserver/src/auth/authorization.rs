@@ -1,5 +1,7 @@
 //! Authorization by a chain of authorizers: the first that has an opinion decides.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::{AbacPolicy, Attributes, AuthorizationWebhook, State, User};
@@ -51,22 +53,23 @@ impl Authorization {
 
 /// The authorizers of a server. Members of `system:masters` may do everything before any is asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Authorizers(Vec<Authorization>);
+pub(crate) struct Authorizers(Arc<[Authorization]>);
 
 impl Default for Authorizers {
     fn default() -> Self {
-        Self(vec![Authorization::default()])
+        Self::of(vec![Authorization::default()])
     }
 }
 
 impl Authorizers {
     pub(crate) fn of(modes: Vec<Authorization>) -> Self {
-        Self(modes)
+        Self(modes.into())
     }
 
-    /// Whether every user may do everything.
+    /// Whether every user may do everything, unless another authorizer denies it.
     pub(crate) fn allow_everything(&self) -> bool {
-        matches!(self.0.first(), Some(Authorization::AlwaysAllow))
+        let mut modes = self.0.iter();
+        modes.any(|mode| matches!(mode, Authorization::AlwaysAllow))
     }
 
     /// Whether a decision may take time, so that it must be made in [`resolved`](super::resolved).
@@ -93,7 +96,7 @@ impl Authorizers {
         }
         let mut reasons: Vec<String> = Vec::new();
         let mut errors = Vec::new();
-        for mode in &self.0 {
+        for mode in self.0.iter() {
             let decision = match mode {
                 Authorization::AlwaysAllow => Decision::Allowed(String::new()),
                 Authorization::AlwaysDeny => Decision::NoOpinion(FORBIDDEN.to_owned()),
@@ -150,7 +153,7 @@ pub(crate) struct Rules {
 pub(crate) fn rules_of(state: &State, user: &User, namespace: &str) -> Rules {
     let mut all = Rules::default();
     let mut errors: Vec<String> = Vec::new();
-    for mode in &state.authorizers.0 {
+    for mode in state.authorizers.0.iter() {
         match mode {
             Authorization::AlwaysAllow => all.rules.extend([
                 json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),

@@ -53,7 +53,7 @@ pub(crate) async fn resolved<T>(state: &State, mut check: impl FnMut() -> T) -> 
     .await
 }
 
-/// The answer of a webhook to the question whether `user` may; without one the question is recorded.
+/// Returns the decision of a webhook if it has been asked; otherwise records the question.
 pub(super) fn answer(
     webhook: &AuthorizationWebhook,
     user: &User,
@@ -70,7 +70,7 @@ pub(super) fn answer(
         found
     });
     found.unwrap_or_else(|_| {
-        // Nothing asks here; whatever does must not be allowed unasked.
+        // Every check runs in `resolved`. A check outside of it must not be allowed.
         tracing::error!("a permission was checked where no webhook can be asked");
         Some(Decision::NoOpinion(String::new()))
     })

@@ -10,7 +10,7 @@ use super::{State, User};
 use crate::request::options::is_well_escaped;
 use crate::x509::{Authorities, Certificate, Usage};
 
-/// The headers that no request keeps, whoever has sent it.
+/// The headers that are removed from every request.
 const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 

@@ -115,7 +115,7 @@ impl<'t> Records<'t> {
         })
     }
 
-    /// The next record; empty lines are none.
+    /// Reads the next record, and skips empty lines.
     fn next(&mut self) -> Result<Option<Vec<String>>, String> {
         let mut line = loop {
             match self.line() {

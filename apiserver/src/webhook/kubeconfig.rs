@@ -18,7 +18,8 @@ use crate::yaml::decode::Yaml;
 #[error("{0}")]
 pub struct KubeconfigError(String);
 
-/// The server that a webhook is called at, and the credentials of the calls.
+/// The server that a webhook is called at, and the credentials of the calls. Without an authority in the
+/// cluster no certificate is trusted: the machine's own authorities are not read.
 ///
 /// ```
 /// use kubeproof_apiserver::WebhookKubeconfig;

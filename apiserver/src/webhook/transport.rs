@@ -94,7 +94,7 @@ impl Target {
     /// The server of a kubeconfig.
     ///
     /// # Errors
-    /// When its URL is none.
+    /// When its URL cannot be parsed.
     pub(super) fn of_kubeconfig(
         config: &WebhookKubeconfig,
         timeout: Duration,

@@ -1,6 +1,7 @@
 //! Reviews: questions about the identity and the permissions of a user. The answer is an object of
 //! the same kind, which is not stored.
 
+mod selectors;
 mod validation;
 
 use std::collections::BTreeMap;
@@ -8,9 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::auth::{
-    ANY_VERSION, Attributes, Selectors, User, authorize, resolved, review_token, rules_of,
-};
+use crate::auth::{ANY_VERSION, Attributes, User, authorize, resolved, review_token, rules_of};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
@@ -178,15 +177,17 @@ async fn decided(
             errors,
         });
     }
-    let attributes = attributes(&body["spec"]);
+    let (attributes, faults) = attributes(&body["spec"]);
     let decide = || authorize(request.state, user, &attributes);
     let decision = resolved(request.state, decide).await;
     let mut status = json!({ "allowed": decision.is_allowed() });
     if decision.is_denied() {
         status["denied"] = true.into();
     }
-    if let Some(error) = decision.error() {
-        status["evaluationError"] = error.into();
+    let error = decision.error().map(str::to_owned);
+    let errors: Vec<String> = error.into_iter().chain(faults).collect();
+    if !errors.is_empty() {
+        status["evaluationError"] = errors.join("; ").into();
     }
     if !decision.reason().is_empty() {
         status["reason"] = decision.reason().into();
@@ -195,17 +196,20 @@ async fn decided(
     Ok(body)
 }
 
-fn attributes(spec: &Value) -> Attributes {
+/// The permission that a question is about, and what of the question does not count.
+fn attributes(spec: &Value) -> (Attributes, Vec<String>) {
     let of = |half: &str, field: &str| spec[half][field].as_str().unwrap_or_default().to_owned();
     if spec["nonResourceAttributes"].is_object() {
         let text = |field: &str| of("nonResourceAttributes", field);
-        return Attributes::Path {
+        let attributes = Attributes::Path {
             verb: text("verb"),
             path: text("path"),
         };
+        return (attributes, Vec::new());
     }
     let text = |field: &str| of("resourceAttributes", field);
-    Attributes::Resource {
+    let (selectors, faults) = selectors::read(spec);
+    let attributes = Attributes::Resource {
         verb: text("verb"),
         group: text("group"),
         version: match text("version").as_str() {
@@ -216,58 +220,7 @@ fn attributes(spec: &Value) -> Attributes {
         subresource: text("subresource"),
         namespace: text("namespace"),
         name: text("name"),
-        selectors: Selectors {
-            field: field_selector(&spec["resourceAttributes"]["fieldSelector"]),
-            label: label_selector(&spec["resourceAttributes"]["labelSelector"]),
-        },
-    }
-}
-
-/// A field selector of a review in the form of a query; requirements of other forms are left out,
-/// as only fewer objects fulfil them.
-fn field_selector(selector: &Value) -> String {
-    if let Some(raw) = selector["rawSelector"]
-        .as_str()
-        .filter(|raw| !raw.is_empty())
-    {
-        return raw.to_owned();
-    }
-    let requirements = selector["requirements"].as_array().into_iter().flatten();
-    let terms = requirements.filter_map(|own| {
-        let operator = match own["operator"].as_str()? {
-            "In" => "=",
-            "NotIn" => "!=",
-            _ => return None,
-        };
-        let [value] = own["values"].as_array()?.as_slice() else {
-            return None;
-        };
-        let value = value.as_str()?.replace('\\', "\\\\");
-        let value = value.replace(',', "\\,").replace('=', "\\=");
-        Some(format!("{}{operator}{value}", own["key"].as_str()?))
-    });
-    terms.collect::<Vec<_>>().join(",")
-}
-
-/// A label selector of a review in the form of a query.
-fn label_selector(selector: &Value) -> String {
-    if let Some(raw) = selector["rawSelector"]
-        .as_str()
-        .filter(|raw| !raw.is_empty())
-    {
-        return raw.to_owned();
-    }
-    let requirements = selector["requirements"].as_array().into_iter().flatten();
-    let terms = requirements.filter_map(|own| {
-        let key = own["key"].as_str()?;
-        let values = texts(&own["values"]).join(",");
-        match own["operator"].as_str()? {
-            "In" => Some(format!("{key} in ({values})")),
-            "NotIn" => Some(format!("{key} notin ({values})")),
-            "Exists" => Some(key.to_owned()),
-            "DoesNotExist" => Some(format!("!{key}")),
-            _ => None,
-        }
-    });
-    terms.collect::<Vec<_>>().join(",")
+        selectors,
+    };
+    (attributes, faults)
 }

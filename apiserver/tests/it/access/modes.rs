@@ -89,3 +89,49 @@ async fn the_flag_shows_the_modes_and_decisions_are_counted_by_mode() {
     let decided = "apiserver_authorization_decisions_total{decision=\"allowed\",name=\"node\",type=\"Node\"} 1";
     assert!(metrics.contains(decided), "{metrics}");
 }
+
+#[tokio::test]
+async fn a_review_tells_which_selectors_do_not_count() {
+    let server = server(&[Authorization::Rbac]);
+    let reviews = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews";
+    let term = |operator: &str, values: &[&str]| json!({ "key": "k", "operator": operator, "values": values });
+    let field = "spec.resourceAttributes.fieldSelector";
+    let label = "spec.resourceAttributes.labelSelector";
+    let rows = [
+        (
+            "fieldSelector",
+            json!({ "rawSelector": "a=b" }),
+            String::new(),
+        ),
+        (
+            "fieldSelector",
+            json!({ "rawSelector": "a" }),
+            format!("{field} ignored due to parse error"),
+        ),
+        (
+            "fieldSelector",
+            json!({ "requirements": [term("In", &["x"]), term("In", &["x", "y"])] }),
+            format!("{field} partially ignored due to parse error"),
+        ),
+        (
+            "labelSelector",
+            json!({ "requirements": [term("Near", &["x"])] }),
+            format!("{label} ignored due to parse error"),
+        ),
+        (
+            "labelSelector",
+            json!({ "requirements": [term("In", &["x", "y"]), term("Exists", &[])] }),
+            String::new(),
+        ),
+    ];
+    for (name, selector, want) in rows {
+        let mut review = json!({ "spec": {
+            "user": "jane", "resourceAttributes": { "verb": "list", "resource": "pods" },
+        } });
+        review["spec"]["resourceAttributes"][name] = selector;
+        let (code, answer) = send(&server, reviews, &[ADMIN], review).await;
+        assert_eq!(code, 201, "{answer}");
+        let error = answer["status"]["evaluationError"].as_str();
+        assert_eq!(error.unwrap_or_default(), want);
+    }
+}

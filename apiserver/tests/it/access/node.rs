@@ -93,7 +93,7 @@ async fn server() -> ApiServer {
     server
 }
 
-/// The reason why a kubelet may not, as a review tells it; `None` if it may.
+/// Returns the reason of a refusal in a review of a kubelet's permission; `None` if it is allowed.
 async fn refusal(server: &ApiServer, attributes: &str) -> Option<String> {
     let (verb, rest) = attributes.split_once(' ').unwrap();
     let (group, rest) = rest.split_once('/').unwrap();
@@ -277,7 +277,7 @@ async fn a_node_writes_what_is_its_own_and_is_told_why_not_more() {
         let refused = refusal(&server, row).await;
         assert_eq!(refused.unwrap_or_default(), want, "{row}");
     }
-    // What is left is neither in the rules of nodes, nor has it a reason.
+    // Other requests are not in the rules of nodes, and their refusals have no reason.
     for row in ["get apps/deployments default x", "delete /nodes - n1"] {
         assert_eq!(refusal(&server, row).await.as_deref(), Some(""), "{row}");
     }
@@ -301,7 +301,7 @@ async fn requests_of_kubelets_are_authorized_by_what_they_select() {
         let (code, answer) = send(&server, request, N1, Value::Null).await;
         assert_eq!(code, want, "{request}: {answer}");
     }
-    // Without the group, or without a name, nobody is a node.
+    // A user without the group or without a name is not a node.
     let request = "GET /api/v1/services";
     let stranger = [ADMIN, ("impersonate-user", "system:node:n1")];
     assert_eq!(send(&server, request, &stranger, Value::Null).await.0, 403);
