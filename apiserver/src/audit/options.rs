@@ -130,8 +130,9 @@ impl Options {
         opened.map_err(|error| OptionsError(format!("ensureLogFile: open {path}: {error}")))
     }
 
-    /// The invalid values of the log, if there is to be one.
-    fn faults(&self) -> Vec<String> {
+    /// The invalid values of the log, in upstream's words, if there is to be one.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.log_path.is_empty() {
             return faults;

@@ -8,7 +8,7 @@ pub(crate) mod kube_apiserver;
 mod tests;
 mod validation;
 
-pub(crate) use validation::admission_flags;
+pub(crate) use validation::{admission_flags, audit_options};
 
 use super::pflag::Parsed;
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use kubeproof::served::{FailedRequests, ServedRun};
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, nodes};
 use kubeproof_apiserver::{ApiServer, Pace as ServerPace};
@@ -18,7 +19,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::kept::{self, Kept};
 use super::parent::{self, Parent};
 use super::variables::Variables;
-use crate::cli::flags::kube_apiserver as flags;
+use crate::cli::flags::{audit_options, kube_apiserver as flags};
 use crate::cli::pace::Pace;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication;
@@ -75,8 +76,25 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
     if variables.pace {
         builder = builder.pace(ServerPace::ETCD);
     }
+    let failed = variables.log.as_ref().map(|_| FailedRequests::default());
+    let audit = match (audit_options(parsed).build()?, &failed) {
+        (None, None) => None,
+        (Some(audit), None) => Some(audit),
+        (None, Some(failed)) => Some(failed.audit()),
+        (Some(audit), Some(failed)) => Some(failed.also(audit)),
+    };
+    if let Some(audit) = audit {
+        builder = builder.audit(audit);
+    }
     let token = kept.as_ref().map(Kept::token);
-    let server = builder.token(token.map(str::to_owned)).build();
+    let builder = builder.token(token.map(str::to_owned));
+    let server = builder.journal(variables.log.is_some()).build();
+    let logs = variables.log.as_deref().zip(failed.as_ref());
+    let run = logs.map(|(dir, failed)| {
+        let begun = ServedRun::begin(&server, dir, failed);
+        begun.with_context(|| format!("KUBEPROOF_LOG: {}", dir.display()))
+    });
+    let run = run.transpose()?;
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("failed to create listener: {address}"))?;
     let url = format!("https://{}", reached_at(parsed, listener.local_addr()?));
@@ -96,6 +114,10 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
     }
     kubeproof_apiserver::serve_tls(server, listener, certificate, stop).await?;
     manager.shutdown().await;
+    if let Some(run) = run {
+        let page = run.end().await.context("KUBEPROOF_LOG")?;
+        out::note(&format!("the test's requests are in {}", page.display()));
+    }
     Ok(())
 }
 

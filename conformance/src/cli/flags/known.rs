@@ -10,9 +10,6 @@ pub(super) const AUTHORIZATION_MODES: &[&str] = &[
     "Node",
 ];
 
-/// Modes of `--audit-log-mode`.
-pub(super) const AUDIT_MODES: &[&str] = &["batch", "blocking", "blocking-strict"];
-
 /// Groups that the server knows, also those whose versions are off. The group without a name is the core.
 pub(super) const GROUPS: &[&str] = &[
     "",

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use kubeproof_apiserver::status::quoted;
-use kubeproof_apiserver::{AdmissionFlags, AdmissionPlugins};
+use kubeproof_apiserver::{AdmissionFlags, AdmissionPlugins, audit};
 
 use super::super::pflag::Parsed;
 use super::access::{authentication, authorization, token_request};
-use super::known::{AUDIT_MODES, GROUPS};
+use super::known::GROUPS;
 
 const HOUR: i64 = 3_600_000_000_000;
 const SECONDS_MAX: i64 = 1 << 32;
@@ -40,7 +40,7 @@ pub(super) fn validate(parsed: &Parsed) -> Result<(), String> {
     }
     faults.extend(authentication(parsed));
     faults.extend(authorization(parsed));
-    faults.extend(audit(parsed));
+    faults.extend(audit_options(parsed).faults());
     faults.extend(admission(parsed));
     faults.extend(api_enablement(parsed));
     faults.extend(token_request(parsed));
@@ -272,50 +272,25 @@ fn priority_and_fairness(parsed: &Parsed) -> Option<String> {
     })
 }
 
-fn audit(parsed: &Parsed) -> Vec<String> {
-    if parsed.text("audit-log-path").is_none() {
-        return Vec::new();
+/// Returns the flags of the audit log.
+pub(crate) fn audit_options(parsed: &Parsed) -> audit::Options {
+    let text = |flag: &str| parsed.text(flag).unwrap_or_default().to_owned();
+    audit::Options {
+        policy_file: text("audit-policy-file"),
+        log_path: text("audit-log-path"),
+        log_format: text("audit-log-format"),
+        log_mode: text("audit-log-mode"),
+        log_version: text("audit-log-version"),
+        log_maxage: parsed.number("audit-log-maxage"),
+        log_maxbackup: parsed.number("audit-log-maxbackup"),
+        log_maxsize: parsed.number("audit-log-maxsize"),
+        log_compress: parsed.is_on("audit-log-compress"),
+        log_truncate_enabled: parsed.is_on("audit-log-truncate-enabled"),
+        log_truncate_max_event_size: parsed.number("audit-log-truncate-max-event-size"),
+        log_truncate_max_batch_size: parsed.number("audit-log-truncate-max-batch-size"),
+        log_batch_buffer_size: parsed.number("audit-log-batch-buffer-size"),
+        log_batch_max_size: parsed.number("audit-log-batch-max-size"),
     }
-    let mut faults = Vec::new();
-    let mode = parsed.text("audit-log-mode").unwrap_or("");
-    if !AUDIT_MODES.contains(&mode) {
-        faults.push(format!(
-            "invalid audit log mode {mode}, allowed modes are {:?}",
-            AUDIT_MODES.join(",")
-        ));
-    }
-    let (event, batch) = (
-        parsed.number("audit-log-truncate-max-event-size"),
-        parsed.number("audit-log-truncate-max-batch-size"),
-    );
-    if event <= 0 {
-        faults.push(format!(
-            "invalid audit truncate log max event size {event}, must be a positive number"
-        ));
-    } else if batch < event {
-        faults.push(format!(
-            "invalid audit truncate log max batch size {batch}, must be greater than max event size ({event})"
-        ));
-    }
-    if parsed.text("audit-log-version") != Some("audit.k8s.io/v1") {
-        faults.push("invalid group version, allowed versions are [\"audit.k8s.io/v1\"]".to_owned());
-    }
-    let format = parsed.text("audit-log-format").unwrap_or("");
-    if !["legacy", "json"].contains(&format) {
-        faults.push(format!(
-            "invalid audit log format {format}, allowed formats are \"legacy,json\""
-        ));
-    }
-    for (name, limit) in [
-        ("audit-log-maxage", parsed.number("audit-log-maxage")),
-        ("audit-log-maxbackup", parsed.number("audit-log-maxbackup")),
-        ("audit-log-maxsize", parsed.number("audit-log-maxsize")),
-    ] {
-        if limit < 0 {
-            faults.push(format!("--{name} {limit} can't be a negative number"));
-        }
-    }
-    faults
 }
 
 fn admission(parsed: &Parsed) -> Vec<String> {

@@ -244,3 +244,45 @@ fn the_programs_are_written_again_and_into_stores() {
     let printed = output(&["envtest", "--version", "1.31.0"]);
     assert!(!printed.status.success(), "a version is that of a store");
 }
+
+#[tokio::test]
+async fn a_control_plane_leaves_a_log_a_page_and_an_audit_log() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("envtest-log");
+    let _ = fs::remove_dir_all(&root);
+    fs::create_dir_all(&root).unwrap();
+    let policy = root.join("policy.yaml");
+    let rules = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n\
+                 - {level: Metadata, resources: [{resources: [configmaps]}]}\n";
+    fs::write(&policy, rules).unwrap();
+    let (logs, audit) = (root.join("logs"), root.join("audit.log"));
+    let flags = [
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", audit.display()),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let set = [("KUBEPROOF_LOG", logs.to_str().unwrap())];
+    let ready = start_with("log", &flags, &set).await;
+    let maps = Api::<ConfigMap>::default_namespaced(ready.admin.clone());
+    create(&maps, json!({"metadata": {"name": "mine"}})).await;
+    assert_eq!(code(maps.get("absent").await.unwrap_err()), 404);
+    assert!(ready.server.stop("TERM").success());
+
+    let page = fs::read_to_string(logs.join("1.html")).unwrap();
+    for words in ["configmap mine created", "configmaps/absent"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let log = fs::read_to_string(logs.join("1.log")).unwrap();
+    assert!(log.contains(r#""name":"mine""#), "{log}");
+    let audited = fs::read_to_string(audit).unwrap();
+    let lines: Vec<serde_json::Value> = audited
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let ended = |verb: &str| {
+        let of = lines.iter().filter(|event| event["verb"] == verb);
+        of.filter(|event| event["stage"] == "ResponseComplete")
+            .count()
+    };
+    // The server itself publishes the authorities of clients.
+    assert_eq!((ended("create"), ended("get")), (2, 1), "{audited}");
+}
