@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) bookmark_period: Duration,
     /// The faults injected by tests.
     pub(crate) faults: Faults,
-    /// Keeps the pace of the server, if it has one.
+    /// Keeps the pace; `None` on a server that responds at once.
     pub(crate) pacer: Option<Arc<Pacer>>,
 }
 

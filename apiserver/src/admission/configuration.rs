@@ -28,7 +28,7 @@ pub struct AdmissionConfiguration {
     pub(crate) node_selectors: BTreeMap<String, String>,
     /// The tolerations that PodTolerationRestriction adds.
     pub(crate) default_tolerations: Vec<Value>,
-    /// The tolerations that PodTolerationRestriction allows; all if there is none.
+    /// The tolerations that PodTolerationRestriction allows. An empty list allows all.
     pub(crate) allowed_tolerations: Vec<Value>,
     /// The limits of EventRateLimit.
     pub(crate) event_limits: Vec<Limit>,
@@ -107,7 +107,7 @@ impl AdmissionConfiguration {
     }
 }
 
-/// The configuration of each plugin that the file has one for.
+/// The configurations in the file, by plugin.
 fn sections(
     text_of_file: &str,
     plugins: AdmissionPlugins,

@@ -102,7 +102,7 @@ pub(crate) struct WatchRequest {
     pub(crate) client: Option<OwnedWebhookClient>,
     /// The faults of the server, and the request of the watch as they see it.
     pub(crate) faults: Option<(Faults, fault::RequestFacts)>,
-    /// The pace of the server, if it has one.
+    /// Keeps the pace; `None` on a server that responds at once.
     pub(crate) pacer: Option<Arc<Pacer>>,
     pub(crate) meter: WatchMeter,
 }

@@ -146,7 +146,7 @@ impl Store<'_> {
         course.end(outcome)
     }
 
-    /// Creates the namespace of a client's new object if there is none.
+    /// Creates the namespace of a client's new object if it does not exist.
     ///
     /// # Errors
     /// The refusal of the namespace.

@@ -336,7 +336,7 @@ impl Table {
         }
     }
 
-    /// The version of the last event; of what is forgotten if there was none since.
+    /// The version of the last event. Without events in the window, the version of the last compaction.
     pub fn last_event(&self) -> ResourceVersion {
         let state = self.state.read();
         let last = state.window.back();

@@ -12,7 +12,7 @@ pub(crate) use validation::{admission_flags, audit_options};
 
 use super::pflag::Parsed;
 
-/// What a command line asks for.
+/// The outcome of reading a valid command line.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// Text for standard output; the program then ends with 0.

@@ -189,7 +189,7 @@ async fn a_control_plane_of_controller_runtime_starts_serves_and_stops() {
     let digest = credential.strip_prefix("X509SHA256=").unwrap();
     assert_eq!(digest.len(), 64, "{digest}");
 
-    // A certificate of another authority is refused after the handshake; nobody may do little.
+    // A certificate of another authority is refused after the handshake. An anonymous client may do little.
     let foreign = Authority::new().client("admin", "system:masters");
     let access = Access {
         authority: None,

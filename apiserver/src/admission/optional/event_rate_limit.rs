@@ -15,7 +15,7 @@ use crate::status::ApiError;
 /// The number of buckets of a limit that does not state it.
 const CACHE_SIZE: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
 
-/// What a limit counts.
+/// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LimitType {
     Server,
@@ -103,7 +103,7 @@ impl Limit {
         LruCache::new(NonZeroUsize::new(self.cache_size).unwrap_or(CACHE_SIZE))
     }
 
-    /// Takes a token, if there is one.
+    /// Takes a token if the bucket has any.
     fn accepts(&self, buckets: &mut LruCache<String, Bucket>, key: &str, now: Timestamp) -> bool {
         let full = f64::from(self.burst);
         let bucket = buckets.get_or_insert_mut(key.to_owned(), || Bucket {

@@ -42,7 +42,7 @@ pub(super) fn start() -> anyhow::Result<ExitCode> {
     let _ = std::fs::remove_file(&kubeconfig);
     let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut server = Command::new(std::env::current_exe()?);
-    // The harness waits until nobody holds its pipes.
+    // The harness waits until its pipes are closed.
     server
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
@@ -67,7 +67,7 @@ pub(super) fn start() -> anyhow::Result<ExitCode> {
         }
     })?;
     if let Some(status) = ended {
-        // What it said before it ended is for the harness.
+        // The harness gets the server's last words.
         out::note(std::fs::read_to_string(&log)?.trim_end());
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));

@@ -56,7 +56,7 @@ pub(super) fn help() -> String {
     )
 }
 
-/// What the variables ask for.
+/// The settings in the variables.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variables {
     pub(super) controllers: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Reads the variables of this process, and a warning for each name that is none of them.
+    /// Reads the variables of this process; also returns a warning for each misspelled name.
     ///
     /// # Errors
     /// Names the variable whose value cannot be used.

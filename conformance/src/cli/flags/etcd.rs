@@ -25,7 +25,7 @@ Usage:
     Print all flags.
 ";
 
-/// Reads the arguments behind the program's name.
+/// Reads the arguments after the program's name.
 ///
 /// # Errors
 /// The first fault of the command line.

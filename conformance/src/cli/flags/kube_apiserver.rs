@@ -13,7 +13,7 @@ use super::{Asked, Refusal, validation};
 const TABLE: &str = include_str!("kube_apiserver.txt");
 const ABOUT: &str = "kubeproof as kube-apiserver: an in-memory Kubernetes API server for tests.";
 
-/// Reads the arguments behind the program's name.
+/// Reads the arguments after the program's name.
 ///
 /// # Errors
 /// The first fault of the command line, or all faults of its values.

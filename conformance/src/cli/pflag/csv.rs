@@ -33,7 +33,7 @@ pub(super) fn fields(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns a field behind its first quotation mark, and what follows the comma behind it.
+/// Returns a quoted field, from after its first quotation mark, and the rest after its comma.
 fn within_quotes<'t>(line: &str, mut rest: &'t str) -> Result<(String, Option<&'t str>), String> {
     let mut field = String::new();
     loop {

@@ -81,7 +81,7 @@ pub(super) fn float(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads digits behind the prefix of their base. Underscores may separate them.
+/// Reads digits after the prefix of their base. Underscores may separate them.
 fn magnitude(text: &str) -> Result<u128, &'static str> {
     let lower = text.to_ascii_lowercase();
     let (base, digits) = match lower.as_bytes() {

@@ -170,7 +170,7 @@ pub(super) fn string_to_string(value: &str) -> Result<Vec<(String, String)>, Str
     pairs.into_iter().map(read).collect()
 }
 
-/// Returns the first and the last port of a range: `N`, `N-M` or `N+COUNT`. An empty range is none.
+/// Returns the first and the last port of a range: `N`, `N-M` or `N+COUNT`. An empty text means no range.
 pub(super) fn port_range(value: &str) -> Result<Option<(i64, i64)>, String> {
     let value = value.trim();
     if value.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::table::Flag;
 use super::{FlagError, FlagSet, Parsed, Syntax};
 
-/// What is left of the command line, and what was read of it.
+/// The unread rest of the command line, and the values so far.
 struct Reading<'s> {
     set: &'s FlagSet,
     rest: VecDeque<String>,
@@ -14,7 +14,7 @@ struct Reading<'s> {
 }
 
 impl FlagSet {
-    /// Reads the arguments behind the program's name.
+    /// Reads the arguments after the program's name.
     ///
     /// # Errors
     /// The first fault.

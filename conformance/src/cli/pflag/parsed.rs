@@ -7,7 +7,7 @@ use super::kind::{self, Kind};
 use super::table::{Flag, Treatment};
 use super::{FlagSet, csv, go};
 
-/// What a command line says.
+/// The values of a command line.
 ///
 /// Each method panics when the program has no flag of the name; `flags::tests` finds such names in the code.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Parsed {
         self.given.contains_key(self.flag(name).name)
     }
 
-    /// Returns the flag's last value, or else its default. Empty values are none.
+    /// Returns the flag's last value, or else its default; `None` for an empty value.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let flag = self.flag(name);
         let given = self.given.get(flag.name).and_then(|given| given.last());

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::{FlagSet, Kind, Syntax};
 
-/// What the program makes of a flag.
+/// The treatment of a flag by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
     /// The flag has upstream's effect.
     Honored,
-    /// The flag has no effect, and nobody needs to know.
+    /// The flag has no effect. No warning names it.
     Taken,
     /// The flag has no effect, for this reason; a warning names it.
     Ignored(&'static str),
@@ -26,7 +26,7 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) shorthand: Option<char>,
     pub(super) kind: Kind,
-    /// The value without one on the command line, as text; empty when there is none.
+    /// The value if the command line has none, as text; empty for no default.
     pub(super) default: &'static str,
     pub(super) section: &'static str,
     pub(super) usage: &'static str,
@@ -40,11 +40,11 @@ impl FlagSet {
     /// Reads the table of a program.
     ///
     /// # Panics
-    /// When the table is none, which a test would have found.
+    /// When the text is not a table; a test reads each.
     pub(crate) fn new(syntax: Syntax, table: &'static str) -> Self {
         let mut sections = Vec::new();
         let mut flags = BTreeMap::new();
-        // What the lines of a section say about each of its flags, and the flag whose lines these are.
+        // The flags of a section so far, and the flag that the next lines describe.
         let (mut common, mut open) = (Flag::of(""), None::<Flag>);
         for line in table.lines() {
             if line.is_empty() || line.starts_with('#') {

@@ -178,7 +178,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What the program has written to standard error.
+    /// The program's standard error so far.
     pub(super) fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap()
     }

@@ -200,7 +200,7 @@ fn the_programs_are_written_again_and_into_stores() {
     let _ = fs::remove_dir_all(&root);
     let (into, store) = (root.join("into"), root.join("store"));
     let (into, store) = (into.to_str().unwrap(), store.to_str().unwrap());
-    // What was there is replaced.
+    // Existing files are replaced.
     fs::create_dir_all(into).unwrap();
     fs::write(format!("{into}/kubectl"), "another").unwrap();
     for _ in 0..2 {
