@@ -16,11 +16,18 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use parsed::Parsed;
 
 use kind::Kind;
 use table::Flag;
+
+/// Reads a duration such as `1h2.5m`; `None` for other texts and negative durations.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let nanoseconds = go::nanoseconds(text).ok()?;
+    Some(Duration::from_nanos(u64::try_from(nanoseconds).ok()?))
+}
 
 /// How a program reads its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

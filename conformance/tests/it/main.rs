@@ -15,6 +15,8 @@ mod kruise_types;
 mod kruise_webhooks;
 #[cfg(feature = "cli")]
 mod kubectl;
+#[cfg(all(unix, feature = "cli"))]
+mod kubectl_stand_in;
 mod layers;
 #[cfg(feature = "cli")]
 mod logs;

@@ -36,10 +36,12 @@ pub(super) enum Kind {
     Version,
     /// URLs of listeners between commas.
     Urls,
+    /// A switch that also takes words.
+    Mode,
 }
 
 /// A kind, its name in tables, and its name in the help.
-const NAMES: [(Kind, &str, &str); 23] = [
+const NAMES: [(Kind, &str, &str); 24] = [
     (Kind::Bool, "bool", ""),
     (Kind::String, "string", "string"),
     (Kind::Int, "int", "int"),
@@ -63,6 +65,7 @@ const NAMES: [(Kind, &str, &str); 23] = [
     (Kind::Vmodule, "pattern=N,...", "pattern=N,..."),
     (Kind::Version, "version", "version[=true]"),
     (Kind::Urls, "urls", "urls"),
+    (Kind::Mode, "mode", "string"),
 ];
 
 const PORT_MAX: i64 = 65_535;
@@ -82,7 +85,7 @@ impl Kind {
 
     /// Reports whether the flag means `true` when it has no value.
     pub(super) fn is_switch(self) -> bool {
-        matches!(self, Self::Bool | Self::Version)
+        matches!(self, Self::Bool | Self::Version | Self::Mode)
     }
 
     /// Reports whether repetitions of the flag add to each other. Otherwise the last counts.
@@ -115,7 +118,7 @@ impl Kind {
     /// The reason, in the words of the Go function that would have read the value.
     pub(super) fn check(self, value: &str) -> Result<(), String> {
         match self {
-            Self::String | Self::StringArray | Self::MapStringString => Ok(()),
+            Self::String | Self::StringArray | Self::MapStringString | Self::Mode => Ok(()),
             Self::Bool => go::switch(value).map(drop),
             Self::Int => go::integer(value, 64).map(drop),
             Self::Uint => go::unsigned(value).map(drop),
