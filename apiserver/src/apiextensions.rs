@@ -28,7 +28,7 @@ pub(crate) fn after_fork(state: &State) {
     }
     // What webhooks have converted is remembered by revision, of which each server gives out its own.
     let before = match held.converts_by_webhook() {
-        true => Served::builtin(&state.catalog),
+        true => Served::builtin(&state.served),
         false => Served::clone(&held),
     };
     let served = Served::of(

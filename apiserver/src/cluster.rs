@@ -17,6 +17,8 @@ pub(crate) struct Cluster {
     pub(crate) storage: Arc<Storage>,
     /// The built-in resources.
     pub(crate) catalog: Arc<Catalog>,
+    /// The built-in resources that are served.
+    pub(crate) served: Arc<Catalog>,
     /// Custom resources, and with them all of discovery.
     pub(crate) definitions: Definitions,
     pub(crate) metrics: Arc<Metrics>,
@@ -54,6 +56,7 @@ impl Cluster {
             entropy: self.entropy.forked(),
             storage: Arc::new(storage),
             catalog: Arc::clone(&self.catalog),
+            served: Arc::clone(&self.served),
             definitions: self.definitions.forked(),
             metrics: Arc::new(Metrics::default()),
             services,

@@ -73,10 +73,10 @@ pub use registry::core::embedded;
 pub use request::{RequestInfo, Verb};
 pub use schema::FieldValidation;
 pub use server::{
-    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
-    LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, REQUEST_LOG,
-    SecretToken, ServerState, ServingCertificate, ServingCertificateError, StateError, Tls,
-    Webhook, serve, serve_requests, serve_tls,
+    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, FeatureGateError, FeatureGates,
+    ForkError, Livelock, LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests,
+    NotServed, REQUEST_LOG, RuntimeConfig, SecretToken, ServerState, ServingCertificate,
+    ServingCertificateError, StateError, Tls, Webhook, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::{KubeconfigError, WebhookKubeconfig};

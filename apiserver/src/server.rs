@@ -6,6 +6,7 @@ mod builder;
 mod control;
 mod credentials;
 mod filters;
+mod flags;
 mod flow_control;
 mod fork;
 mod identity;
@@ -74,6 +75,7 @@ use respond::Incoming;
 pub use builder::{ApiServerBuilder, AuthorityError};
 pub(crate) use credentials::LazyAuthority;
 pub use credentials::SecretToken;
+pub use flags::{FeatureGateError, FeatureGates, RuntimeConfig};
 pub use fork::ForkError;
 pub use listener::{REQUEST_LOG, serve, serve_requests, serve_tls};
 pub use livelock::{Livelock, LivelockLimits};
@@ -131,7 +133,7 @@ impl Core {
             return None;
         }
         let (group, version, plural) = (&info.group, &info.version, &info.resource);
-        if let Some(builtin) = self.catalog.resource(group, version, plural) {
+        if let Some(builtin) = self.served.resource(group, version, plural) {
             return Some(Arc::clone(builtin));
         }
         self.definitions.resource(group, version, plural)
@@ -427,7 +429,7 @@ impl ApiServer {
         };
         let Some(resource) = self.core.resource(&info) else {
             // Only groups with built-in resources answer for what they do not have.
-            return match self.core.catalog.group(&info.group) {
+            return match self.core.served.group(&info.group) {
                 None => response::error(&ApiError::PageNotFound, Accepted::JSON),
                 Some(_) => failed(&ApiError::NoSuchPath),
             };

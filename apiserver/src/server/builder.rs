@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::flags::{FeatureGates, RuntimeConfig};
 use super::flow_control::FlowControl;
 use super::livelock::{LivelockLimits, Livelocks};
 use super::local_webhooks::{LocalWebhooks, Webhook};
@@ -67,6 +68,7 @@ pub struct ApiServerBuilder {
     client_authorities: Option<Arc<Authorities>>,
     own_hosts: Vec<String>,
     authorizers: Authorizers,
+    runtime_config: RuntimeConfig,
     admission_plugins: AdmissionPlugins,
     admission_configuration: AdmissionConfiguration,
     journal: bool,
@@ -109,6 +111,7 @@ impl Default for ApiServerBuilder {
             client_authorities: None,
             own_hosts: Vec::new(),
             authorizers: Authorizers::default(),
+            runtime_config: RuntimeConfig::default(),
             admission_plugins: AdmissionPlugins::default(),
             admission_configuration: AdmissionConfiguration::default(),
             journal: false,
@@ -253,6 +256,19 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Which built-in APIs are served. Default: all that there are.
+    pub fn runtime_config(self, runtime_config: RuntimeConfig) -> Self {
+        Self {
+            runtime_config,
+            ..self
+        }
+    }
+
+    /// The settings of all feature gates. Default: those of a cluster.
+    pub fn feature_gates(self, gates: &FeatureGates) -> Self {
+        self.max_unavailable_stateful_set(gates.max_unavailable_stateful_set())
+    }
+
     /// Sets the period of bookmarks on an idle watch whose client allows them; another bookmark
     /// comes shortly before a watch ends. Default: a minute, as in a cluster. Under virtual time,
     /// bookmarks are most of an idle cluster's work.
@@ -375,14 +391,16 @@ impl ApiServerBuilder {
         let catalog = self
             .catalog
             .unwrap_or_else(|| Arc::clone(Catalog::builtin()));
+        let served = self.runtime_config.served(&catalog);
         let server = ApiServer::cyclic(|weak| {
             let services = self.services;
             let cluster = Cluster {
                 clock: self.clock.clone(),
                 entropy: Entropy::seeded(drawn),
                 storage: Arc::new(Storage::new(initial, self.window, self.journal)),
-                definitions: Definitions::new(&catalog),
+                definitions: Definitions::new(&served),
                 catalog,
+                served,
                 metrics: Arc::new(Metrics::default()),
                 services: services.with_local(self.local_webhooks.called_by(weak)),
             };

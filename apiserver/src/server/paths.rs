@@ -143,10 +143,10 @@ impl ApiServer {
             return answer;
         }
         let query = Query::parse(query);
-        if let Some(document) = served_to_any_method(&self.core.catalog, catalog, path) {
+        if let Some(document) = served_to_any_method(&self.core.served, catalog, path) {
             return negotiated(&document, headers, &query);
         }
-        if !is_routed(&self.core.catalog, path) {
+        if !is_routed(&self.core.served, path) {
             return response::error(&ApiError::PageNotFound, Accepted::JSON);
         }
         if matches!(path, "/version" | "/version/") {
