@@ -4,6 +4,7 @@
 //! tables and selectors read one source. `cargo xtask import` writes the file.
 
 mod column;
+mod selection;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -254,20 +255,6 @@ impl Catalog {
         let data: GroupData = serde_json::from_str(data).expect("it is in the format of the file");
         let mut catalog = self.clone();
         catalog.groups.push(data.read(&BUILTIN.texts, group));
-        catalog
-    }
-
-    /// Returns the catalog with those resources alone that `is_served` names.
-    #[must_use]
-    pub fn only(&self, is_served: impl Fn(&GroupVersionResource) -> bool) -> Self {
-        let mut catalog = self.clone();
-        for group in &mut catalog.groups {
-            for version in &mut group.versions {
-                version.resources.retain(|info| is_served(&info.gvr));
-            }
-            group.versions.retain(|own| !own.resources.is_empty());
-        }
-        catalog.groups.retain(|own| !own.versions.is_empty());
         catalog
     }
 
