@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::super::pflag::{FlagSet, Parsed, Syntax};
@@ -22,7 +23,6 @@ const FABRIC8: &str = "--cert-dir /tmp/f8 --secure-port 2 --etcd-servers http://
     --client-ca-file /tmp/f8/client.crt --service-cluster-ip-range 10.0.0.0/24 --allow-privileged";
 /// The flags of kwokctl's binary runtime, without admission plugins.
 const KWOK: &str = "--etcd-prefix=/registry --allow-privileged=true --endpoint-reconciler-type=none --admission-control= \
-    --runtime-config=api/legacy=false,api/alpha=false --feature-gates=KubeletInUserNamespace=true \
     --max-requests-inflight=0 --max-mutating-requests-inflight=0 --enable-priority-and-fairness=false \
     --etcd-servers=http://127.0.0.1:1 --authorization-mode=Node,RBAC --bind-address=0.0.0.0 --secure-port=2 \
     --tls-cert-file=/k/admin.crt --tls-private-key-file=/k/admin.key --client-ca-file=/k/ca.crt \
@@ -478,4 +478,49 @@ fn the_code_reads_existing_flags_only() {
         }
     }
     assert!(found > 0, "no flag is read");
+}
+
+/// Flags that `flags` itself makes options of, besides those of the audit log.
+const READ_HERE: &[&str] = &[
+    "admission-control",
+    "disable-admission-plugins",
+    "enable-admission-plugins",
+    "help",
+    "version",
+];
+
+#[test]
+fn exactly_the_honored_flags_are_read() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/envtest/kube_apiserver");
+    let files = std::fs::read_dir(&program).expect("a folder");
+    let files = files.map(|entry| entry.expect("an entry").path());
+    let code: String = files
+        .chain([program.with_extension("rs")])
+        .map(|path| std::fs::read_to_string(path).expect("a source file"))
+        .collect();
+    let table = include_str!("kube_apiserver.txt");
+    let mut name = "";
+    let (mut honored, mut ignored) = (BTreeSet::new(), BTreeSet::new());
+    for line in table.lines() {
+        if line.starts_with(|first: char| first.is_ascii_lowercase()) {
+            name = line.split([' ', ',']).next().expect("a name");
+            honored.insert(name);
+        } else if line.starts_with("  taken: ") {
+            honored.remove(name);
+        } else if line.starts_with("  ignored: ") {
+            honored.remove(name);
+            ignored.insert(name);
+        }
+    }
+    let is_read = |name: &&&str| code.contains(&format!("\"{name}\""));
+    let unread: Vec<_> = honored
+        .iter()
+        .filter(|name| !is_read(name) && !READ_HERE.contains(name) && !name.starts_with("audit-"))
+        .collect();
+    assert!(unread.is_empty(), "honored in the table only: {unread:?}");
+    let read: Vec<_> = ignored.iter().filter(is_read).collect();
+    assert!(
+        read.is_empty(),
+        "without effect in the table only: {read:?}"
+    );
 }
