@@ -4,11 +4,12 @@ mod access;
 pub(crate) mod etcd;
 mod known;
 pub(crate) mod kube_apiserver;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod validation;
 
-pub(crate) use validation::{admission_flags, audit_options};
+pub(crate) use settings::{admission_flags, audit_options, feature_gates, runtime_config};
 
 use super::pflag::Parsed;
 

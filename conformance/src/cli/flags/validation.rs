@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use kubeproof_apiserver::AdmissionPlugins;
 use kubeproof_apiserver::status::quoted;
-use kubeproof_apiserver::{AdmissionFlags, AdmissionPlugins, audit};
 
 use super::super::pflag::Parsed;
 use super::access::{authentication, authorization, token_request};
-use super::known::GROUPS;
+use super::settings::{admission_flags, audit_options, feature_gates, runtime_config};
 
 const HOUR: i64 = 3_600_000_000_000;
 const SECONDS_MAX: i64 = 1 << 32;
@@ -24,7 +24,7 @@ const CLUSTER_IPS_MIN: u32 = 8;
 /// # Errors
 /// Upstream's message: one fault, or a list of all in brackets.
 pub(super) fn validate(parsed: &Parsed) -> Result<(), String> {
-    gates(parsed)?;
+    feature_gates(parsed).map_err(|fault| fault.to_string())?;
     logs(parsed)?;
     let ranges = cluster_ranges(parsed)?;
     signing(parsed)?;
@@ -42,7 +42,7 @@ pub(super) fn validate(parsed: &Parsed) -> Result<(), String> {
     faults.extend(authorization(parsed));
     faults.extend(audit_options(parsed).faults());
     faults.extend(admission(parsed));
-    faults.extend(api_enablement(parsed));
+    faults.extend(runtime_config(parsed).err().unwrap_or_default());
     faults.extend(token_request(parsed));
     faults.extend(peers(parsed));
     faults.extend(leases(parsed));
@@ -60,24 +60,6 @@ pub(super) fn validate(parsed: &Parsed) -> Result<(), String> {
         [one] => Err(one.clone()),
         all => Err(format!("[{}]", all.join(", "))),
     }
-}
-
-fn gates(parsed: &Parsed) -> Result<(), String> {
-    for (gate, value) in parsed.map("feature-gates") {
-        if value.is_empty() {
-            return Err(format!("missing bool value for {gate}"));
-        }
-        let known = [
-            "1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False",
-        ];
-        if !known.contains(&value.as_str()) {
-            return Err(format!(
-                "invalid value of {gate}: {value}, err: strconv.ParseBool: parsing {}: invalid syntax",
-                quoted(&value)
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn logs(parsed: &Parsed) -> Result<(), String> {
@@ -272,67 +254,9 @@ fn priority_and_fairness(parsed: &Parsed) -> Option<String> {
     })
 }
 
-/// Returns the flags of the audit log.
-pub(crate) fn audit_options(parsed: &Parsed) -> audit::Options {
-    let text = |flag: &str| parsed.text(flag).unwrap_or_default().to_owned();
-    audit::Options {
-        policy_file: text("audit-policy-file"),
-        log_path: text("audit-log-path"),
-        log_format: text("audit-log-format"),
-        log_mode: text("audit-log-mode"),
-        log_version: text("audit-log-version"),
-        log_maxage: parsed.number("audit-log-maxage"),
-        log_maxbackup: parsed.number("audit-log-maxbackup"),
-        log_maxsize: parsed.number("audit-log-maxsize"),
-        log_compress: parsed.is_on("audit-log-compress"),
-        log_truncate_enabled: parsed.is_on("audit-log-truncate-enabled"),
-        log_truncate_max_event_size: parsed.number("audit-log-truncate-max-event-size"),
-        log_truncate_max_batch_size: parsed.number("audit-log-truncate-max-batch-size"),
-        log_batch_buffer_size: parsed.number("audit-log-batch-buffer-size"),
-        log_batch_max_size: parsed.number("audit-log-batch-max-size"),
-    }
-}
-
 fn admission(parsed: &Parsed) -> Vec<String> {
     let read = AdmissionPlugins::from_flags(&admission_flags(parsed));
     read.err().unwrap_or_default()
-}
-
-/// Returns the flags that choose admission plugins.
-pub(crate) fn admission_flags(parsed: &Parsed) -> AdmissionFlags {
-    let given = |flag: &str| parsed.is_set(flag).then(|| parsed.all(flag));
-    AdmissionFlags {
-        enable: given("enable-admission-plugins"),
-        disable: given("disable-admission-plugins"),
-        admission_control: given("admission-control"),
-    }
-}
-
-fn api_enablement(parsed: &Parsed) -> Option<String> {
-    let config = parsed.map("runtime-config");
-    if config.len() == 1 && config.get("api/all").is_some_and(|value| value == "false") {
-        return Some("invalid runtime-config with only api/all=false".to_owned());
-    }
-    let mut unknown = BTreeSet::new();
-    for key in config.keys() {
-        let key = key.strip_prefix("api/v1").map_or(key.as_str(), |_| "v1");
-        if matches!(
-            key,
-            "api/all" | "api/ga" | "api/beta" | "api/alpha" | "api/legacy" | "v1"
-        ) || key.starts_with("v1/")
-        {
-            continue;
-        }
-        let tokens: Vec<&str> = key.split('/').collect();
-        let (2 | 3, [group, version, ..]) = (tokens.len(), &tokens[..]) else {
-            return Some(format!("runtime-config invalid key {key}"));
-        };
-        if !GROUPS.contains(group) {
-            unknown.insert(format!("{group}/{version}"));
-        }
-    }
-    let unknown: Vec<String> = unknown.into_iter().collect();
-    (!unknown.is_empty()).then(|| format!("unknown api groups {}", unknown.join(",")))
 }
 
 fn peers(parsed: &Parsed) -> Vec<String> {

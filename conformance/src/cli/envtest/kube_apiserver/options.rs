@@ -9,7 +9,7 @@ use kubeproof_apiserver::{
     TokenKeys, WebhookKubeconfig,
 };
 
-use crate::cli::flags::admission_flags;
+use crate::cli::flags::{admission_flags, feature_gates, runtime_config};
 use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication::Published;
@@ -23,7 +23,8 @@ pub(super) fn builder(parsed: &Parsed) -> anyhow::Result<ApiServerBuilder> {
     let builder = authentication(parsed, builder)?;
     let builder = service_accounts(parsed, builder)?;
     let builder = authorization(parsed, builder)?;
-    admission(parsed, builder)
+    let builder = admission(parsed, builder)?;
+    apis(parsed, builder)
 }
 
 fn authentication(
@@ -159,6 +160,31 @@ fn admission(parsed: &Parsed, mut builder: ApiServerBuilder) -> anyhow::Result<A
         ));
     }
     Ok(builder.admission_plugins(plugins))
+}
+
+fn apis(parsed: &Parsed, builder: ApiServerBuilder) -> anyhow::Result<ApiServerBuilder> {
+    let gates = feature_gates(parsed)?;
+    for warning in gates.warnings() {
+        out::note(warning);
+    }
+    let config = runtime_config(parsed).map_err(|faults| anyhow!(faults.join(", ")))?;
+    let idle: Vec<&str> = gates.without_effect().collect();
+    if !idle.is_empty() {
+        out::note(&format!(
+            "feature gates without effect: {}",
+            idle.join(", ")
+        ));
+    }
+    let missing = config.without_effect();
+    // A suite that asks for all APIs gets those that there are.
+    let asks_by_name = parsed
+        .map("runtime-config")
+        .keys()
+        .any(|key| !key.starts_with("api/"));
+    if asks_by_name && !missing.is_empty() {
+        out::note(&format!("APIs that are not served: {}", missing.join(", ")));
+    }
+    Ok(builder.feature_gates(&gates).runtime_config(config))
 }
 
 /// Reads the kubeconfig of a webhook, and the files that it names.

@@ -1,0 +1,53 @@
+//! Groups of kube-apiserver's flags as the settings of the server, which checks them.
+
+use kubeproof_apiserver::{AdmissionFlags, FeatureGateError, FeatureGates, RuntimeConfig, audit};
+
+use super::super::pflag::Parsed;
+
+/// Returns the flags that choose admission plugins.
+pub(crate) fn admission_flags(parsed: &Parsed) -> AdmissionFlags {
+    let given = |flag: &str| parsed.is_set(flag).then(|| parsed.all(flag));
+    AdmissionFlags {
+        enable: given("enable-admission-plugins"),
+        disable: given("disable-admission-plugins"),
+        admission_control: given("admission-control"),
+    }
+}
+
+/// Returns the flags of the audit log.
+pub(crate) fn audit_options(parsed: &Parsed) -> audit::Options {
+    let text = |flag: &str| parsed.text(flag).unwrap_or_default().to_owned();
+    audit::Options {
+        policy_file: text("audit-policy-file"),
+        log_path: text("audit-log-path"),
+        log_format: text("audit-log-format"),
+        log_mode: text("audit-log-mode"),
+        log_version: text("audit-log-version"),
+        log_maxage: parsed.number("audit-log-maxage"),
+        log_maxbackup: parsed.number("audit-log-maxbackup"),
+        log_maxsize: parsed.number("audit-log-maxsize"),
+        log_compress: parsed.is_on("audit-log-compress"),
+        log_truncate_enabled: parsed.is_on("audit-log-truncate-enabled"),
+        log_truncate_max_event_size: parsed.number("audit-log-truncate-max-event-size"),
+        log_truncate_max_batch_size: parsed.number("audit-log-truncate-max-batch-size"),
+        log_batch_buffer_size: parsed.number("audit-log-batch-buffer-size"),
+        log_batch_max_size: parsed.number("audit-log-batch-max-size"),
+    }
+}
+
+/// Returns the feature gates.
+///
+/// # Errors
+/// Unknown and locked gates, and values that are not switches.
+pub(crate) fn feature_gates(parsed: &Parsed) -> Result<FeatureGates, FeatureGateError> {
+    let values = parsed.all("feature-gates");
+    FeatureGates::read(values.iter().map(String::as_str))
+}
+
+/// Returns the APIs that are switched on and off.
+///
+/// # Errors
+/// Each fault, in upstream's words.
+pub(crate) fn runtime_config(parsed: &Parsed) -> Result<RuntimeConfig, Vec<String>> {
+    RuntimeConfig::read(&parsed.map("runtime-config"))
+}
