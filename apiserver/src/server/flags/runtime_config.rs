@@ -79,6 +79,7 @@ impl RuntimeConfig {
     /// # Errors
     /// Each fault, in upstream's words.
     pub fn read(settings: &BTreeMap<String, String>) -> Result<Self, Vec<String>> {
+        let settings = &normalized(settings);
         if settings.len() == 1 && settings.get("api/all").is_some_and(|own| own == "false") {
             return Err(vec![
                 "invalid runtime-config with only api/all=false".to_owned(),
@@ -197,6 +198,22 @@ fn served() -> BTreeSet<String> {
     versions.map(|own| text(&own.group_version)).collect()
 }
 
+/// The settings under the keys of today: `v1` and `api/v1` are the core group, and `api/legacy` has no meaning left.
+fn normalized(settings: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let kept = settings.iter().filter(|(key, _)| *key != "api/legacy");
+    let renamed = kept.map(|(key, value)| {
+        let old = key.strip_prefix("api/").unwrap_or(key);
+        let is_core = old == "v1" || old.starts_with("v1/");
+        let key = if is_core {
+            format!("/{old}")
+        } else {
+            key.clone()
+        };
+        (key, value.clone())
+    });
+    renamed.collect()
+}
+
 fn is_matcher(key: &str) -> bool {
     MATCHERS.iter().any(|(own, _)| *own == key)
 }
@@ -244,7 +261,8 @@ mod tests {
                 "invalid runtime-config with only api/all=false",
             ),
             ("api/ga", "no", "invalid value api/ga=no"),
-            ("v1", "true", "runtime-config invalid key v1"),
+            ("a", "true", "runtime-config invalid key a"),
+            ("api/a", "true", "unknown api groups api/a"),
             ("a.example/v1", "true", "unknown api groups a.example/v1"),
             (
                 "apps/v9",
@@ -280,6 +298,18 @@ mod tests {
         );
         let ga = read(&[("api/ga", "true"), ("/v1", "true")]).unwrap();
         assert_eq!(ga, RuntimeConfig::default());
+    }
+
+    #[test]
+    fn old_keys_are_read_as_those_of_today() {
+        let core = read(&[("/v1", "false")]).unwrap();
+        for key in ["v1", "api/v1"] {
+            assert_eq!(read(&[(key, "false")]).unwrap(), core, "{key}");
+        }
+        let secrets = read(&[("/v1/secrets", "false")]).unwrap();
+        assert_eq!(read(&[("api/v1/secrets", "false")]).unwrap(), secrets);
+        let nothing = read(&[("api/legacy", "false")]).unwrap();
+        assert_eq!(nothing, RuntimeConfig::default());
     }
 
     #[test]
