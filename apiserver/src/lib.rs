@@ -70,6 +70,7 @@ pub use kubelet::{
 };
 pub use nesting::on_deep_stack;
 pub use registry::core::embedded;
+pub use registry::core::service::ServiceRanges;
 pub use request::{RequestInfo, Verb};
 pub use schema::FieldValidation;
 pub use server::{

@@ -24,6 +24,7 @@ use crate::auth::RequestAttributes;
 use crate::field_manager::Writer;
 use crate::meta::object::{self, meta_mut};
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::core::service::ServiceRanges;
 use crate::registry::{Context, Passes, Strategy};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, Table};
@@ -49,6 +50,8 @@ pub(crate) enum Subresource {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) admission: admission::State,
+    /// The addresses and ports of services.
+    pub(crate) service_ranges: ServiceRanges,
     /// The gate `MaxUnavailableStatefulSet`.
     pub(crate) max_unavailable_stateful_set: bool,
     /// The passes of the controller of FlowSchema conditions.
@@ -65,6 +68,7 @@ impl State {
     pub(crate) fn forked(&self, admission: admission::State) -> Self {
         Self {
             admission,
+            service_ranges: self.service_ranges,
             max_unavailable_stateful_set: self.max_unavailable_stateful_set,
             flow_schema_passes: Passes::default(),
             after_write: self.after_write,
@@ -163,6 +167,7 @@ impl Store<'_> {
         Context {
             siblings,
             now: self.state.clock.now(),
+            service_ranges: &self.state.service_ranges,
             max_unavailable_stateful_set: self.state.max_unavailable_stateful_set,
             dry_run: self.dry_run,
             entropy: &self.state.entropy,

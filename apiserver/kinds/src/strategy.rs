@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::columns::Printable;
 use crate::clock::Entropy;
+use crate::core::service::ServiceRanges;
 use crate::meta::GroupResource;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::NameRule;
@@ -22,6 +23,8 @@ pub struct Context<'a> {
     pub siblings: &'a Snapshot,
     /// The time of the write.
     pub now: Timestamp,
+    /// The addresses and ports of services.
+    pub service_ranges: &'a ServiceRanges,
     /// The gate `MaxUnavailableStatefulSet`.
     pub max_unavailable_stateful_set: bool,
     /// Whether nothing of the write will be kept.

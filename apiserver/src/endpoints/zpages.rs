@@ -13,6 +13,7 @@ use super::negotiation::{self, Accepted, MediaType};
 use super::response;
 use crate::admission::AdmissionPlugins;
 use crate::metrics::families::Family;
+use crate::registry::core::service::ServiceRanges;
 
 const COMPONENT: &str = "apiserver";
 const GROUP: &str = "config.k8s.io";
@@ -31,6 +32,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) authorization: &'a str,
     /// The admission plugins that are on.
     pub(crate) plugins: AdmissionPlugins,
+    /// The addresses and ports of services.
+    pub(crate) service_ranges: ServiceRanges,
 }
 
 /// One of the pages.
@@ -252,6 +255,8 @@ fn uptime(facts: Facts<'_>) -> i64 {
 /// The flags of a kube-apiserver that describe this server too, in the order of their names.
 fn flags(facts: Facts<'_>) -> Vec<(&'static str, String)> {
     let mode = facts.authorization;
+    let ports = facts.service_ranges.node_ports();
+    let node_ports = format!("{}-{}", ports.start(), ports.end());
     let (enabled, disabled) = facts.plugins.flags();
     let has_optional = !enabled.is_empty();
     let [enabled, disabled] = [enabled, disabled].map(|own| format!("[{}]", own.join(",")));
@@ -265,7 +270,7 @@ fn flags(facts: Facts<'_>) -> Vec<(&'static str, String)> {
         ("max-mutating-requests-inflight", "200"),
         ("max-requests-inflight", "400"),
         ("request-timeout", "1m0s"),
-        ("service-node-port-range", "30000-32767"),
+        ("service-node-port-range", node_ports.as_str()),
     ];
     let is_shown = |(name, _): &(&str, &str)| *name != "enable-admission-plugins" || has_optional;
     let flags = flags.into_iter().filter(is_shown);

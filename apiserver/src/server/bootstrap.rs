@@ -1,5 +1,6 @@
 //! The objects of a fresh server, as they are stored: with uids, times and managed fields.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::field_manager::{FieldManager, Writer};
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::bootstrap;
 use crate::registry::core::component_status;
+use crate::registry::core::service::ServiceRanges;
 use crate::schema;
 use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
 
@@ -21,31 +23,30 @@ const MANAGER: &str = "kube-apiserver";
 /// The initial objects of the last server. The next server shares them if its seed and start are
 /// equal, as they are for servers of simulated clusters.
 static MADE: Mutex<Made> = Mutex::new(Made {
-    of: (Seed::fixed(), Timestamp::UNIX_EPOCH),
+    of: (Seed::fixed(), Timestamp::UNIX_EPOCH, ServiceRanges::DEFAULT),
     objects: BTreeMap::new(),
 });
 
 struct Made {
-    /// Seed and start.
-    of: (Seed, Timestamp),
+    /// Seed, start, and the addresses of services.
+    of: (Seed, Timestamp, ServiceRanges),
     objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
 }
 
 /// The initial objects of `resource` on a server with `seed` that started at `now`.
 pub(super) fn objects(
     resource: &GroupResource,
-    seed: Seed,
-    now: Timestamp,
+    of: (Seed, Timestamp, ServiceRanges),
 ) -> Vec<Arc<StoredObject>> {
     let mut made = MADE.lock();
-    if made.of != (seed, now) {
-        made.of = (seed, now);
+    if made.of != of {
+        made.of = of;
         made.objects.clear();
     }
     if let Some(objects) = made.objects.get(resource) {
         return objects.clone();
     }
-    let objects = make(resource, seed, now);
+    let objects = make(resource, of);
     made.objects.insert(resource.clone(), objects.clone());
     objects
 }
@@ -61,11 +62,32 @@ pub(super) fn component_statuses(running: &BTreeSet<&'static str>) -> Vec<Arc<St
         .collect()
 }
 
-fn make(resource: &GroupResource, seed: Seed, now: Timestamp) -> Vec<Arc<StoredObject>> {
+fn make(
+    resource: &GroupResource,
+    (seed, now, ranges): (Seed, Timestamp, ServiceRanges),
+) -> Vec<Arc<StoredObject>> {
     let lines = bootstrap::lines(resource);
     lines
-        .map(|(line, rv)| Arc::new(object(line, rv, seed, now)))
+        .map(|(line, rv)| {
+            let line = match ranges == ServiceRanges::DEFAULT {
+                true => Cow::Borrowed(line),
+                false => Cow::Owned(with_ranges(line, &ranges)),
+            };
+            Arc::new(object(&line, rv, seed, now))
+        })
         .collect()
+}
+
+/// An object of the default ranges as it is with other ones.
+fn with_ranges(line: &str, ranges: &ServiceRanges) -> String {
+    let default = ServiceRanges::DEFAULT;
+    let address = |ranges: &ServiceRanges| format!("\"{}\"", ranges.kubernetes());
+    if !line.contains(&address(&default)) && !line.contains(&default.cidr()) {
+        return line.to_owned();
+    }
+    line.replace(&address(&default), &address(ranges))
+        .replace(&default.cidr(), &ranges.cidr())
+        .replace(default.families()[0], ranges.families()[0])
 }
 
 fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {

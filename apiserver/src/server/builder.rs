@@ -35,6 +35,7 @@ use crate::metrics::admission::Plugin;
 use crate::registry::Passes;
 use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
+use crate::registry::core::service::ServiceRanges;
 #[cfg(test)]
 use crate::registry::{ApiGroup, GroupSource};
 #[cfg(test)]
@@ -72,6 +73,7 @@ pub struct ApiServerBuilder {
     admission_plugins: AdmissionPlugins,
     admission_configuration: AdmissionConfiguration,
     journal: bool,
+    service_ranges: ServiceRanges,
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
     pace: Option<Pace>,
@@ -115,6 +117,7 @@ impl Default for ApiServerBuilder {
             admission_plugins: AdmissionPlugins::default(),
             admission_configuration: AdmissionConfiguration::default(),
             journal: false,
+            service_ranges: ServiceRanges::DEFAULT,
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
             pace: None,
@@ -247,6 +250,14 @@ impl ApiServerBuilder {
         Self { journal, ..self }
     }
 
+    /// The addresses and node ports that services can have. Default: 10.0.0.0/24 and 30000 to 32767.
+    pub fn service_ranges(self, service_ranges: ServiceRanges) -> Self {
+        Self {
+            service_ranges,
+            ..self
+        }
+    }
+
     /// The feature gate `MaxUnavailableStatefulSet`: StatefulSets keep their `maxUnavailable`.
     /// Default: off, as in a cluster.
     pub fn max_unavailable_stateful_set(self, is_on: bool) -> Self {
@@ -361,10 +372,9 @@ impl ApiServerBuilder {
         let given = Seed::number(self.seed.unwrap_or_default());
         let drawn = machine().unwrap_or(given);
         let secret = machine().unwrap_or(given);
-        let (initial_seed, started) = match self.seed {
-            Some(_) => (given, self.clock.now()),
-            None => (drawn, self.clock.now()),
-        };
+        let started = self.clock.now();
+        let initial_seed = self.seed.map_or(drawn, |_| given);
+        let fresh = (initial_seed, started, self.service_ranges);
         let token_keys = self.token_keys;
         let make_keys = move || token_keys.unwrap_or_else(|| TokenKeys::made(secret));
         let make_authority = move || CertificateAuthority::made(secret, started);
@@ -385,7 +395,7 @@ impl ApiServerBuilder {
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),
                 _ if !is_fresh => Vec::new(),
-                _ => bootstrap::objects(resource, initial_seed, started),
+                _ => bootstrap::objects(resource, fresh),
             }),
         };
         let catalog = self
@@ -425,6 +435,7 @@ impl ApiServerBuilder {
             };
             let store = store::State {
                 admission,
+                service_ranges: self.service_ranges,
                 max_unavailable_stateful_set: self.max_unavailable_stateful_set,
                 flow_schema_passes: Passes::default(),
                 after_write: AFTER_WRITE,

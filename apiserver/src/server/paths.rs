@@ -111,6 +111,7 @@ impl ApiServer {
                 now,
                 authorization: &modes,
                 plugins: self.core.plugins,
+                service_ranges: self.core.service_ranges,
             };
             return page.answer(facts, headers);
         }

@@ -11,6 +11,7 @@ use rcgen::{
 use tokio_rustls::TlsAcceptor;
 
 use super::ServingCertificate;
+use crate::registry::core::service::ServiceRanges;
 
 /// Names under which a cluster's pods and users reach the server.
 const DNS_NAMES: [&str; 5] = [
@@ -20,9 +21,8 @@ const DNS_NAMES: [&str; 5] = [
     "kubernetes.default.svc.cluster.local",
     "localhost",
 ];
-/// The address of the `kubernetes` service, and those of the machine itself.
-const ADDRESSES: [IpAddr; 3] = [
-    IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+/// The addresses of the machine itself.
+const LOOPBACK: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
@@ -54,13 +54,22 @@ impl Tls {
     /// If the machine gives no randomness.
     #[must_use]
     pub fn generate(address: IpAddr) -> Self {
+        Self::generate_for(address, &ServiceRanges::DEFAULT)
+    }
+
+    /// Like [`Tls::generate`], with the address of the `kubernetes` service in `ranges`.
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    #[must_use]
+    pub fn generate_for(address: IpAddr, ranges: &ServiceRanges) -> Self {
         let names = DNS_NAMES.map(|name| {
             SanType::DnsName(
                 name.try_into()
                     .expect("the names are written above in ASCII"),
             )
         });
-        let addresses = ADDRESSES.into_iter().chain([address]);
+        let addresses = LOOPBACK.into_iter().chain([ranges.kubernetes(), address]);
         let addresses = addresses.filter(|address| !address.is_unspecified());
         let names = names.into_iter().chain(addresses.map(SanType::IpAddress));
         Self::named("kube-apiserver", names.collect())

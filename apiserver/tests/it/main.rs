@@ -29,6 +29,7 @@ mod plugin_flags;
 mod requests;
 mod round_trips;
 mod routes;
+mod service_ranges;
 mod serving_flags;
 mod socket;
 mod state;

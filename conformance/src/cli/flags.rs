@@ -9,7 +9,9 @@ mod settings;
 mod tests;
 mod validation;
 
-pub(crate) use settings::{admission_flags, audit_options, feature_gates, runtime_config};
+pub(crate) use settings::{
+    admission_flags, audit_options, feature_gates, runtime_config, service_ranges,
+};
 
 use super::pflag::Parsed;
 

@@ -1,6 +1,7 @@
 //! Services.
 
 mod allocation;
+mod ranges;
 mod validation;
 mod warnings;
 
@@ -15,6 +16,7 @@ use crate::meta::validation::NameRule;
 use crate::status::{ApiError, FieldErrors};
 use crate::unstructured::{default_text, is_empty, items, items_mut, object_in, text};
 use crate::{Context, Strategy};
+pub use ranges::ServiceRanges;
 
 /// Three hours.
 const AFFINITY_SECONDS: i64 = 10_800;

@@ -1,6 +1,8 @@
 //! Groups of kube-apiserver's flags as the settings of the server, which checks them.
 
-use kubeproof_apiserver::{AdmissionFlags, FeatureGateError, FeatureGates, RuntimeConfig, audit};
+use kubeproof_apiserver::{
+    AdmissionFlags, FeatureGateError, FeatureGates, RuntimeConfig, ServiceRanges, audit,
+};
 
 use super::super::pflag::Parsed;
 
@@ -50,4 +52,23 @@ pub(crate) fn feature_gates(parsed: &Parsed) -> Result<FeatureGates, FeatureGate
 /// Each fault, in upstream's words.
 pub(crate) fn runtime_config(parsed: &Parsed) -> Result<RuntimeConfig, Vec<String>> {
     RuntimeConfig::read(&parsed.map("runtime-config"))
+}
+
+/// Returns the addresses and node ports of services, and whether the command line names a second network, which the
+/// server does not have.
+pub(crate) fn service_ranges(parsed: &Parsed) -> (ServiceRanges, bool) {
+    let text = parsed.text("service-cluster-ip-range").unwrap_or_default();
+    let mut networks = text.split(',');
+    let first = networks.next().and_then(|cidr| {
+        let (address, prefix) = cidr.split_once('/')?;
+        let (address, prefix) = (address.parse().ok()?, prefix.parse().ok()?);
+        ServiceRanges::DEFAULT.with_network(address, prefix)
+    });
+    let ranges = first.unwrap_or(ServiceRanges::DEFAULT);
+    let ports = parsed.ports("service-node-port-range");
+    let ranges = match ports {
+        Some((low, high)) => ranges.with_node_ports(low..=high),
+        None => ranges,
+    };
+    (ranges, networks.next().is_some())
 }

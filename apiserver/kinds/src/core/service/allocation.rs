@@ -1,7 +1,7 @@
 //! Addresses and ports that services are given, or claim.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -11,12 +11,6 @@ use crate::Context;
 use crate::meta::object::{child_mut, default};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, items_mut, text};
-
-/// Cluster addresses are given out of 10.0.0.0/24.
-const NETWORK: [u8; 3] = [10, 0, 0];
-/// The first address is that of the API server itself.
-const FIRST: u8 = 2;
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// Keeps the allocated addresses and ports that an update leaves out.
 pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
@@ -102,7 +96,8 @@ pub(super) fn allocate(
     if service["spec"]["type"] != "ExternalName" {
         validate_addresses(&service["spec"], &mut errors);
         if errors.is_empty() {
-            default_families(child_mut(service, "spec"), &mut errors);
+            let families = context.service_ranges.families();
+            default_families(child_mut(service, "spec"), families, &mut errors);
         }
         if errors.is_empty() {
             allocate_address(service, old, context, &mut errors);
@@ -126,8 +121,12 @@ fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
     }
 }
 
-/// Families and their policy where they are not given; the cluster has but IPv4.
-fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut FieldErrors) {
+/// Families and their policy where they are not given; the cluster has family `own` and not `other`.
+fn default_families(
+    spec: &mut serde_json::Map<String, Value>,
+    [own_family, other_family]: [&str; 2],
+    errors: &mut FieldErrors,
+) {
     let path = FieldPath::new("spec");
     let headless = spec.get("clusterIP").is_some_and(|own| own == "None");
     let selects = spec.get("selector").is_some_and(|own| !is_empty(own));
@@ -161,12 +160,12 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
     for (index, address) in addresses.iter().enumerate().skip(families.len()) {
         match text(address) {
             "None" => break,
-            own if own.contains(':') => {
+            own if own.contains(':') == (own_family == "IPv4") => {
                 let path = path.child("clusterIPs").index(index);
-                let detail = "IPv6 is not configured on this cluster";
-                errors.invalid(&path, &spec["clusterIPs"], detail);
+                let detail = format!("{other_family} is not configured on this cluster");
+                errors.invalid(&path, &spec["clusterIPs"], &detail);
             }
-            _ => families.push("IPv4".into()),
+            _ => families.push(own_family.into()),
         }
     }
     if !errors.is_empty() {
@@ -174,7 +173,7 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
     }
     if is_open {
         if families.is_empty() {
-            families.push("IPv4".into());
+            families.push(own_family.into());
         }
         if families.len() < 2 && policy != "SingleStack" {
             let other = match text(&families[0]) {
@@ -191,13 +190,13 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
         errors.invalid(&of_policy, &policy, detail);
     }
     for (index, family) in families.iter().enumerate() {
-        if family != "IPv4" {
+        if family != own_family {
             let path = path.child("ipFamilies").index(index);
             errors.invalid(&path, family, "not configured on this cluster");
         }
     }
     if families.is_empty() {
-        families.push("IPv4".into());
+        families.push(own_family.into());
     }
     spec.insert("ipFamilies".to_owned(), families.into());
 }
@@ -221,30 +220,33 @@ fn allocate_address(
     let used: BTreeSet<String> = siblings
         .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
         .collect();
-    let [a, b, c] = NETWORK;
+    let ranges = context.service_ranges;
     if asked.is_empty() {
-        let addresses = (FIRST..255).map(|d| Ipv4Addr::new(a, b, c, d).to_string());
-        let free = addresses.into_iter().find(|own| !used.contains(own));
-        if let Some(free) = free {
+        let mut addresses = ranges.addresses().map(|own| own.to_string());
+        if let Some(free) = addresses.find(|own| !used.contains(own)) {
             let spec = child_mut(service, "spec");
             spec.insert("clusterIPs".to_owned(), json!([free]));
             spec.insert("clusterIP".to_owned(), free.into());
         }
         return;
     }
-    let octets = asked.parse::<Ipv4Addr>().map(|own| own.octets());
-    let why = match octets {
-        Ok([x, y, z, _]) if [x, y, z] != NETWORK && !context.dry_run => {
-            "the provided network does not match the current range".to_owned()
+    let why = match asked.parse::<IpAddr>() {
+        Ok(own) if own.is_ipv4() == ranges.kubernetes().is_ipv4() => {
+            match (ranges.has(own) || context.dry_run, ranges.gives(own)) {
+                (false, _) => "the provided network does not match the current range".to_owned(),
+                (true, false) => format!(
+                    "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {}",
+                    ranges.cidr()
+                ),
+                // A dry run allocates nothing, so it does not check whether the address is in use.
+                (true, true) if context.dry_run => return,
+                (true, true) if used.contains(&asked) => {
+                    "provided IP is already allocated".to_owned()
+                }
+                (true, true) => return,
+            }
         }
-        Err(_) => "the provided network does not match the current range".to_owned(),
-        Ok([x, y, z, w]) if [x, y, z] != NETWORK || matches!(w, 0 | 255) => format!(
-            "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
-        ),
-        // A dry run allocates nothing, so it does not check whether the address is in use.
-        Ok(_) if context.dry_run => return,
-        Ok(_) if used.contains(&asked) => "provided IP is already allocated".to_owned(),
-        Ok(_) => return,
+        _ => "the provided network does not match the current range".to_owned(),
     };
     let path = FieldPath::new("spec.clusterIPs");
     let detail = format!("failed to allocate IP {asked}: {why}");
@@ -282,14 +284,17 @@ fn allocate_ports(
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
     // A dry run allocates nothing, so it does not check the range.
-    let known = |own: &i64| context.dry_run || NODE_PORTS.contains(own);
+    let node_ports = context.service_ranges.node_ports();
+    let known = |own: &i64| context.dry_run || node_ports.contains(own);
     let refusal = |own: i64, used: &BTreeSet<i64>| match known(&own) {
-        false => {
-            Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
-        }
+        false => Some(format!(
+            "provided port is not in the valid range. The range of valid ports is {}-{}",
+            node_ports.start(),
+            node_ports.end()
+        )),
         true => used
             .contains(&own)
-            .then_some("provided port is already allocated"),
+            .then(|| "provided port is already allocated".to_owned()),
     };
     let spec = child_mut(service, "spec");
     let chosen = Value::Object(spec.clone());
@@ -315,7 +320,7 @@ fn allocate_ports(
         named.push(wanted);
         if let Some(why) = refusal(own, &taken).filter(|_| !again) {
             let path = path.child("ports").index(index).child("nodePort");
-            errors.invalid(&path, &port["nodePort"], why);
+            errors.invalid(&path, &port["nodePort"], &why);
             return Ok(());
         }
         taken.insert(own);
@@ -331,7 +336,7 @@ fn allocate_ports(
         )));
     }
     used.extend(ports_of(&chosen));
-    let mut free = || NODE_PORTS.clone().find(|port| used.insert(*port));
+    let mut free = || node_ports.clone().find(|port| used.insert(*port));
     let mut given: Vec<(Value, i64)> = Vec::new();
     for port in items_mut(spec, "ports").filter(|_| gives) {
         let number = port.get("port").cloned().unwrap_or_default();

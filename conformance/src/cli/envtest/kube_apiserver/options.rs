@@ -9,7 +9,7 @@ use kubeproof_apiserver::{
     TokenKeys, WebhookKubeconfig,
 };
 
-use crate::cli::flags::{admission_flags, feature_gates, runtime_config};
+use crate::cli::flags::{admission_flags, feature_gates, runtime_config, service_ranges};
 use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication::Published;
@@ -184,6 +184,13 @@ fn apis(parsed: &Parsed, builder: ApiServerBuilder) -> anyhow::Result<ApiServerB
     if asks_by_name && !missing.is_empty() {
         out::note(&format!("APIs that are not served: {}", missing.join(", ")));
     }
+    let (ranges, has_second) = service_ranges(parsed);
+    if has_second {
+        out::note(
+            "the second range of --service-cluster-ip-range has no effect: services have one address",
+        );
+    }
+    let builder = builder.service_ranges(ranges);
     Ok(builder.feature_gates(&gates).runtime_config(config))
 }
 

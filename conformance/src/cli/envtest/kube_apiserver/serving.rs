@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use kubeproof_apiserver::{ServingCertificate, Tls};
 
+use crate::cli::flags::service_ranges;
 use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::kubeconfig::write_private;
@@ -76,7 +77,8 @@ fn made(
 ) -> anyhow::Result<Certificate> {
     let advertised = parsed.text("advertise-address");
     let advertised = advertised.and_then(|text| text.parse().ok());
-    let tls = Tls::generate(advertised.unwrap_or(address));
+    let (ranges, _) = service_ranges(parsed);
+    let tls = Tls::generate_for(advertised.unwrap_or(address), &ranges);
     let (certificate, key) = tls.serving_pem();
     let chain = format!("{certificate}{}", tls.authority_pem());
     if let Some((certificate_path, key_path)) = pair {
