@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use tokio_rustls::rustls::server::NoClientAuth;
 use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{
     ALL_VERSIONS, CertificateError, DigitallySignedStruct, DistinguishedName as RustlsName, Error,
     PeerMisbehaved, ServerConfig, SignatureScheme, SupportedProtocolVersion, version,
@@ -94,6 +95,20 @@ impl ServingCertificate {
         accepts.expect("the certificate was checked when it was read")
     }
 
+    /// The chain with the key that signs handshakes.
+    fn certified_key(&self) -> Result<CertifiedKey, Error> {
+        let key = PROVIDER
+            .key_provider
+            .load_private_key(self.key.clone_key())?;
+        let certified = CertifiedKey::new(self.chain.clone(), key);
+        match certified.keys_match() {
+            // rustls does not read certificates of version 1, which openssl makes without extensions.
+            Err(Error::InvalidCertificate(_)) if Certificate::read(&self.chain[0]).is_ok() => {}
+            checked => checked?,
+        }
+        Ok(certified)
+    }
+
     fn accepting(&self, authorities: &[&Authorities]) -> Result<TlsAcceptor, Error> {
         let clients: Arc<dyn ClientCertVerifier> = match authorities {
             [] => Arc::new(NoClientAuth),
@@ -102,7 +117,7 @@ impl ServingCertificate {
         let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_protocol_versions(self.versions)?
             .with_client_cert_verifier(clients)
-            .with_single_cert(self.chain.clone(), self.key.clone_key())?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(self.certified_key()?)));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
     }

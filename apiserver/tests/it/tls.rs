@@ -257,3 +257,12 @@ fn a_certificate_without_its_key_is_refused_in_the_words_of_go() {
     let broken = "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n";
     assert_eq!(why(certificate, broken), "tls: failed to parse private key");
 }
+
+#[test]
+fn a_certificate_of_version_1_can_be_shown() {
+    // As openssl makes them without extensions.
+    let pair = include_bytes!("tls/version_1.pem");
+    ServingCertificate::read(pair, pair).unwrap();
+    let unreadable = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert!(ServingCertificate::read(unreadable, pair).is_err());
+}
