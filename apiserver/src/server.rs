@@ -508,10 +508,13 @@ impl ApiServer {
                 self.respond_within(incoming, limit).await
             }
         };
-        if let Some(pacer) = self.core.pacer.as_ref().filter(|_| is_mutating)
-            && self.core.storage.resource_version().get() > rv
-        {
-            pacer.hold_response().await;
+        if let Some(pacer) = self.core.pacer.as_ref().filter(|_| !is_long_running) {
+            let has_written = self.core.storage.resource_version().get() > rv;
+            match is_mutating {
+                false => pacer.hold_read().await,
+                true if has_written => pacer.hold_write().await,
+                true => {}
+            }
         }
         for effect in &effects {
             match effect {

@@ -17,7 +17,7 @@ use crate::storage::{ResourceVersion, Table};
 /// A response waits no longer than this for the watches: some client may not be reading.
 const DELIVERY_MAX: Duration = Duration::from_millis(50);
 
-/// The times that a server takes for its writes. Reads are not affected.
+/// The times that a server takes for requests of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The least time from a write to its response. The response also waits until watches have delivered the events of
@@ -25,13 +25,17 @@ pub struct Pace {
     pub write: Duration,
     /// The least time between the last two events of an object in a watch, the latter of which is the deletion.
     pub deletion: Duration,
+    /// The least time for a get or a list: a controller that reads at once acts before the test's next write.
+    pub read: Duration,
 }
 
 impl Pace {
-    /// The pace of an API server with etcd on the same machine: 2 ms for a write, 1.5 ms before a deletion.
+    /// The pace of an API server with etcd on the same machine: 2 ms for a write, 1.5 ms before a deletion, 1 ms for a
+    /// read.
     pub const ETCD: Self = Self {
         write: Duration::from_millis(2),
         deletion: Duration::from_micros(1500),
+        read: Duration::from_millis(1),
     };
 }
 
@@ -73,8 +77,13 @@ impl Pacer {
         self.pace
     }
 
+    /// Returns when a read that has just been made may be responded to.
+    pub(crate) async fn hold_read(&self) {
+        tokio::time::sleep(self.pace.read).await;
+    }
+
     /// Returns when a write that has just been made may be responded to.
-    pub(crate) async fn hold_response(&self) {
+    pub(crate) async fn hold_write(&self) {
         let earliest = Instant::now() + self.pace.write;
         let behind = self.behind();
         let delivery = tokio::time::timeout(DELIVERY_MAX, self.delivery(&behind));

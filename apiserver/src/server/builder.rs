@@ -290,7 +290,7 @@ impl ApiServerBuilder {
         }
     }
 
-    /// Takes the time for writes that a server with etcd takes, for tests that race a faster one. Default: no time.
+    /// Takes the time for requests that a server with etcd takes, for tests that race a faster one. Default: no time.
     pub fn pace(self, pace: Pace) -> Self {
         Self {
             pace: Some(pace),

@@ -38,7 +38,7 @@ const ALL: [(&str, &str); 6] = [
     ),
     (
         "KUBEPROOF_PACE=0",
-        "Respond to writes at once. By default they take the time that etcd takes.",
+        "Respond at once. By default requests take the time that a server with etcd takes.",
     ),
 ];
 
