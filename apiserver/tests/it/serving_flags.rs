@@ -56,7 +56,7 @@ async fn an_api_that_is_off_is_neither_found_nor_discovered() {
     assert!(!groups.contains("\"apps\"") && groups.contains("\"batch\""));
     let resources = get("/api/v1").await.body.to_string();
     assert!(!resources.contains("\"secrets\"") && resources.contains("\"pods\""));
-    // What the server itself needs stays.
+    // The server's own needs stay.
     let map = json!({ "metadata": { "name": "m" } });
     let created = send(&server, "POST /api/v1/namespaces/default/configmaps", map).await;
     assert_eq!(created.code, 201);

@@ -136,7 +136,7 @@ fn check_blocking(
     Ok(())
 }
 
-/// Checks a permission; the error is the reason and upstream's error, of which there is none.
+/// Checks a permission; an error has the reason and upstream's error, which is empty.
 fn permitted(
     attributes: Attributes<'_>,
     user: &User,

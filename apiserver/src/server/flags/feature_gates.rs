@@ -181,7 +181,7 @@ impl FeatureGates {
         set.unwrap_or_else(|| GATES.get(name).is_some_and(|gate| gate.default))
     }
 
-    /// What upstream logs about gates that will be removed.
+    /// Upstream's log lines about gates that will be removed.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -272,7 +272,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Command lines behind the needed flags, and the words of upstream's source.
+/// Command lines after the needed flags, and the words of upstream's source.
 const INVALID: &[(&str, &str)] = &[
     (
         "--secure-port=0",

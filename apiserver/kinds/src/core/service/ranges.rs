@@ -23,7 +23,7 @@ impl ServiceRanges {
         last_port: 32_767,
     };
 
-    /// The same node ports with another network: an address in it, and the length of its prefix in bits.
+    /// These ranges with another network: an address in it, and the length of its prefix in bits.
     ///
     /// Returns `None` for a prefix longer than an address, and for a network of less than 8 addresses.
     #[must_use]
@@ -39,7 +39,7 @@ impl ServiceRanges {
         })
     }
 
-    /// The same network with other node ports.
+    /// These ranges with other node ports.
     #[must_use]
     pub fn with_node_ports(self, ports: RangeInclusive<i64>) -> Self {
         Self {

@@ -112,7 +112,7 @@ pub(super) async fn run(flags: &Parsed) -> Result<(), Failure> {
     Failure::all(failures)
 }
 
-/// What the flags say about the writes.
+/// The flags that are about writes.
 struct How {
     is_server_side: bool,
     force: bool,

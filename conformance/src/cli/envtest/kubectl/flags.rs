@@ -194,7 +194,7 @@ impl Command {
     }
 }
 
-/// What a command line asks for.
+/// The outcome of reading a command line.
 pub(super) enum Line {
     Command(Command, Parsed),
     /// No command, or one that this program does not have.

@@ -70,7 +70,7 @@ pub(super) struct Merged {
     pub(super) clusters: BTreeMap<String, Value>,
     pub(super) contexts: BTreeMap<String, Value>,
     pub(super) users: BTreeMap<String, Value>,
-    /// Empty if there is none.
+    /// Empty for no current context.
     pub(super) current_context: String,
 }
 
@@ -227,7 +227,7 @@ impl Files {
         write(file)
     }
 
-    /// Sets the current context; an empty name is none.
+    /// Sets the current context; an empty name unsets it.
     pub(super) fn set_current_context(&mut self, name: &str) -> Result<(), Failure> {
         if !name.is_empty() {
             let file = self.default_file();

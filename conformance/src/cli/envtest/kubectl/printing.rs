@@ -123,7 +123,7 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     found.unwrap_or_default()
 }
 
-/// What a table shows beyond its columns.
+/// The optional columns of a table, and its heading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     pub(super) wide: bool,
