@@ -10,7 +10,7 @@ const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-
     --etcd-servers=http://127.0.0.1:1 --secure-port=2 --service-account-issuer=https://127.0.0.1:2/ \
     --service-account-key-file=/tmp/k8s/sa-signer.crt --service-account-signing-key-file=/tmp/k8s/sa-signer.key \
     --service-cluster-ip-range=10.0.0.0/24";
-/// Its flags when `APIServer.Args` has the old template.
+/// The flags of the old template `APIServer.Args`.
 const LEGACY: &str = "--advertise-address=127.0.0.1 --etcd-servers=http://127.0.0.1:1 --cert-dir=/tmp/k8s --secure-port=2 \
     --disable-admission-plugins=ServiceAccount --service-cluster-ip-range=10.0.0.0/24 --allow-privileged=true \
     --authorization-mode=RBAC --client-ca-file=/tmp/k8s/ca.crt --service-account-issuer=https://127.0.0.1:2/ \

@@ -115,7 +115,7 @@ async fn kwokctl_reads_the_versions_and_asks_for_health_with_kubectl() {
     }
     let authority = Authority::new();
     let admin = authority.client("kwok-admin", "system:masters");
-    // kwokctl has one certificate for the server, its administrator and proxies.
+    // One certificate is that of the server, of its administrator and of proxies.
     let serving = authority.serving(&["localhost", "127.0.0.1", "kubernetes.default.svc"]);
     serving.write(&plane.dir, "serving");
     admin.write(&plane.dir, "admin");
