@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::{Pid, getpid, getppid, getsid};
+use nix::unistd::{Pid, getpid, getppid, getsid};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The period of looking for the parent.
@@ -18,9 +18,12 @@ pub(super) struct Parent {
 impl Parent {
     /// The parent of this process. A process in a session of its own was detached on purpose, as kwokctl does it.
     pub(super) fn find() -> Self {
+        // In a container the leader of the session, or the parent, can be a process outside; its number is then 0.
         let is_detached = getsid(None).is_ok_and(|session| session == getpid());
+        let parent = getppid();
+        let is_outside = parent == Pid::from_raw(0);
         Self {
-            pid: getppid().filter(|_| !is_detached),
+            pid: (!is_detached && !is_outside).then_some(parent),
         }
     }
 
@@ -30,7 +33,7 @@ impl Parent {
             return std::future::pending().await;
         };
         // An orphan gets another parent.
-        while getppid() == Some(pid) {
+        while getppid() == pid {
             tokio::time::sleep(PERIOD).await;
         }
     }
