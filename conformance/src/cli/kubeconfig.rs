@@ -1,9 +1,12 @@
 //! Clients of clusters that a kubeconfig names.
 
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use http::Uri;
+use http::uri::Scheme;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 /// The current context in the kubeconfig at `path`.
@@ -20,8 +23,33 @@ pub(super) async fn usual() -> anyhow::Result<Config> {
 }
 
 async fn of(kubeconfig: Kubeconfig) -> anyhow::Result<Config> {
+    Ok(current(kubeconfig).await?)
+}
+
+/// The current context of `kubeconfig`, as client-go connects to it: a server on this machine is reached without the
+/// proxy of the environment, and only a server that shows a certificate needs the authorities of the machine.
+///
+/// # Errors
+/// When the kubeconfig has no current context, or names what cannot be read.
+pub(super) async fn current(kubeconfig: Kubeconfig) -> Result<Config, KubeconfigError> {
     let options = KubeConfigOptions::default();
-    Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+    if is_on_this_machine(&config.cluster_url) {
+        config.proxy_url = None;
+    }
+    let is_plain = config.cluster_url.scheme() == Some(&Scheme::HTTP);
+    if is_plain || config.accept_invalid_certs {
+        // kube asks the machine for its authorities otherwise, and fails where there are none.
+        config.root_cert.get_or_insert_default();
+    }
+    Ok(config)
+}
+
+fn is_on_this_machine(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let address: Option<IpAddr> = address.parse().ok();
+    host == "localhost" || address.is_some_and(|address| address.is_loopback())
 }
 
 /// Asks the server of `config` for its version.
@@ -33,4 +61,64 @@ pub(super) async fn version(config: &Config) -> anyhow::Result<String> {
     let version =
         version.with_context(|| format!("cannot use the API server at {}", config.cluster_url))?;
     Ok(version.git_version)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use kube::Client;
+    use kube::config::Kubeconfig;
+    use serde_json::json;
+
+    use super::current;
+
+    async fn of(cluster: serde_json::Value) -> kube::Config {
+        let text = json!({
+            "clusters": [{"name": "one", "cluster": cluster}],
+            "users": [{"name": "one", "user": {}}],
+            "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+            "current-context": "one",
+        });
+        let kubeconfig = Kubeconfig::from_yaml(&text.to_string()).unwrap();
+        current(kubeconfig).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_server_on_this_machine_is_reached_without_a_proxy() {
+        let proxy = "http://proxy.example:3128/";
+        for (server, has_proxy) in [
+            ("http://127.0.0.1:8080", false),
+            ("http://127.9.9.9:8080", false),
+            ("https://localhost:6443", false),
+            ("https://[::1]:6443", false),
+            ("https://10.0.0.1:6443", true),
+            ("https://localhost.example:6443", true),
+        ] {
+            let config = of(json!({"server": server, "proxy-url": proxy})).await;
+            let expected = has_proxy.then(|| proxy.parse().unwrap());
+            assert_eq!(config.proxy_url, expected, "{server}");
+        }
+    }
+
+    #[tokio::test]
+    async fn authorities_of_the_machine_are_for_certificates_that_are_checked() {
+        let plain = of(json!({"server": "http://10.0.0.1"})).await;
+        assert_eq!(plain.root_cert, Some(Vec::new()));
+        let unchecked = json!({"server": "https://10.0.0.1", "insecure-skip-tls-verify": true});
+        assert_eq!(of(unchecked).await.root_cert, Some(Vec::new()));
+        let checked = of(json!({"server": "https://10.0.0.1"})).await;
+        assert_eq!(checked.root_cert, None);
+        Client::try_from(plain).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_remote_server_is_reached_through_a_proxy() {
+        let cluster = json!({
+            "server": "https://10.0.0.1",
+            "insecure-skip-tls-verify": true,
+            "proxy-url": "http://proxy.example:3128",
+        });
+        Client::try_from(of(cluster).await).unwrap();
+    }
 }

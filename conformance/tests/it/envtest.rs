@@ -311,7 +311,7 @@ async fn flags_of_suites_have_their_effect() {
     let mut config = kube::Config::new(ready.url.parse().unwrap());
     config.accept_invalid_certs = true;
     config.auth_info.token = Some("secret".to_owned().into());
-    let ann = Client::try_from(config).unwrap();
+    let ann = plane::connect(config);
     assert!(names(&ann).await.contains(&"default".to_owned()));
     let errors = ready.server.errors();
     let warnings: Vec<&str> = errors

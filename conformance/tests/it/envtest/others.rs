@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::{Api, Client};
+use kube::Api;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256};
 use serde_json::{Value, json};
 
@@ -233,7 +233,7 @@ async fn envtest_js_waits_with_a_client_certificate_and_signs_with_rsa() {
     let mut config = kube::Config::new(url.parse().unwrap());
     config.accept_invalid_certs = true;
     config.auth_info.token = Some(token.into());
-    let robot = Client::try_from(config).unwrap();
+    let robot = super::plane::connect(config);
     let review = create(&Api::<SelfSubjectReview>::all(robot), json!({})).await;
     let user = review.status.and_then(|status| status.user_info).unwrap();
     assert_eq!(

@@ -165,7 +165,7 @@ async fn a_kept_control_plane_outlives_its_harness() {
     let mut config = config.unwrap();
     // rustls asks for an authority; kubectl trusts the certificate itself.
     config.accept_invalid_certs = true;
-    let client = kube::Client::try_from(config).unwrap();
+    let client = super::plane::connect(config);
     let map = Api::<ConfigMap>::default_namespaced(client).get("a").await;
     super::kill("TERM", after("kill").parse().unwrap());
     assert_eq!(map.unwrap().metadata.name.as_deref(), Some("a"));

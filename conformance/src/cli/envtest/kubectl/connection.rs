@@ -7,9 +7,9 @@ use std::time::Duration;
 use http::header::{ACCEPT, WARNING};
 use http::{HeaderValue, Request};
 use http_body_util::BodyExt as _;
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::config::Kubeconfig;
 use kubeproof_apiserver::warning_text;
 use serde_json::{Value, json};
 
@@ -55,8 +55,7 @@ impl Connection {
         let unusable = |error: &dyn std::fmt::Display| Failure::error(error);
         let kubeconfig: Kubeconfig =
             serde_json::from_value(kubeconfig).map_err(|error| unusable(&error))?;
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let config = crate::cli::kubeconfig::current(kubeconfig).await;
         let config = config.map_err(|error| unusable(&error))?;
         let authority = config.cluster_url.authority();
         let host = authority.map(ToString::to_string).unwrap_or_default();
