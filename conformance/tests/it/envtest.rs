@@ -35,6 +35,7 @@ struct Ready {
     etcd: Running,
     server: Running,
     url: String,
+    user: Pair,
     admin: Client,
 }
 
@@ -85,11 +86,11 @@ async fn start(name: &str, more: &[&str]) -> Ready {
     start_with(name, more, &[]).await
 }
 
-/// Starts a control plane with environment variables.
+/// Starts a control plane with environment variables. dotnet-envtest gives the same flags in the order of their names.
 async fn start_with(name: &str, more: &[&str], variables: &[(&str, &str)]) -> Ready {
     let plane = Plane::new(name);
     let authority = Authority::new();
-    let admin = certificates(&plane, &authority);
+    let user = certificates(&plane, &authority);
     let (etcd, etcd_port) = start_etcd(&plane).await;
 
     let help = plane.output("kube-apiserver", &["--help"]);
@@ -118,7 +119,7 @@ async fn start_with(name: &str, more: &[&str], variables: &[(&str, &str)]) -> Re
     let server = ready(server, &url, "/healthz").await;
     let access = Access {
         authority: Some(authority.pem()),
-        user: Some(&admin),
+        user: Some(&user),
     };
     let admin = client(&url, access).await;
     Ready {
@@ -126,6 +127,7 @@ async fn start_with(name: &str, more: &[&str], variables: &[(&str, &str)]) -> Re
         etcd,
         server,
         url,
+        user,
         admin,
     }
 }
@@ -177,6 +179,7 @@ async fn a_control_plane_of_controller_runtime_starts_serves_and_stops() {
         server,
         url,
         admin,
+        ..
     } = start("controller-runtime", &[]).await;
 
     // The administrator, as `Environment` waits for the namespace `default`.
@@ -228,10 +231,9 @@ async fn a_control_plane_of_controller_runtime_starts_serves_and_stops() {
     drop(plane);
 }
 
-#[tokio::test]
-async fn definitions_are_in_legacy_discovery_after_their_install() {
-    let ready = start("definitions", &[]).await;
-    let definitions = Api::<CustomResourceDefinition>::all(ready.admin.clone());
+/// Creates a definition of `shops` in `example.com/v1`.
+async fn define_shops(admin: &Client) {
+    let definitions = Api::<CustomResourceDefinition>::all(admin.clone());
     let definition = json!({
         "metadata": {"name": "shops.example.com"},
         "spec": {
@@ -247,6 +249,12 @@ async fn definitions_are_in_legacy_discovery_after_their_install() {
         },
     });
     create(&definitions, definition).await;
+}
+
+#[tokio::test]
+async fn definitions_are_in_legacy_discovery_after_their_install() {
+    let ready = start("definitions", &[]).await;
+    define_shops(&ready.admin).await;
     let mut server = ready.server;
     let admin = &ready.admin;
     let listed = server.wait_for("shops in discovery", async || {

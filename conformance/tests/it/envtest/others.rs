@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256};
 use serde_json::{Value, json};
 
 use super::plane::{Access, Authority, Pair, Plane, client, free_port, get, named};
-use super::{create, healthy, ready};
+use super::{create, define_shops, healthy, ready, start};
 use crate::support::process::stdout;
 
 /// A private key as Java's Bouncy Castle writes it, and the same key as PKCS#8.
@@ -241,4 +241,33 @@ async fn envtest_js_waits_with_a_client_certificate_and_signs_with_rsa() {
         Some("system:serviceaccount:default:robot")
     );
     assert!(server.stop("TERM").success());
+}
+
+#[tokio::test]
+async fn dotnet_envtest_polls_discovery_and_checks_no_certificate() {
+    let mut started = start("dotnet", &[]).await;
+    for (program, flag, has_flag) in [
+        ("etcd", "unsafe-no-fsync", true),
+        ("kube-apiserver", "insecure-port", false),
+    ] {
+        let help = started.plane.output(program, &["--help"]);
+        let text = stdout(&help) + &String::from_utf8(help.stderr).unwrap();
+        let pattern = regex::Regex::new(&format!(r"(?m)^\s*--{flag}\b")).unwrap();
+        assert_eq!(pattern.is_match(&text), has_flag, "{program} --help");
+    }
+    let access = Access {
+        authority: None,
+        user: Some(&started.user),
+    };
+    let unchecked = client(&started.url, access).await;
+    assert_eq!(get(&unchecked, "/apis/example.com/v1").await, None);
+    define_shops(&unchecked).await;
+    let listed = started.server.wait_for("shops in discovery", async || {
+        let resources = get(&unchecked, "/apis/example.com/v1").await?;
+        resources.contains("\"shops\"").then_some(resources)
+    });
+    listed.await;
+    for running in [started.server, started.etcd] {
+        assert!(running.stop("TERM").success());
+    }
 }
