@@ -22,11 +22,12 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
+use rustix::process::Signal;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::process::stdout;
-use plane::{Access, Authority, Pair, Plane, Running, client, free_port, get, kill};
+use crate::support::process::{send, stdout};
+use plane::{Access, Authority, Pair, Plane, Running, client, free_port, get};
 use webhook::Webhook;
 
 /// A control plane with an administrator.
@@ -219,7 +220,7 @@ async fn a_control_plane_of_controller_runtime_starts_serves_and_stops() {
 
     for running in [server, etcd] {
         let (began, id) = (Instant::now(), running.id());
-        let status = running.stop("TERM");
+        let status = running.stop(Signal::TERM);
         assert!(status.success(), "{id}: {status}");
         assert!(
             began.elapsed() < Duration::from_secs(1),
@@ -358,7 +359,7 @@ async fn no_program_outlives_a_harness_that_is_killed() {
     while get(&server, "/healthz").await.is_none() || get(&etcd, "/health").await.is_none() {
         in_time("the programs start");
     }
-    kill("KILL", harness.id());
+    send(Signal::KILL, harness.id());
     harness.wait().unwrap();
     while get(&server, "/healthz").await.is_some() || get(&etcd, "/health").await.is_some() {
         in_time("the programs end");

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::context::with_user_agent;
+use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use crate::support::process::{file, output, stdout};
@@ -107,10 +108,8 @@ fn with_copier(command: &str, role: &str, more: &[&str]) -> (Output, Vec<String>
     reason = "the end of a process that is not ours is no event"
 )]
 fn stays(id: &str) -> bool {
-    let is_there = || {
-        let asked = Command::new("kill").args(["-0", id]).output();
-        asked.unwrap().status.success()
-    };
+    let id = id.parse().ok().and_then(Pid::from_raw).unwrap();
+    let is_there = || test_kill_process(id).is_ok();
     let began = Instant::now();
     while is_there() {
         if began.elapsed() > END_MAX {

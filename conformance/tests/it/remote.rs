@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::process::{
-    file, get, kubeproof, output, post, serve, start, stdout, terminate,
+    file, get, kubeproof, output, post, send, serve, start, stdout, terminate,
 };
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/");
@@ -231,10 +232,7 @@ fn a_run_that_fails_or_is_interrupted_leaves_no_namespace() {
         .expect("the program starts");
     let maps = format!("{NAMESPACES}/kubeproof-waits/configmaps");
     await_event(&url, &maps, |event| name(event) == "a");
-    let interrupted = std::process::Command::new("kill")
-        .args(["-INT", &run.id().to_string()])
-        .status();
-    assert!(interrupted.expect("kill runs").success());
+    send(Signal::INT, run.id());
     let run = run.wait_with_output().expect("it ends");
     assert_eq!(run.status.code(), Some(2));
     let said = String::from_utf8_lossy(&run.stderr);

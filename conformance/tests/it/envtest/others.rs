@@ -1,11 +1,11 @@
-//! Harnesses in other languages, and kwokctl.
+//! Harnesses in other languages, and kwokctl. Their kubectl is the one on the path if there is one, and ours if not.
 
 use std::fs;
-use std::process::Command;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::plane::{Access, Authority, Pair, Plane, client, free_port, get, named};
@@ -15,17 +15,6 @@ use crate::support::process::stdout;
 /// A private key as Java's Bouncy Castle writes it, and the same key as PKCS#8.
 const RSA_PKCS1: &str = include_str!("../../../../apiserver/tests/it/access/pkcs1.pem");
 const RSA_PKCS8: &str = include_str!("../../../../apiserver/tests/it/access/rsa.pem");
-
-/// Reports whether there is a `kubectl` to hand over to.
-fn has_kubectl() -> bool {
-    let found = Command::new("kubectl")
-        .args(["version", "--client"])
-        .output();
-    if found.is_err() {
-        eprintln!("skipped: there is no kubectl on the path");
-    }
-    found.is_ok()
-}
 
 #[tokio::test]
 async fn fabric8_starts_it_with_java_keys_and_waits_with_kubectl() {
@@ -79,25 +68,23 @@ async fn fabric8_starts_it_with_java_keys_and_waits_with_kubectl() {
         .collect();
     let server = ready(plane.start("kube-apiserver", &args), &url, "/readyz").await;
 
-    if has_kubectl() {
-        let found = plane
-            .program("kubectl")
-            .args([
-                format!("--client-certificate={}", plane.path("client.crt")),
-                format!("--client-key={}", plane.path("client.key")),
-                format!("--certificate-authority={}", plane.path("apiserver.crt")),
-                format!("--server={url}"),
-                "--request-timeout=5s".to_owned(),
-            ])
-            .args(["get", "ns", "default"])
-            .env("KUBECONFIG", plane.path("none"))
-            .output()
-            .unwrap();
-        assert!(found.status.success(), "{found:?}");
-        assert!(stdout(&found).contains("default"), "{found:?}");
-    }
+    let found = plane
+        .program("kubectl")
+        .args([
+            format!("--client-certificate={}", plane.path("client.crt")),
+            format!("--client-key={}", plane.path("client.key")),
+            format!("--certificate-authority={}", plane.path("apiserver.crt")),
+            format!("--server={url}"),
+            "--request-timeout=5s".to_owned(),
+        ])
+        .args(["get", "ns", "default"])
+        .env("KUBECONFIG", plane.path("none"))
+        .output()
+        .unwrap();
+    assert!(found.status.success(), "{found:?}");
+    assert!(stdout(&found).contains("default"), "{found:?}");
     for running in [server, etcd] {
-        assert!(!running.stop("KILL").success());
+        assert!(!running.stop(Signal::KILL).success());
     }
 }
 
@@ -157,9 +144,6 @@ async fn kwokctl_reads_the_versions_and_asks_for_health_with_kubectl() {
     let url = format!("https://127.0.0.1:{port}");
     let server = plane.start("kube-apiserver", &words(&server));
     let mut server = ready(server, &url, "/readyz").await;
-    if !has_kubectl() {
-        return;
-    }
     let kubeconfig = json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -240,7 +224,7 @@ async fn envtest_js_waits_with_a_client_certificate_and_signs_with_rsa() {
         user.username.as_deref(),
         Some("system:serviceaccount:default:robot")
     );
-    assert!(server.stop("TERM").success());
+    assert!(server.stop(Signal::TERM).success());
 }
 
 #[tokio::test]
@@ -268,6 +252,6 @@ async fn dotnet_envtest_polls_discovery_and_checks_no_certificate() {
     });
     listed.await;
     for running in [started.server, started.etcd] {
-        assert!(running.stop("TERM").success());
+        assert!(running.stop(Signal::TERM).success());
     }
 }

@@ -15,9 +15,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
+use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::process::{output, stdout};
+use crate::support::process::{output, send, stdout};
 
 /// The time that harnesses give a program to start.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -204,16 +205,16 @@ impl Running {
         }
     }
 
-    /// Ends the program by a signal, as `kill` names it.
-    pub(super) fn stop(mut self, signal: &str) -> ExitStatus {
+    /// Ends the program by a signal.
+    pub(super) fn stop(mut self, signal: Signal) -> ExitStatus {
         let began = Instant::now();
-        kill(signal, self.child.id());
+        send(signal, self.child.id());
         while began.elapsed() < STOP_MAX {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
         }
-        panic!("it ignores {signal}: {}", self.errors());
+        panic!("it ignores {signal:?}: {}", self.errors());
     }
 }
 
@@ -222,12 +223,6 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub(super) fn kill(signal: &str, process: u32) {
-    let process = process.to_string();
-    let killed = Command::new("kill").args(["-s", signal, &process]).status();
-    assert!(killed.unwrap().success(), "{signal} {process}");
 }
 
 /// How a client knows the server, and the server the client.

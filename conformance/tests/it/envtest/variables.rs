@@ -8,11 +8,12 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, WatchEvent, WatchParams};
+use rustix::process::Signal;
 use serde_json::json;
 
 use super::plane::Plane;
 use super::{code, create, names, start, start_with};
-use crate::support::process::{output, stdout};
+use crate::support::process::{output, send, stdout};
 
 /// The time in which simulated controllers do their work, also on a busy machine.
 const WORK_MAX: Duration = Duration::from_secs(20);
@@ -153,7 +154,7 @@ async fn a_kept_control_plane_outlives_its_harness() {
     let maps = Api::<ConfigMap>::default_namespaced(ready.admin.clone());
     create(&maps, json!({"metadata": {"name": "a"}})).await;
     let errors = ready.plane.dir.join("kube-apiserver.stderr");
-    assert!(ready.server.stop("TERM").success());
+    assert!(ready.server.stop(Signal::TERM).success());
     let notice = fs::read_to_string(errors).unwrap();
     let words: Vec<&str> = notice.split_whitespace().collect();
     let after = |word: &str| {
@@ -167,7 +168,7 @@ async fn a_kept_control_plane_outlives_its_harness() {
     config.accept_invalid_certs = true;
     let client = super::plane::connect(config);
     let map = Api::<ConfigMap>::default_namespaced(client).get("a").await;
-    super::kill("TERM", after("kill").parse().unwrap());
+    send(Signal::TERM, after("kill").parse().unwrap());
     assert_eq!(map.unwrap().metadata.name.as_deref(), Some("a"));
 }
 
@@ -266,7 +267,7 @@ async fn a_control_plane_leaves_a_log_a_page_and_an_audit_log() {
     let maps = Api::<ConfigMap>::default_namespaced(ready.admin.clone());
     create(&maps, json!({"metadata": {"name": "mine"}})).await;
     assert_eq!(code(maps.get("absent").await.unwrap_err()), 404);
-    assert!(ready.server.stop("TERM").success());
+    assert!(ready.server.stop(Signal::TERM).success());
 
     let page = fs::read_to_string(logs.join("1.html")).unwrap();
     for words in ["configmap mine created", "configmaps/absent"] {

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 pub(crate) fn kubeproof(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
     command.args(arguments);
@@ -73,14 +75,13 @@ pub(crate) fn post(url: &str, path: &str, body: &str) -> String {
     answer
 }
 
+/// Sends a signal to a process.
+pub(crate) fn send(signal: Signal, process: u32) {
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+    kill_process(id.expect("the number of a process"), signal).expect("it is there");
+}
+
 pub(crate) fn terminate(mut child: Child) {
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &id])
-            .status()
-            .expect("kill runs")
-            .success()
-    );
+    send(Signal::TERM, child.id());
     assert!(child.wait().expect("it is our child").success());
 }
