@@ -15,6 +15,7 @@ mod builtin;
 mod bytes;
 mod convert;
 mod decode;
+pub mod duration;
 mod encode;
 mod inlined;
 mod names;

@@ -1,4 +1,6 @@
-//! Numbers, switches and durations as Go's `strconv` and `time` read them, with their errors.
+//! Numbers and switches as Go's `strconv` reads them, with its errors.
+
+pub(super) use kubeproof_machinery::schema::duration::nanoseconds;
 
 /// Returns a text as Go's `%q` writes it.
 pub(super) fn quoted(text: &str) -> String {
@@ -100,68 +102,4 @@ fn magnitude(text: &str) -> Result<u128, &'static str> {
         return Err(SYNTAX);
     }
     u128::from_str_radix(&digits, base).map_err(|_| RANGE)
-}
-
-/// Reads a duration such as `-1h2.5m` as nanoseconds: `time.ParseDuration`.
-pub(super) fn nanoseconds(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quoted(text));
-    let (is_negative, mut rest) = match text.as_bytes() {
-        [b'-', ..] => (true, &text[1..]),
-        [b'+', ..] => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut total = 0_u128;
-    while !rest.is_empty() {
-        let is_digit = |c: char| c.is_ascii_digit();
-        let end = rest.find(|c| !is_digit(c)).unwrap_or(rest.len());
-        let (whole, after) = rest.split_at(end);
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => after.split_at(after.find(|c| !is_digit(c)).unwrap_or(after.len())),
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return Err(invalid());
-        }
-        let end = after.find(|c| c == '.' || is_digit(c));
-        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
-        let scale = match unit {
-            "" => {
-                return Err(format!("time: missing unit in duration {}", quoted(text)));
-            }
-            "ns" => 1_u128,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => {
-                let (unit, text) = (quoted(unit), quoted(text));
-                return Err(format!("time: unknown unit {unit} in duration {text}"));
-            }
-        };
-        let whole: u64 = match whole {
-            "" => 0,
-            digits => digits.parse().map_err(|_| invalid())?,
-        };
-        let (part, _) = fraction
-            .bytes()
-            .take(18)
-            .fold((0, scale * 10_u128.pow(18)), |(sum, place), digit| {
-                (sum + u128::from(digit - b'0') * (place / 10), place / 10)
-            });
-        total += u128::from(whole) * scale + part / 10_u128.pow(18);
-        if total > 1 << 63 {
-            return Err(invalid());
-        }
-        rest = after;
-    }
-    let total = i128::try_from(total).map_err(|_| invalid())?;
-    let signed = if is_negative { -total } else { total };
-    i64::try_from(signed).map_err(|_| invalid())
 }
