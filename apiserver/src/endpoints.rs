@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use crate::fault::Faults;
 use crate::kubelet::Kubelet;
 use crate::store;
+use deadline::RequestTimeouts;
 use pace::Pacer;
 
 /// The state that handlers share.
@@ -42,6 +43,8 @@ pub(crate) struct State {
     pub(crate) faults: Faults,
     /// Keeps the pace; `None` on a server that responds at once.
     pub(crate) pacer: Option<Arc<Pacer>>,
+    /// How long requests may take.
+    pub(crate) timeouts: RequestTimeouts,
 }
 
 impl State {
@@ -53,6 +56,7 @@ impl State {
             kubelet: Mutex::default(),
             bookmark_period: self.bookmark_period,
             pacer: self.pacer.as_ref().map(|own| Pacer::new(own.pace())),
+            timeouts: self.timeouts,
         }
     }
 }

@@ -61,6 +61,7 @@ pub use auth::{
 };
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
+pub use endpoints::deadline::RequestTimeouts;
 pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use endpoints::pace::Pace;
 pub use endpoints::warnings::text as warning_text;

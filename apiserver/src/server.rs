@@ -319,9 +319,10 @@ impl ApiServer {
         let query = Query::parse(&query_text);
         let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
         let failed = |error: &ApiError| paths::unrouted(error, &parts.headers, &query);
+        let most = self.core.timeouts.request;
         let timeout = match is_long_running {
             true => Ok(None),
-            false => deadline::request_timeout(&query).map(Some),
+            false => deadline::request_timeout(&query, most).map(Some),
         };
         let received = self.core.clock.now();
         let asked = (info.as_ref(), received);
@@ -354,7 +355,7 @@ impl ApiServer {
         let asking = Asking {
             user: &user,
             attributes: &attributes,
-            timeout: timeout.unwrap_or(deadline::REQUEST_TIMEOUT),
+            timeout: timeout.unwrap_or(most),
             is_watch,
             is_mutating,
             metrics,

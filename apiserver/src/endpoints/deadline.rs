@@ -6,14 +6,29 @@ use crate::request::options::Query;
 use crate::schema::duration;
 use crate::status::ApiError;
 
-/// Upstream's `--request-timeout`: no request that is answered at once may take longer.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long requests may take.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestTimeouts {
+    /// The most for a request that is answered at once, as `--request-timeout`. Each request is refused at zero.
+    pub request: Duration,
+    /// The least for a watch whose client does not say, as `--min-request-timeout`; it lasts up to twice as long. Such
+    /// a watch does not end at zero.
+    pub min_watch: Duration,
+}
 
-/// The time that a request has, from its `timeout` parameter; none and too much mean the maximum.
+impl RequestTimeouts {
+    /// A minute, and half an hour: upstream's defaults.
+    pub const DEFAULT: Self = Self {
+        request: Duration::from_secs(60),
+        min_watch: Duration::from_secs(30 * 60),
+    };
+}
+
+/// The time that a request has, from its `timeout` parameter; none and too much mean `most`.
 ///
 /// # Errors
 /// `BadRequest` for a text that Go cannot parse as a duration.
-pub(crate) fn request_timeout(query: &Query) -> Result<Duration, ApiError> {
+pub(crate) fn request_timeout(query: &Query, most: Duration) -> Result<Duration, ApiError> {
     let asked = match query.get("timeout").unwrap_or_default() {
         "" => Ok(0),
         text => duration::nanoseconds(text),
@@ -24,8 +39,8 @@ pub(crate) fn request_timeout(query: &Query) -> Result<Duration, ApiError> {
         ))
     })?;
     Ok(match u64::try_from(nanos) {
-        Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(REQUEST_TIMEOUT),
-        _ => REQUEST_TIMEOUT,
+        Ok(nanos) if nanos > 0 => Duration::from_nanos(nanos).min(most),
+        _ => most,
     })
 }
 
@@ -35,12 +50,16 @@ mod tests {
 
     #[test]
     fn a_request_has_at_most_a_minute() {
-        let timeout = |query: &str| request_timeout(&Query::parse(query)).unwrap().as_secs();
+        let most = RequestTimeouts::DEFAULT.request;
+        let timeout = |query: &str| {
+            let query = Query::parse(query);
+            request_timeout(&query, most).unwrap().as_secs()
+        };
         assert_eq!(timeout("timeout=10s"), 10);
         for query in ["", "timeout=", "timeout=0s", "timeout=-5s", "timeout=10m"] {
             assert_eq!(timeout(query), 60, "{query}");
         }
-        let error = request_timeout(&Query::parse("timeout=x")).unwrap_err();
+        let error = request_timeout(&Query::parse("timeout=x"), most).unwrap_err();
         assert_eq!(
             error.to_string(),
             "invalid timeout specified in the request URL - time: invalid duration \"x\""

@@ -25,6 +25,7 @@ use crate::auth::{TokenSettings, Tokens};
 use crate::certificate_authority::CertificateAuthority;
 use crate::clock::{Clock, Entropy, Seed};
 use crate::cluster::Cluster;
+use crate::endpoints::deadline::RequestTimeouts;
 use crate::endpoints::health::Checked;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::pace::{Pace, Pacer};
@@ -77,6 +78,7 @@ pub struct ApiServerBuilder {
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
     pace: Option<Pace>,
+    timeouts: RequestTimeouts,
     services: Services,
     local_webhooks: LocalWebhooks,
     token_keys: Option<TokenKeys>,
@@ -121,6 +123,7 @@ impl Default for ApiServerBuilder {
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
             pace: None,
+            timeouts: RequestTimeouts::DEFAULT,
             services: Services::default(),
             local_webhooks: LocalWebhooks::default(),
             token_keys: None,
@@ -290,6 +293,11 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Sets how long requests may take. Default: [`RequestTimeouts::DEFAULT`].
+    pub fn request_timeouts(self, timeouts: RequestTimeouts) -> Self {
+        Self { timeouts, ..self }
+    }
+
     /// Takes the time for requests that a server with etcd takes, for tests that race a faster one. Default: no time.
     pub fn pace(self, pace: Pace) -> Self {
         Self {
@@ -445,6 +453,7 @@ impl ApiServerBuilder {
                 kubelet: Mutex::default(),
                 bookmark_period: self.bookmark_period,
                 pacer: self.pace.map(Pacer::new),
+                timeouts: self.timeouts,
                 faults: Faults::new(self.clock),
             };
             Core {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use kubeproof_apiserver::{ApiServer, Clock, ResponseBody};
+use kubeproof_apiserver::{ApiServer, Clock, RequestTimeouts, ResponseBody};
 use serde_json::{Value, json};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -162,6 +162,39 @@ async fn a_timeout_is_read_before_anything_else_and_ends_slow_requests() {
         status["message"],
         "Timeout: request did not complete within the allotted timeout"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_time_limits_of_its_own() {
+    let limited = |request: u64, min_watch: u64| {
+        let timeouts = RequestTimeouts {
+            request: Duration::from_secs(request),
+            min_watch: Duration::from_secs(min_watch),
+        };
+        ApiServer::builder().request_timeouts(timeouts).build()
+    };
+    let server = limited(3, 20);
+    for (query, seconds) in [("", 3), ("?timeout=2s", 2), ("?timeout=1m", 3)] {
+        let endless =
+            StreamBody::new(futures::stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        let request = Request::post(format!("{CONFIGMAPS}{query}"))
+            .body(endless)
+            .unwrap();
+        let start = tokio::time::Instant::now();
+        let (code, _, _) = read(server.handle(request).await).await;
+        let took = start.elapsed();
+        assert_eq!((code, took), (504, Duration::from_secs(seconds)), "{query}");
+    }
+
+    let start = tokio::time::Instant::now();
+    let watch = format!("GET {CONFIGMAPS}?watch=1");
+    assert_eq!(ask(&server, &watch).await.0, 200);
+    let took = start.elapsed().as_secs();
+    assert!((20..40).contains(&took), "{took}");
+
+    let endless = limited(3, 0);
+    let open = tokio::time::timeout(Duration::from_secs(7_200), ask(&endless, &watch));
+    assert!(open.await.is_err(), "it ends with the server alone");
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ mod tests;
 mod validation;
 
 pub(crate) use settings::{
-    admission_flags, audit_options, feature_gates, runtime_config, service_ranges,
+    admission_flags, audit_options, feature_gates, request_timeouts, runtime_config, service_ranges,
 };
 
 use super::pflag::Parsed;

@@ -22,8 +22,8 @@ use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::RequestedVersion;
 
-/// The least that a watch lasts unless the client says; the default lasts up to twice as long.
-const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The duration of a watch that does not end.
+const ENDLESS: Duration = Duration::from_nanos(i64::MAX.cast_unsigned());
 
 /// Serves a watch. The order of the checks is upstream's, as the first failure is reported.
 pub(super) fn watch(request: &Request<'_>) -> Answer {
@@ -83,8 +83,12 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
 fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
     let asked = go_seconds(seconds.unwrap_or(0));
     if asked.is_zero() {
+        let least = request.state.timeouts.min_watch;
         let jitter = request.state.entropy.jitter();
-        return MIN_REQUEST_TIMEOUT + MIN_REQUEST_TIMEOUT.mul_f64(jitter);
+        return match least.is_zero() {
+            true => ENDLESS,
+            false => least.saturating_add(least.mul_f64(jitter)).min(ENDLESS),
+        };
     }
     Duration::try_from(asked).unwrap_or(Duration::ZERO)
 }

@@ -1,7 +1,10 @@
 //! Groups of kube-apiserver's flags as the settings of the server, which checks them.
 
+use std::time::Duration;
+
 use kubeproof_apiserver::{
-    AdmissionFlags, FeatureGateError, FeatureGates, RuntimeConfig, ServiceRanges, audit,
+    AdmissionFlags, FeatureGateError, FeatureGates, RequestTimeouts, RuntimeConfig, ServiceRanges,
+    audit,
 };
 
 use super::super::pflag::Parsed;
@@ -34,6 +37,15 @@ pub(crate) fn audit_options(parsed: &Parsed) -> audit::Options {
         log_truncate_max_batch_size: parsed.number("audit-log-truncate-max-batch-size"),
         log_batch_buffer_size: parsed.number("audit-log-batch-buffer-size"),
         log_batch_max_size: parsed.number("audit-log-batch-max-size"),
+    }
+}
+
+/// Returns how long requests may take.
+pub(crate) fn request_timeouts(parsed: &Parsed) -> RequestTimeouts {
+    let least = u64::try_from(parsed.number("min-request-timeout")).unwrap_or(0);
+    RequestTimeouts {
+        request: parsed.duration("request-timeout"),
+        min_watch: Duration::from_secs(least),
     }
 }
 

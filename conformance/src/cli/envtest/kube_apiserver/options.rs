@@ -9,7 +9,9 @@ use kubeproof_apiserver::{
     TokenKeys, WebhookKubeconfig,
 };
 
-use crate::cli::flags::{admission_flags, feature_gates, runtime_config, service_ranges};
+use crate::cli::flags::{
+    admission_flags, feature_gates, request_timeouts, runtime_config, service_ranges,
+};
 use crate::cli::out;
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication::Published;
@@ -191,7 +193,8 @@ fn apis(parsed: &Parsed, builder: ApiServerBuilder) -> anyhow::Result<ApiServerB
         );
     }
     let builder = builder.service_ranges(ranges);
-    Ok(builder.feature_gates(&gates).runtime_config(config))
+    let builder = builder.feature_gates(&gates).runtime_config(config);
+    Ok(builder.request_timeouts(request_timeouts(parsed)))
 }
 
 /// Reads the kubeconfig of a webhook, and the files that it names.
