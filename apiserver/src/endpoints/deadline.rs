@@ -9,10 +9,10 @@ use crate::status::ApiError;
 /// How long requests may take.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestTimeouts {
-    /// The most for a request that is answered at once, as `--request-timeout`. Each request is refused at zero.
+    /// The longest time for a request other than a watch, as `--request-timeout`. At zero every request times out.
     pub request: Duration,
-    /// The least for a watch whose client does not say, as `--min-request-timeout`; it lasts up to twice as long. Such
-    /// a watch does not end at zero.
+    /// The shortest duration of a watch without `timeoutSeconds`, as `--min-request-timeout`; the longest is twice
+    /// that. At zero such a watch has no end.
     pub min_watch: Duration,
 }
 

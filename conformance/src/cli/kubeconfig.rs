@@ -39,7 +39,7 @@ pub(super) async fn current(kubeconfig: Kubeconfig) -> Result<Config, Kubeconfig
     }
     let is_plain = config.cluster_url.scheme() == Some(&Scheme::HTTP);
     if is_plain || config.accept_invalid_certs {
-        // kube asks the machine for its authorities otherwise, and fails where there are none.
+        // Without a value, kube reads the authorities of the machine, and fails if it finds none.
         config.root_cert.get_or_insert_default();
     }
     Ok(config)

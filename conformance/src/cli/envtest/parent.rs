@@ -18,9 +18,12 @@ pub(super) struct Parent {
 impl Parent {
     /// The parent of this process. A process in a session of its own was detached on purpose, as kwokctl does it.
     pub(super) fn find() -> Self {
-        // In a container the leader of the session, or the parent, can be a process outside; its number is then 0.
-        let is_detached = getsid(None).is_ok_and(|session| session == getpid());
-        let parent = getppid();
+        Self::of(getsid(None).ok(), getpid(), getppid())
+    }
+
+    /// The number of a session leader or of a parent is 0 if that process is outside the container.
+    fn of(session: Option<Pid>, own: Pid, parent: Pid) -> Self {
+        let is_detached = session == Some(own);
         let is_outside = parent == Pid::from_raw(0);
         Self {
             pid: (!is_detached && !is_outside).then_some(parent),
@@ -53,4 +56,19 @@ pub(super) fn stop(parent: Parent) -> std::io::Result<impl Future<Output = ()>> 
             () = parent.ended() => {}
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_counts_unless_it_is_outside_or_its_child_leads_a_session() {
+        let pid = Pid::from_raw;
+        let of = |session, parent| Parent::of(Some(pid(session)), pid(7), pid(parent)).pid;
+        assert_eq!(of(1, 3), Some(pid(3)));
+        assert_eq!(of(0, 3), Some(pid(3)), "the leader is outside");
+        assert_eq!(of(7, 3), None, "it leads the session");
+        assert_eq!(of(0, 0), None, "the parent is outside");
+    }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::super::pflag::{FlagSet, Parsed, Syntax};
-use super::{Asked, Refusal, etcd, kube_apiserver};
+use super::{Asked, Refusal, etcd, kube_apiserver, request_timeouts};
 
 /// The flags of controller-runtime's envtest 0.17 to 0.24.
 const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/k8s \
@@ -518,4 +518,16 @@ fn exactly_the_honored_flags_are_read() {
         read.is_empty(),
         "without effect in the table only: {read:?}"
     );
+}
+
+#[test]
+fn time_limits_are_settings_of_the_server() {
+    let limits = |flags: &str| request_timeouts(&served(&format!("{NEEDED} {flags}")));
+    let usual = limits("");
+    assert_eq!(
+        (usual.request.as_secs(), usual.min_watch.as_secs()),
+        (60, 1800)
+    );
+    let own = limits("--request-timeout=1m30s --min-request-timeout=5");
+    assert_eq!((own.request.as_secs(), own.min_watch.as_secs()), (90, 5));
 }

@@ -1,4 +1,4 @@
-//! Harnesses in other languages, and kwokctl. Their kubectl is the one on the path if there is one, and ours if not.
+//! Harnesses in other languages, and kwokctl. `kubectl` hands over to a kubectl on the path, or answers itself.
 
 use std::fs;
 
