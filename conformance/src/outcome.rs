@@ -15,6 +15,7 @@ use crate::table;
 use crate::timeline::Timeline;
 
 pub use portable::portable_outcome;
+pub(crate) use portable::{INDENTATION, MARK};
 
 /// The tables shown, when they have rows.
 const TABLES: &[&str] = &[

@@ -3,34 +3,32 @@
 mod cluster;
 mod kubectl;
 mod lookup;
+mod marks;
 mod nodes;
 pub mod remote;
 mod steps;
+mod transcript;
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Hit, Point};
 use kubeproof_apiserver::{FieldValidation, JournalEntry};
-use kubeproof_controller::apps::statefulset::Profile;
 use serde_json::json;
 
 use crate::fault_plan::Plan;
-use crate::generated::GeneratedNames;
 pub use crate::log::Taken;
-use crate::outcome;
 use crate::properties::{self, DeclaredProperties, Observed, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
     ControllerUnderTest, ExternalProgram, Mode, QUIET, Testbed, TestbedError, TestbedOptions,
 };
-use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
 use cluster::Cluster;
 pub use cluster::ClusterError;
 pub use steps::StepError;
+use transcript::{Section, Transcript};
 
 /// A scenario that could not be carried through.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +95,8 @@ pub struct RunOptions {
 pub struct Run {
     /// The transcript.
     pub transcript: Result<String, RunError>,
+    /// The marks of the scenario that no line of the transcript carries, each with the reason.
+    pub unmet_marks: Vec<String>,
     /// The points since the first step began at which a fault could have struck.
     pub points: Vec<Point>,
     /// Every write.
@@ -111,26 +111,6 @@ pub struct Run {
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
     pub request_violations: Vec<Violation>,
-}
-
-/// Heads the timeline; says how to read a line.
-const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed \
-    (status = replicas/ready/available/current/updated)";
-
-/// The data of one step for the timeline.
-struct Section {
-    heading: String,
-    note: Option<String>,
-    /// Writes up to this version came before the step.
-    after_rv: u64,
-    /// The number of refusals before the step.
-    after_refusals: usize,
-    began: Timestamp,
-    /// Lines of the harness itself: a refusal, a table.
-    said: Vec<String>,
-    ended: Timestamp,
-    settled: Option<Timestamp>,
-    awaited: bool,
 }
 
 impl Run {
@@ -195,8 +175,13 @@ pub(crate) fn run_between(
                 return Err(error);
             }
         };
+        let (transcript, unmet_marks) = match transcript {
+            Ok(transcript) => (Ok(transcript.text), transcript.unmet_marks),
+            Err(error) => (Err(error), Vec::new()),
+        };
         let run = Run {
             transcript,
+            unmet_marks,
             points: testbed.points(),
             journal: testbed.journal(),
             steps,
@@ -261,7 +246,8 @@ async fn carry_through(
     final_settle: Option<Duration>,
 ) -> Result<String, RunError> {
     prepare(cluster, scenario).await?;
-    take_steps(cluster, scenario, final_settle, &mut Vec::new()).await
+    let transcript = take_steps(cluster, scenario, final_settle, &mut Vec::new()).await?;
+    Ok(transcript.text)
 }
 
 /// Sets up the given state, beginning with the namespace.
@@ -311,7 +297,7 @@ async fn take_steps(
     scenario: &Scenario,
     final_settle: Option<Duration>,
     taken: &mut Vec<Taken>,
-) -> Result<String, RunError> {
+) -> Result<Transcript, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(cluster, step, (index + 1).to_string(), taken).await?);
@@ -321,7 +307,7 @@ async fn take_steps(
     if let Some(final_settle) = final_settle.filter(|_| ends_settled) {
         cluster.settle(final_settle).await?;
     }
-    write_transcript(cluster, scenario, &sections).await
+    transcript::write(cluster, scenario, &sections).await
 }
 
 /// Carries out one step and lets it settle.
@@ -360,112 +346,4 @@ async fn take(
     }
     section.ended = cluster.now();
     Ok(section)
-}
-
-async fn write_transcript(
-    cluster: Cluster<'_>,
-    scenario: &Scenario,
-    sections: &[Section],
-) -> Result<String, RunError> {
-    cluster.caught_up().await?;
-    let (journal, all_refusals) = (cluster.journal(), cluster.refusals());
-    let mut timeline = Timeline::default();
-    let mut lines = header(scenario);
-    let first_rv = sections
-        .first()
-        .map_or(u64::MAX, |section| section.after_rv);
-    let mut entries = journal.iter().peekable();
-    while let Some(entry) = entries.next_if(|entry| entry.rv <= first_rv) {
-        timeline.learn(entry);
-    }
-    lines.extend(timeline.revisions_known());
-    lines.push(String::new());
-    lines.push(TIMELINE.to_owned());
-    for (index, section) in sections.iter().enumerate() {
-        let next = sections.get(index + 1);
-        let until = next.map_or(u64::MAX, |next| next.after_rv);
-        let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
-        let refused = &all_refusals[section.after_refusals..refused_until];
-        lines.push(String::new());
-        lines.push(section.heading.clone());
-        lines.extend(section.note.iter().map(|note| format!("   # {note}")));
-        lines.extend(section.said.iter().map(|said| format!("  {said}")));
-        let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
-        let (told, changes) = timeline.lines(own, refused, section.began);
-        lines.extend(told);
-        lines.extend(ending(section, changes));
-    }
-    lines.push(String::new());
-    lines.push("outcome".to_owned());
-    let names = GeneratedNames::of(&journal);
-    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names).await;
-    lines.extend(outcome.map_err(RunError::Outcome)?);
-    lines.extend(outcome::faults(&cluster.faults_met()));
-    lines.push(String::new());
-    Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
-}
-
-fn header(scenario: &Scenario) -> Vec<String> {
-    let marks = if scenario.portable {
-        "derived from that source, not recorded; portable to a real cluster"
-    } else {
-        "derived from that source, not recorded; needs this server"
-    };
-    let given = &scenario.given;
-    let nodes = match given.nodes {
-        0 => "no nodes".to_owned(),
-        1 => "1 node".to_owned(),
-        nodes => format!("{nodes} nodes"),
-    };
-    let timings = given.timings;
-    let mut lines = vec![
-        format!("# {}", scenario.title.trim()),
-        format!("# source: {}", scenario.source.trim()),
-        format!("# {marks}"),
-        format!(
-            "# given: {nodes}; a pod takes {} to start, {} to get ready, {} to stop",
-            timings.start, timings.ready, timings.stop
-        ),
-    ];
-    if given.namespace != DEFAULT_NAMESPACE {
-        lines.push(format!("#        namespace {}", given.namespace));
-    }
-    if let Some(controllers) = &given.controllers {
-        lines.push(format!("#        controllers: {}", controllers.join(", ")));
-    }
-    let settings = given.statefulset();
-    if settings.profile != Profile::default() {
-        lines.push(format!(
-            "#        the StatefulSet controller of {}",
-            settings.profile
-        ));
-    }
-    if given.default_storage_class {
-        lines.push("#        a default storage class with its provisioner".to_owned());
-    }
-    let lists = given.same_images.lists().iter();
-    lines.extend(lists.map(|names| format!("#        one image: {}", names.join(", "))));
-    if given.kruise {
-        lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
-    }
-    let gates = given.feature_gates.iter();
-    lines.extend(gates.map(|gate| format!("#        feature gate {gate}")));
-    let objects = given.objects.iter();
-    lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
-    let steps = given.steps.iter();
-    lines.extend(steps.map(|step| format!("#        then {}", step.in_words())));
-    lines
-}
-
-/// Returns the last line of a step's part of the timeline.
-fn ending(section: &Section, changes: usize) -> Option<String> {
-    match section.settled {
-        Some(_) if changes == 0 => Some("  nothing changes".to_owned()),
-        Some(_) => None,
-        None if section.awaited => Some(format!(
-            "  {:<8} as awaited",
-            since(section.began, section.ended)
-        )),
-        None => None,
-    }
 }

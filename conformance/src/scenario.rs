@@ -2,6 +2,7 @@
 
 mod manifest;
 mod schema;
+mod shows;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ pub use crate::time::HumanDuration;
 pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub use schema::schema;
+pub use shows::{Mark, Place, Shows};
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
@@ -41,6 +43,9 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 pub struct Scenario {
     /// The claim of the scenario, as a sentence.
     pub title: String,
+    /// The lines of the golden that show what the title claims.
+    #[serde(default)]
+    pub shows: Vec<Shows>,
     /// The source of the expected outcome: a KEP, a convention, an upstream test by name.
     pub source: String,
     /// Whether a real cluster gives the same outcome.

@@ -158,6 +158,7 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         Verdict::Failed(_) => run
             .as_ref()
             .filter(|run| options.schedule_seed == 0 && violates(&file.scenario, run).is_none())
+            .filter(|run| run.unmet_marks.is_empty())
             .and_then(|run| run.transcript.as_ref().ok().cloned()),
     };
     Checked {
@@ -182,9 +183,15 @@ fn verdict_of(
         Ok(transcript) => transcript,
         Err(error) => return Verdict::Failed(error.to_string()),
     };
+    // Marks are for the golden's order; another order has its lines in other places.
+    let is_golden = options.schedule_seed == 0 && options.program.is_none();
+    let unmet_marks = match is_golden {
+        true => run.unmet_marks.join("\n"),
+        false => String::new(),
+    };
     let Some(golden) = golden else {
         return Verdict::Failed(format!(
-            "there is no golden {}; the transcript:\n{transcript}",
+            "there is no golden {}; the transcript:\n{transcript}{unmet_marks}",
             golden_path(&file.path, &file.name).display()
         ));
     };
@@ -204,6 +211,10 @@ fn verdict_of(
     };
     match (violates(&file.scenario, run), compared) {
         (Some(why), Verdict::Passed) => Verdict::Failed(why),
+        (_, Verdict::Passed) if !unmet_marks.is_empty() => Verdict::Failed(unmet_marks),
+        (_, Verdict::Failed(why)) if !unmet_marks.is_empty() => {
+            Verdict::Failed(format!("{unmet_marks}\n{why}"))
+        }
         (_, compared) => compared,
     }
 }

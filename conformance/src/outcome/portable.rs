@@ -5,11 +5,18 @@ use std::collections::BTreeSet;
 /// Columns of tables that are not compared.
 const UNCOMPARED: &[&str] = &["AGE", "STORAGECLASS", "VOLUMEATTRIBUTESCLASS", "CAPACITY"];
 
+/// The sign before a marked line, and its place before other lines.
+pub(crate) const MARK: &str = "► ";
+pub(crate) const INDENTATION: &str = "  ";
+
 /// Returns the part of a transcript that is equal on every cluster: the outcome, a line for each fact.
 #[must_use]
 pub fn portable_outcome(transcript: &str) -> String {
     let outcome = transcript.split_once("\noutcome\n");
-    let outcome = outcome.map_or("", |(_, outcome)| outcome);
+    // Which lines are marked depends on the timeline.
+    let outcome = outcome.map_or(String::new(), |(_, outcome)| {
+        outcome.replace(MARK, INDENTATION)
+    });
     let sections = outcome.split("\n\n").map(|section| {
         let section = section.trim_matches('\n');
         match section.trim_start().split_once('\n') {

@@ -215,8 +215,10 @@
     }
     if (data.log) out.push('<p>Its log: <a href="' + escaped(data.log) + '">' + escaped(data.log) + "</a>; <code>kubeproof replay " +
       escaped(data.log) + "</code> runs it again.</p>");
-    if (data.transcript) out.push(text(data.golden ? "This run" : "Golden, and this run", escaped(data.transcript)));
-    if (data.golden) out.push(text("Golden", escaped(data.golden)));
+    const marked = (golden) => golden.split("\n").map((line) =>
+      line[0] === "►" ? "<b>" + escaped(line) + "</b>" : escaped(line)).join("\n");
+    if (data.transcript) out.push(text(data.golden ? "This run" : "Golden, and this run", marked(data.transcript)));
+    if (data.golden) out.push(text("Golden", marked(data.golden)));
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");
     if (!box) return;

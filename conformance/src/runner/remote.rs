@@ -198,7 +198,7 @@ async fn observe(
     };
     let transcript = transcript.await;
     remote.end().await;
-    transcript
+    Ok(transcript?.text)
 }
 
 /// The finalizers that the scenario itself puts onto objects: no controller removes them.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -312,6 +312,29 @@ fn a_golden_that_differs_is_shown_as_a_diff() {
     let said = stdout(&output);
     assert!(said.contains("-# Another title\n"), "{said}");
     assert!(said.contains("+# A set of no pods\n"), "{said}");
+}
+
+#[test]
+fn marks_are_in_the_golden_and_fail_the_scenario_without_their_line() {
+    let shows =
+        |mark: &str| format!("{SCENARIO}shows: [{{text: It is created., marks: [{mark}]}}]\n");
+    let path = file("marked/some.yaml", &shows("configmap a created"));
+    let path = path.to_str().unwrap();
+    let accepted = output(&["run", "--accept", path]);
+    assert_eq!(accepted.status.code(), Some(0), "{}", stdout(&accepted));
+    let golden = Path::new(path).with_file_name("snapshots/marked__some.snap");
+    let text = std::fs::read_to_string(&golden).unwrap();
+    assert!(text.contains("\n# shows: It is created.\n"), "{text}");
+    assert!(text.contains("\n► +0s"), "{text}");
+    file("marked/some.yaml", &shows("configmap b created"));
+    let unmet = output(&["run", "--accept", path]);
+    assert_eq!(unmet.status.code(), Some(1));
+    let said = stdout(&unmet);
+    assert!(
+        said.contains("shows: no line matches: configmap b created"),
+        "{said}"
+    );
+    assert_eq!(text, std::fs::read_to_string(&golden).unwrap());
 }
 
 #[test]

@@ -120,6 +120,14 @@ fn what_the_reader_refuses_the_schema_refuses() {
         ),
         (with("{fault: {name: a, holds: true}}"), "holds is unknown"),
         (with("{restart: everything}"), "\"everything\""),
+        (
+            "title: t\nsource: s\nsteps: []\nshows: [{text: t}]\n".to_owned(),
+            "marks is missing",
+        ),
+        (
+            "title: t\nsource: s\nsteps: []\nshows: [{text: t, marks: [], mark: a}]\n".to_owned(),
+            "mark is unknown",
+        ),
     ] {
         let read: Result<Scenario, _> = serde_saphyr::from_str(&text);
         assert!(read.is_err(), "{text}");

@@ -1,0 +1,90 @@
+//! Marks on the lines of a transcript that show what the scenario claims.
+
+use super::transcript::Line;
+use crate::outcome::{INDENTATION, MARK};
+use crate::scenario::{Mark, Shows};
+
+/// Marks the lines that `shows` names, and returns the marks without a line, each with the reason.
+pub(super) fn set(lines: &mut [Line], shows: &[Shows]) -> Vec<String> {
+    let (mut found, mut unmet) = (Vec::new(), Vec::new());
+    for shown in shows {
+        let mut after = 0;
+        for mark in &shown.marks {
+            match next(lines, mark, after) {
+                Some(index) => {
+                    found.push(index);
+                    after = index + 1;
+                }
+                None => unmet.push(why_unmet(lines, mark, after)),
+            }
+        }
+    }
+    for index in found {
+        let line = &mut lines[index].text;
+        if let Some(rest) = line.strip_prefix(INDENTATION) {
+            *line = format!("{MARK}{rest}");
+        }
+    }
+    unmet
+}
+
+/// The first line from `after` on that carries the mark.
+fn next(lines: &[Line], mark: &Mark, after: usize) -> Option<usize> {
+    let fits = |line: &Line| line.place.is_some_and(|place| mark.fits(place, &line.text));
+    let found = lines[after..].iter().position(fits);
+    found.map(|index| after + index)
+}
+
+fn why_unmet(lines: &[Line], mark: &Mark, after: usize) -> String {
+    match (next(lines, mark, 0), after.checked_sub(1)) {
+        (Some(early), Some(last)) => format!(
+            "shows: `{mark}` is only before the line of the mark before it:\n{}\n{}",
+            lines[early].text, lines[last].text
+        ),
+        _ => format!("shows: no line matches: {mark}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Place;
+
+    fn marked(marks: &str) -> (String, Vec<String>) {
+        let evidence = |text: &str, step| Line {
+            text: text.to_owned(),
+            place: Some(Place::Step(step)),
+        };
+        let heading = Line {
+            text: "1. delete pod b".to_owned(),
+            place: None,
+        };
+        let mut lines = [
+            heading,
+            evidence("  +0s  a", 1),
+            evidence("  +1s  b", 1),
+            evidence("  +1s  a", 2),
+        ];
+        let shows: Shows = serde_saphyr::from_str(&format!("{{text: t, marks: {marks}}}")).unwrap();
+        let unmet = set(&mut lines, &[shows]);
+        let texts = lines.map(|line| line.text);
+        (texts.join("\n"), unmet)
+    }
+
+    #[test]
+    fn marks_are_set_in_the_order_of_their_lines() {
+        let (text, unmet) = marked("[b, a]");
+        assert_eq!(text, "1. delete pod b\n  +0s  a\n► +1s  b\n► +1s  a");
+        assert!(unmet.is_empty());
+        let (text, _) = marked("[\"step 2: a\"]");
+        assert_eq!(text, "1. delete pod b\n  +0s  a\n  +1s  b\n► +1s  a");
+    }
+
+    #[test]
+    fn a_mark_without_a_line_is_reported() {
+        assert_eq!(marked("[delete]").1, ["shows: no line matches: delete"]);
+        let unmet = marked("[b, b]").1;
+        let why = "shows: `b` is only before the line of the mark before it:\n  +1s  b\n  +1s  b";
+        assert_eq!(unmet, [why]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The transcript of a run: header, timeline and outcome.
+
+use jiff::Timestamp;
+use kubeproof_controller::apps::statefulset::Profile;
+
+use super::cluster::Cluster;
+use super::{RunError, marks};
+use crate::generated::GeneratedNames;
+use crate::outcome;
+use crate::scenario::{DEFAULT_NAMESPACE, Place, Scenario};
+use crate::timeline::{Timeline, since};
+
+/// Heads the timeline; says how to read a line.
+const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed \
+    (status = replicas/ready/available/current/updated)";
+
+/// The data of one step for the timeline.
+pub(super) struct Section {
+    pub(super) heading: String,
+    pub(super) note: Option<String>,
+    /// Writes up to this version came before the step.
+    pub(super) after_rv: u64,
+    /// The number of refusals before the step.
+    pub(super) after_refusals: usize,
+    pub(super) began: Timestamp,
+    /// Lines of the harness itself: a refusal, a table.
+    pub(super) said: Vec<String>,
+    pub(super) ended: Timestamp,
+    pub(super) settled: Option<Timestamp>,
+    pub(super) awaited: bool,
+}
+
+/// The transcript of a run.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    pub(super) text: String,
+    /// The marks that no line carries, each with the reason.
+    pub(super) unmet_marks: Vec<String>,
+}
+
+/// A line of a transcript before its marks are set.
+pub(super) struct Line {
+    pub(super) text: String,
+    /// The part that the line is evidence of; `None` for lines that repeat the scenario.
+    pub(super) place: Option<Place>,
+}
+
+/// Adds `texts` as evidence of `place`.
+fn extend(lines: &mut Vec<Line>, place: Option<Place>, texts: impl IntoIterator<Item = String>) {
+    lines.extend(texts.into_iter().map(|text| Line { text, place }));
+}
+
+/// Writes the transcript of `sections`, the steps of `scenario`.
+///
+/// # Errors
+/// [`RunError`] when the cluster cannot be read.
+pub(super) async fn write(
+    cluster: Cluster<'_>,
+    scenario: &Scenario,
+    sections: &[Section],
+) -> Result<Transcript, RunError> {
+    cluster.caught_up().await?;
+    let (journal, all_refusals) = (cluster.journal(), cluster.refusals());
+    let mut timeline = Timeline::default();
+    let mut lines = Vec::new();
+    extend(&mut lines, None, header(scenario));
+    let first_rv = sections
+        .first()
+        .map_or(u64::MAX, |section| section.after_rv);
+    let mut entries = journal.iter().peekable();
+    while let Some(entry) = entries.next_if(|entry| entry.rv <= first_rv) {
+        timeline.learn(entry);
+    }
+    extend(&mut lines, None, timeline.revisions_known());
+    extend(&mut lines, None, [String::new(), TIMELINE.to_owned()]);
+    for (index, section) in sections.iter().enumerate() {
+        let next = sections.get(index + 1);
+        let until = next.map_or(u64::MAX, |next| next.after_rv);
+        let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
+        let refused = &all_refusals[section.after_refusals..refused_until];
+        extend(&mut lines, None, [String::new(), section.heading.clone()]);
+        let note = section.note.iter().map(|note| format!("   # {note}"));
+        extend(&mut lines, None, note);
+        let place = Some(Place::Step(index + 1));
+        let said = section.said.iter().map(|said| format!("  {said}"));
+        extend(&mut lines, place, said);
+        let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
+        let (told, changes) = timeline.lines(own, refused, section.began);
+        extend(&mut lines, place, told);
+        extend(&mut lines, place, ending(section, changes));
+    }
+    extend(&mut lines, None, [String::new(), "outcome".to_owned()]);
+    let names = GeneratedNames::of(&journal);
+    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names).await;
+    let outcome = outcome.map_err(RunError::Outcome)?;
+    let place = Some(Place::Outcome);
+    extend(&mut lines, place, outcome);
+    extend(&mut lines, place, outcome::faults(&cluster.faults_met()));
+    mask(&mut lines, &names);
+    let unmet_marks = marks::set(&mut lines, &scenario.shows);
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&line.text);
+        text.push('\n');
+    }
+    Ok(Transcript { text, unmet_marks })
+}
+
+/// Replaces generated names and uids. The numbers of uids go by the whole transcript.
+fn mask(lines: &mut [Line], names: &GeneratedNames) {
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let masked = outcome::mask_uids(&names.mask(&texts.join("\n")));
+    for (line, masked) in lines.iter_mut().zip(masked.split('\n')) {
+        masked.clone_into(&mut line.text);
+    }
+}
+
+fn header(scenario: &Scenario) -> Vec<String> {
+    let marks = if scenario.portable {
+        "derived from that source, not recorded; portable to a real cluster"
+    } else {
+        "derived from that source, not recorded; needs this server"
+    };
+    let given = &scenario.given;
+    let nodes = match given.nodes {
+        0 => "no nodes".to_owned(),
+        1 => "1 node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    let timings = given.timings;
+    let mut lines = vec![format!("# {}", scenario.title.trim())];
+    let shows = scenario.shows.iter();
+    lines.extend(shows.map(|shown| format!("# shows: {}", shown.text.trim())));
+    lines.extend([
+        format!("# source: {}", scenario.source.trim()),
+        format!("# {marks}"),
+        format!(
+            "# given: {nodes}; a pod takes {} to start, {} to get ready, {} to stop",
+            timings.start, timings.ready, timings.stop
+        ),
+    ]);
+    if given.namespace != DEFAULT_NAMESPACE {
+        lines.push(format!("#        namespace {}", given.namespace));
+    }
+    if let Some(controllers) = &given.controllers {
+        lines.push(format!("#        controllers: {}", controllers.join(", ")));
+    }
+    let settings = given.statefulset();
+    if settings.profile != Profile::default() {
+        lines.push(format!(
+            "#        the StatefulSet controller of {}",
+            settings.profile
+        ));
+    }
+    if given.default_storage_class {
+        lines.push("#        a default storage class with its provisioner".to_owned());
+    }
+    let lists = given.same_images.lists().iter();
+    lines.extend(lists.map(|names| format!("#        one image: {}", names.join(", "))));
+    if given.kruise {
+        lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
+    }
+    let gates = given.feature_gates.iter();
+    lines.extend(gates.map(|gate| format!("#        feature gate {gate}")));
+    let objects = given.objects.iter();
+    lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
+    let steps = given.steps.iter();
+    lines.extend(steps.map(|step| format!("#        then {}", step.in_words())));
+    lines
+}
+
+/// Returns the last line of a step's part of the timeline.
+fn ending(section: &Section, changes: usize) -> Option<String> {
+    match section.settled {
+        Some(_) if changes == 0 => Some("  nothing changes".to_owned()),
+        Some(_) => None,
+        None if section.awaited => Some(format!(
+            "  {:<8} as awaited",
+            since(section.began, section.ended)
+        )),
+        None => None,
+    }
+}
