@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod makefile;
 mod others;
 mod plane;
 mod variables;
@@ -89,7 +90,11 @@ async fn start(name: &str, more: &[&str]) -> Ready {
 
 /// Starts a control plane with environment variables. dotnet-envtest gives the same flags in the order of their names.
 async fn start_with(name: &str, more: &[&str], variables: &[(&str, &str)]) -> Ready {
-    let plane = Plane::new(name);
+    start_in(Plane::new(name), more, variables).await
+}
+
+/// Starts a control plane in its directories.
+async fn start_in(plane: Plane, more: &[&str], variables: &[(&str, &str)]) -> Ready {
     let authority = Authority::new();
     let user = certificates(&plane, &authority);
     let (etcd, etcd_port) = start_etcd(&plane).await;
