@@ -4,6 +4,8 @@
 //! built-in ones judge stored objects, so they hold for any controller of these kinds. Others are stated by
 //! scenarios, in CEL, and by testbeds, in CEL or Rust.
 
+pub mod general;
+
 mod clone_set;
 #[cfg(test)]
 mod journal;
