@@ -95,6 +95,7 @@
 //! - `refusals`, `timeline`, `outcome`: refused writes, the journal as text, the final state as text
 //! - [`properties`], `kruise`: invariants; webhooks and definitions of OpenKruise
 //! - `scenario`, `fault_plan`, `log`, `quiescence`: scenario files, faults of a run, logs, waits until a cluster has settled
+//! - `recording`: what a control plane did in a scenario, object by object
 //! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
 //! - `replay`, [`explore`], `suite`: logs run again, runs with faults, comparisons with goldens
 //! - `report`, `exchange`, `cli`: pages, recorded exchanges, the program
@@ -126,6 +127,8 @@ pub mod outcome;
 mod quiescence;
 #[doc(hidden)]
 pub mod quota_usage;
+#[doc(hidden)]
+pub mod recording;
 #[doc(hidden)]
 pub mod refusals;
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! Scenario files, where their goldens are, and how the two compare.
 
 mod golden;
+mod recorded;
 #[cfg(feature = "scenarios")]
 mod trials;
 
@@ -16,6 +17,7 @@ use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
 pub use golden::{Update, golden_path, snapshot_name, update};
+pub use recorded::{record_remote, recording_path};
 #[cfg(feature = "scenarios")]
 pub use trials::Scenarios;
 
@@ -209,12 +211,18 @@ fn verdict_of(
             Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
         },
     };
+    // Recordings are of the scenario's own controllers, in the order of goldens.
+    let is_recorded = options.schedule_seed == 0
+        && options.program.is_none()
+        && options.under_test.is_empty()
+        && options.controllers.is_none();
     match (violates(&file.scenario, run), compared) {
         (Some(why), Verdict::Passed) => Verdict::Failed(why),
         (_, Verdict::Passed) if !unmet_marks.is_empty() => Verdict::Failed(unmet_marks),
         (_, Verdict::Failed(why)) if !unmet_marks.is_empty() => {
             Verdict::Failed(format!("{unmet_marks}\n{why}"))
         }
+        (None, Verdict::Passed) if is_recorded => recorded::compare(file, run),
         (_, compared) => compared,
     }
 }
@@ -240,15 +248,15 @@ fn differ_late(scenario: &Scenario, golden: &str, options: &RunOptions) -> Verdi
     }
 }
 
-/// Runs the scenario of `file` on the cluster that `client` speaks to, and compares the outcome with
-/// the golden's. Its namespace is one of `namespaces` meanwhile.
+/// Runs the scenario of `file` on a cluster, and compares the outcome with the golden's. Its namespace is one of
+/// `namespaces` meanwhile.
 pub async fn check_remote(
     file: &ScenarioFile,
-    client: kube::Client,
+    target: &remote::Target,
     namespaces: &remote::Namespaces,
 ) -> Verdict {
-    let transcript = match remote::run(file, client, namespaces).await {
-        Ok(transcript) => transcript,
+    let transcript = match remote::run(file, target, namespaces).await {
+        Ok(run) => run.transcript,
         Err(error) => return Verdict::Failed(error.to_string()),
     };
     let golden = golden_path(&file.path, &file.name);

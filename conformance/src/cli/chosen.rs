@@ -21,6 +21,11 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
+    /// Chooses the scenarios at `path`, too.
+    pub(super) fn add(&mut self, path: PathBuf) {
+        self.paths.insert(0, path);
+    }
+
     /// Returns the files, sorted within each given path. Without a path, prints the directory that is used.
     pub(super) fn files(self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = Vec::new();

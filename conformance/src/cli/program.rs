@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::ensure;
 use clap::Args;
@@ -14,6 +15,8 @@ use super::{out, threads};
 
 /// The number of runs at once in real time: they wait most of the time.
 const AT_ONCE: usize = 8;
+/// A cluster with a program counts as settled after this long without a write.
+const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
 pub(super) struct ProgramArgs {
@@ -21,15 +24,10 @@ pub(super) struct ProgramArgs {
     /// It is killed and restarted where controllers crash.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
     program: Option<String>,
-    /// With --program: the cluster counts as settled after this long without a write.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        alias = "quiet",
-        default_value = "3s",
-        requires = "program"
-    )]
-    settle_after: HumanDuration,
+    /// In real time: the cluster counts as settled after this long without a write [default: 3s with --program, 4s
+    /// with --kubeconfig].
+    #[arg(long, value_name = "DURATION", alias = "quiet")]
+    pub(super) settle_after: Option<HumanDuration>,
 }
 
 fn command(text: &str) -> Result<String, String> {
@@ -44,7 +42,7 @@ impl ProgramArgs {
     pub(super) fn program(&self) -> Option<ExternalProgram> {
         self.program.as_ref().map(|command| ExternalProgram {
             command: command.clone(),
-            quiet: self.settle_after.0,
+            quiet: self.settle_after.map_or(QUIET, |quiet| quiet.0),
         })
     }
 

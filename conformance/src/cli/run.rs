@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
@@ -29,6 +29,7 @@ use super::threads;
 use finished::{Finished, in_json, in_words};
 use junit::Case;
 use leave::Leave;
+use remote::ClusterArgs;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
@@ -70,9 +71,17 @@ pub(super) struct RunArgs {
     /// Run each scenario also in the orders of the seeds 1 to N.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seeds: u64,
-    /// Write the log of the run, for `kubeproof replay` and `serve --from-log`; needs one scenario.
-    #[arg(long, value_name = "FILE", alias = "log", conflicts_with = "seeds")]
-    record: Option<PathBuf>,
+    /// Write the log of the run into this file, for `kubeproof replay` and `serve --from-log`; needs one scenario. With
+    /// --kubeconfig, where it takes no FILE: write next to the golden of each scenario what the cluster's controllers
+    /// did, and compare that with a run in process.
+    #[arg(
+        long,
+        value_name = "FILE",
+        alias = "log",
+        conflicts_with = "seeds",
+        num_args = 0..=1
+    )]
+    record: Option<Option<PathBuf>>,
     /// Write a log of each run into this directory.
     #[arg(long, value_name = "DIR", alias = "logs")]
     record_dir: Option<PathBuf>,
@@ -81,13 +90,18 @@ pub(super) struct RunArgs {
     report: Option<PathBuf>,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Run the portable scenarios on the cluster of this kubeconfig, with its own controllers, and
-    /// compare their outcomes.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
-pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
+    let records = args.record.is_some();
+    if args.cluster.kubeconfig.is_some() {
+        // The path that follows the flag is that of a scenario.
+        if let Some(path) = args.record.take().flatten() {
+            args.chosen.add(path);
+        }
+    }
     refuse_mixtures(&args)?;
     let options = RunOptions {
         controllers: args
@@ -103,19 +117,25 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
-    let finished = match &args.kubeconfig {
-        Some(kubeconfig) => {
+    let finished = match args.cluster.kubeconfig.is_some() {
+        true => {
             let controllers = options.controllers.unwrap_or_default();
             let told = remote::Reporting {
                 json: args.json,
                 fail_fast: args.fail_fast,
                 jobs: args.jobs,
+                records,
             };
-            remote::run(&paths, kubeconfig, controllers, told)?
+            let quiet = args.program.settle_after.map(|quiet| quiet.0);
+            remote::run(&paths, &args.cluster, quiet, controllers, told)?
         }
-        None => {
+        false => {
+            let record = match args.record {
+                Some(None) => bail!("--record needs a file; with --kubeconfig it takes none"),
+                record => record.flatten(),
+            };
             ensure!(
-                args.record.is_none() || paths.len() == 1,
+                record.is_none() || paths.len() == 1,
                 "--record takes one scenario; --record-dir DIR takes any number"
             );
             let orders = args.seed..=args.seed.max(args.seeds);
@@ -132,7 +152,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
                 _ => None,
             };
             let telling = Telling {
-                leave: Leave::new(args.record, args.record_dir, args.report.clone())?,
+                leave: Leave::new(record, args.record_dir, args.report.clone())?,
                 update,
                 progress: progress_bar(jobs.len(), args.json),
                 json: args.json,
@@ -183,10 +203,14 @@ fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     let has_program = args.program.program().is_some();
     let leaves_logs = args.record.is_some() || args.record_dir.is_some();
     let has_order = args.seed + args.seeds > 0;
-    let is_remote = args.kubeconfig.is_some();
+    let is_remote = args.cluster.kubeconfig.is_some();
     ensure!(
         !(is_remote && (leaves_logs || has_order || has_program || args.report.is_some())),
         "logs, reports, seeds and programs are not supported with --kubeconfig"
+    );
+    ensure!(
+        args.program.settle_after.is_none() || is_remote || has_program,
+        "--settle-after needs real time: --kubeconfig or --program"
     );
     ensure!(
         !(has_program && (leaves_logs || has_order)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Fault;
+use kubeproof_node as node;
 
 use super::remote::{RemoteCluster, RemoteError};
 use super::steps::StepError;
@@ -41,6 +42,34 @@ impl<'a> Cluster<'a> {
         match self {
             Self::Testbed(testbed) => Ok(testbed),
             Self::Remote(_) => Err(StepError::NotSimulated),
+        }
+    }
+
+    /// Makes simulated nodes fail.
+    ///
+    /// # Errors
+    /// [`StepError::NotSimulated`] when the run has no such nodes.
+    pub(super) fn node_faults(self) -> Result<&'a node::Faults, StepError> {
+        match self {
+            Self::Testbed(testbed) => Ok(testbed.faults()),
+            Self::Remote(cluster) => {
+                let nodes = cluster.nodes().map(|nodes| &nodes.faults);
+                nodes.ok_or(StepError::NotSimulated)
+            }
+        }
+    }
+
+    /// Returns the containers of simulated nodes.
+    ///
+    /// # Errors
+    /// [`StepError::NotSimulated`] when the run has no such nodes.
+    pub(super) fn containers(self) -> Result<&'a node::Containers, StepError> {
+        match self {
+            Self::Testbed(testbed) => Ok(testbed.containers()),
+            Self::Remote(cluster) => {
+                let nodes = cluster.nodes().map(|nodes| &nodes.containers);
+                nodes.ok_or(StepError::NotSimulated)
+            }
         }
     }
 

@@ -21,14 +21,14 @@ pub(super) async fn perform(
     cluster: Cluster<'_>,
     step: &NodeStep,
 ) -> Result<Vec<String>, StepError> {
-    let (api, faults) = (cluster.api(), cluster.testbed()?.faults());
+    let api = cluster.api();
     match step {
         NodeStep::Down(name) => {
-            faults.power_off(name)?;
+            cluster.node_faults()?.power_off(name)?;
             tokio::time::sleep(NOTICE).await;
         }
-        NodeStep::Disconnect(name) => faults.disconnect(name)?,
-        NodeStep::Back(name) => faults.restore(name)?,
+        NodeStep::Disconnect(name) => cluster.node_faults()?.disconnect(name)?,
+        NodeStep::Back(name) => cluster.node_faults()?.restore(name)?,
         NodeStep::Cordon(name) => cordon(api, name, json!(true)).await?,
         NodeStep::Uncordon(name) => cordon(api, name, Value::Null).await?,
         NodeStep::Drain(name) => {
@@ -94,7 +94,7 @@ async fn evict(api: &Api, namespace: &str, name: &str) -> Result<Option<String>,
 
 /// The containers that run as part of a pod called `name`, each with its node and its claims.
 pub(super) fn containers(cluster: Cluster<'_>, name: &str) -> Result<Vec<String>, StepError> {
-    let running = cluster.testbed()?.containers().running();
+    let running = cluster.containers()?.running();
     let of_pod = running.into_iter().filter(|one| one.pod == name);
     let lines = of_pod.map(|one| {
         let claims = match one.claims.as_slice() {

@@ -69,6 +69,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "scenario",
     "fault_plan",
     "log",
+    "recording",
     "quiescence",
     "testbed",
     "runner",

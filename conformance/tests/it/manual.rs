@@ -76,7 +76,9 @@ fn flags_by_their_former_names_are_taken_and_not_shown() {
         ("explore", "--quiet", "--settle-after"),
     ] {
         let help = stdout(&output(&[command, "--help"]));
-        let shows = |flag: &str| help.contains(&format!("{flag} <"));
+        let shows = |flag: &str| {
+            help.contains(&format!("{flag} <")) || help.contains(&format!("{flag} [<"))
+        };
         assert!(
             shows(present) && !shows(former),
             "{command} {former}: {help}"

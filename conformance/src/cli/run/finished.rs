@@ -66,6 +66,7 @@ pub(super) fn in_json(one: &Finished) -> String {
 pub(super) fn again(args: &RunArgs) -> String {
     let mut flags = String::new();
     let kubeconfig = args
+        .cluster
         .kubeconfig
         .as_deref()
         .map(|path| quoted(&path.display().to_string()));

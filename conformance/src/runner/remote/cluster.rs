@@ -17,26 +17,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::{OwnNodes, Target};
 use crate::api::{Api, ApiError};
 use crate::quiescence::{NotSettled, Quiescence};
+use crate::recording::RESOURCES;
 use crate::testbed::SETTLE_REAL_TIME_MAX;
-
-/// The resources of an outcome: group, version, kind and plural. Of several versions of a resource the first that is
-/// served counts.
-pub(super) const WATCHED: &[(&str, &str, &str, &str)] = &[
-    ("apps", "v1", "StatefulSet", "statefulsets"),
-    ("apps", "v1", "Deployment", "deployments"),
-    ("apps", "v1", "ReplicaSet", "replicasets"),
-    ("apps", "v1", "DaemonSet", "daemonsets"),
-    ("apps", "v1", "ControllerRevision", "controllerrevisions"),
-    ("", "v1", "Pod", "pods"),
-    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    ("", "v1", "ConfigMap", "configmaps"),
-    ("", "v1", "Event", "events"),
-    ("apps.kruise.io", "v1beta1", "StatefulSet", "statefulsets"),
-    ("apps.kruise.io", "v1beta1", "CloneSet", "clonesets"),
-    ("apps.kruise.io", "v1alpha1", "CloneSet", "clonesets"),
-];
 
 /// Watches that have not caught up after this long are given up.
 const LAG_MAX: Duration = Duration::from_secs(30);
@@ -62,6 +47,7 @@ pub(in crate::runner) struct RemoteCluster {
     /// The cluster counts as settled after this long without a change.
     quiet: Duration,
     client: kube::Client,
+    nodes: Option<OwnNodes>,
     clock: Clock,
     /// With the name of each resource.
     watched: Vec<(kube::Api<DynamicObject>, String)>,
@@ -79,16 +65,17 @@ struct Seen {
 }
 
 impl RemoteCluster {
-    /// Watches a namespace of the cluster that `client` speaks to, with that cluster's own controllers. It counts as
-    /// settled when nothing has changed for `quiet`.
+    /// Watches a namespace of the cluster, with that cluster's own controllers. It counts as settled when nothing has
+    /// changed for `quiet`.
     ///
     /// # Errors
     /// [`RemoteError::Api`] when discovery fails.
     pub(super) async fn watch(
-        client: kube::Client,
+        target: &Target,
         namespace: &str,
         quiet: Duration,
     ) -> Result<Self, RemoteError> {
+        let client = target.client.clone();
         let api = Api::discover(client.clone()).await?.within(namespace);
         let clock = Clock::real();
         let seen = Arc::new(Seen {
@@ -98,7 +85,7 @@ impl RemoteCluster {
         });
         let mut watches = JoinSet::new();
         let mut watched = Vec::new();
-        for (group, version, kind, plural) in WATCHED {
+        for (group, version, kind, plural) in RESOURCES {
             let gvk = GroupVersionKind::gvk(group, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
             let is_watched = watched.iter().any(|(_, name)| *name == told(&resource));
@@ -113,6 +100,7 @@ impl RemoteCluster {
             api,
             quiet,
             client,
+            nodes: target.nodes.clone(),
             clock,
             watched,
             seen,
@@ -123,6 +111,11 @@ impl RemoteCluster {
     /// The API, for a scenario's steps.
     pub(in crate::runner) fn api(&self) -> &Api {
         &self.api
+    }
+
+    /// The simulated nodes of the run.
+    pub(in crate::runner) fn nodes(&self) -> Option<&OwnNodes> {
+        self.nodes.as_ref()
     }
 
     pub(in crate::runner) fn client(&self) -> kube::Client {
@@ -139,7 +132,7 @@ impl RemoteCluster {
         quiet: Duration,
     ) -> Result<Timestamp, RemoteError> {
         let quiet = quiet.min(self.quiet);
-        let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX);
+        let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX + 3 * self.quiet);
         while let Some(remaining) = wait.remaining(self.now()) {
             tokio::time::sleep(remaining).await;
             wait.see(&self.journal())?;

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::cluster::WATCHED;
 use crate::api::ApiError;
+use crate::recording::RESOURCES;
 
 /// By this label a namespace is known as one that a run has made, and may remove.
 const MADE_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubeproof");
@@ -135,7 +135,7 @@ async fn release(
     namespace: &str,
     finalizers: &BTreeSet<String>,
 ) -> Result<(), kube::Error> {
-    for (group, version, kind, plural) in WATCHED {
+    for (group, version, kind, plural) in RESOURCES {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);

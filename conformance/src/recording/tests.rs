@@ -1,0 +1,112 @@
+use jiff::Timestamp;
+use kubeproof_apiserver::meta::GroupVersionResource;
+use serde_json::json;
+
+use super::*;
+
+fn entry(rv: u64, event: EventType, object: Value, previous: Option<Value>) -> JournalEntry {
+    JournalEntry {
+        rv,
+        time: Timestamp::UNIX_EPOCH,
+        gvr: GroupVersionResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            resource: "pods".to_owned(),
+        },
+        event,
+        user_agent: "".into(),
+        object: std::sync::Arc::new(object).into(),
+        previous: previous.map(|previous| std::sync::Arc::new(previous).into()),
+    }
+}
+
+fn pod(name: &str, phase: &str) -> Value {
+    json!({
+        "kind": "Pod",
+        "metadata": {"name": name, "generateName": "web-", "namespace": "own"},
+        "status": {"phase": phase, "startTime": "2026-01-01T00:00:00Z"},
+    })
+}
+
+/// Two pods with generated names, of which the one that `first` names starts first.
+fn recording(names: [&str; 2], first: usize) -> Recording {
+    let mut journal: Vec<JournalEntry> = names
+        .iter()
+        .zip(2..)
+        .map(|(name, rv)| entry(rv, EventType::Added, pod(name, "Pending"), None))
+        .collect();
+    let started = names[first];
+    journal.push(entry(
+        4,
+        EventType::Modified,
+        pod(started, "Running"),
+        Some(pod(started, "Pending")),
+    ));
+    let step = Taken {
+        heading: "1. apply".to_owned(),
+        note: None,
+        after_rv: 1,
+        began: Timestamp::UNIX_EPOCH,
+    };
+    let observed = Observed {
+        journal: &journal,
+        steps: &[step],
+        namespace: "own",
+        stated: "default",
+    };
+    Recording::of("t", observed)
+}
+
+#[test]
+fn a_recording_reads_as_it_was_written() {
+    let mut recording = recording(["web-abcde", "web-fghij"], 0);
+    recording.origin = Some("x v1 on y v1".to_owned());
+    let text = recording.to_string();
+    assert!(
+        text.contains("\n  pod web-00001\n    created\n    Running, not ready\n"),
+        "{text}"
+    );
+    assert_eq!(Recording::parse(&text), recording);
+    assert_eq!(Recording::parse(&text).to_string(), text);
+}
+
+#[test]
+fn pods_with_generated_names_are_interchangeable_and_their_changes_are_not() {
+    let derived = recording(["web-abcde", "web-fghij"], 0);
+    let none = Listed::default();
+    let other = recording(["web-zzzzz", "web-yyyyy"], 1);
+    assert_eq!(differences("a/b", &derived, &other, &none), None);
+    let mut other = other;
+    let (_, changes) = &mut other.steps[0];
+    changes.values_mut().for_each(|changes| changes.reverse());
+    let told = differences("a/b", &derived, &other, &none).expect("the order differs");
+    assert!(told.contains("+pod web-*: Running, not ready"), "{told}");
+}
+
+#[test]
+fn a_listed_difference_is_explained_until_it_is_none() {
+    let (derived, mut other) = (recording(["a", "b"], 0), recording(["a", "b"], 0));
+    let event = "Warning Failed pod a by kubelet: x";
+    other.events.insert(event.to_owned());
+    let list = format!("[{{scenario: a/b, lines: ['event {event}'], because: some reason}}]");
+    let listed = Listed::parse(&list).expect("a list");
+    assert_eq!(differences("a/b", &derived, &other, &listed), None);
+    assert!(differences("a/c", &derived, &other, &listed).is_some());
+    let stale = differences("a/b", &other, &other, &listed).expect("there is no such difference");
+    assert!(
+        stale.contains("listed differences that are none"),
+        "{stale}"
+    );
+    assert!(Listed::parse("[{scenario: a/b, lines: [], because: ' '}]").is_err());
+}
+
+#[test]
+fn the_way_of_a_workloads_status_is_not_compared() {
+    assert_eq!(decided("pod a", "status x"), Some("status x".to_owned()));
+    assert_eq!(decided("statefulset a", "status 1/1/1 cur=A upd=A"), None);
+    let mixed = "spec.replicas 1 → 2, status 1/1/1 cur=A upd=A, observedGeneration 2";
+    assert_eq!(
+        decided("statefulset a", mixed),
+        Some("spec.replicas 1 → 2".to_owned())
+    );
+}

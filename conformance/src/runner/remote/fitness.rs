@@ -1,0 +1,236 @@
+//! Which scenarios a cluster that exists already can run, and what it needs for them.
+
+use std::time::Duration;
+
+use kubeproof_controller::apps::statefulset::Settings;
+use kubeproof_controller::kruise::Gates;
+use serde_json::Value;
+
+use crate::scenario::{NodeStep, Scenario, Step, Timings, Verb};
+
+/// Scenarios that let more time pass are run in real time only on request.
+pub const LONGEST: Duration = Duration::from_secs(60);
+/// The part of annotations that control simulated pods.
+const DIRECTIVE: &str = "kubeproof.dev/";
+/// Kinds without a namespace.
+const CLUSTER_KINDS: &[&str] = &[
+    "CustomResourceDefinition",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PriorityClass",
+    "StorageClass",
+];
+/// The time in which an unreachable node is noticed, and its pods are evicted: the grace period of the node lifecycle
+/// controller, five minutes of toleration, and some slack.
+const EVICTION: Duration = Duration::from_secs(380);
+/// The longest pause between two tries of a failing pod of a Job or of a failing container that is worth waiting for.
+const BACKOFF: Duration = Duration::from_secs(90);
+
+/// Returns why no cluster that exists already can run `scenario`; `None` when one can, with the simulated nodes of the
+/// run if [`needs_own_nodes`].
+#[must_use]
+pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
+    let given = &scenario.given;
+    let has_gates = given
+        .kruise()
+        .is_some_and(|gates| gates != Gates::default());
+    if given.statefulset() != Settings::default() || has_gates {
+        return Some("asks for another version or a feature gate");
+    }
+    if given.controllers.is_some() {
+        return Some("chooses the controllers");
+    }
+    let manifests = steps(scenario).filter_map(|step| match &step.verb {
+        Verb::Apply(manifest) | Verb::Create(manifest) => Some(manifest),
+        _ => None,
+    });
+    let mut objects = given.objects.iter().chain(manifests);
+    if objects.any(|manifest| manifest.objects.iter().any(is_elsewhere)) {
+        return Some("has objects outside of one namespace");
+    }
+    steps(scenario).find_map(|step| match &step.verb {
+        Verb::Fault(_) | Verb::Lift(_) => Some("makes the server misbehave"),
+        Verb::Restart(_) => Some("restarts the controllers"),
+        Verb::Kubectl(command) if command.starts_with("rollout restart") => {
+            Some("writes the time into a template")
+        }
+        _ => None,
+    })
+}
+
+/// Whether the scenario can only be run with simulated nodes that belong to the run: it says how pods or nodes behave,
+/// or that there are none.
+#[must_use]
+pub fn needs_own_nodes(scenario: &Scenario) -> bool {
+    let given = &scenario.given;
+    let directs = |object: &Value| object.to_string().contains(DIRECTIVE);
+    let of_nodes = |step: &Step| {
+        matches!(
+            step.verb,
+            Verb::Pod(_) | Verb::Node(_) | Verb::Containers(_)
+        )
+    };
+    given.timings != Timings::default()
+        || given.nodes == 0 && objects_of(scenario).any(has_pods)
+        || !given.same_images.lists().is_empty()
+        || objects_of(scenario).any(directs)
+        || steps(scenario).any(of_nodes)
+}
+
+/// Whether pods come of the object.
+fn has_pods(object: &Value) -> bool {
+    let spec = &object["spec"];
+    object["kind"] == "Pod" || spec["template"].is_object() || spec["jobTemplate"].is_object()
+}
+
+/// Whether the scenario changes nodes, so that no other can run meanwhile.
+#[must_use]
+pub fn changes_nodes(scenario: &Scenario) -> bool {
+    steps(scenario).any(|step| matches!(step.verb, Verb::Node(_)))
+}
+
+/// Returns why `scenario` cannot be run in real time with a program as the controller; `None` when it can.
+#[must_use]
+pub fn unfit_for_program(scenario: &Scenario) -> Option<&'static str> {
+    if scenario.given.statefulset() != Settings::default() {
+        return Some("asks for another version or a feature gate of a controller of ours");
+    }
+    let of_ours = |step: &Step| matches!(step.verb, Verb::Restart(_) | Verb::Node(_));
+    if steps(scenario).any(of_ours) {
+        return Some("lets nodes fail or controllers of ours start anew");
+    }
+    (time_of(scenario) > LONGEST).then_some("lets much time pass")
+}
+
+/// Returns the time that the scenario lets pass.
+#[must_use]
+pub fn time_of(scenario: &Scenario) -> Duration {
+    let waits = steps(scenario).map(|step| match &step.verb {
+        Verb::Advance(time) => time.0,
+        _ => Duration::ZERO,
+    });
+    waits.sum::<Duration>() + min_ready(scenario)
+}
+
+/// Returns the pauses between two writes that the scenario brings about: a cluster has not settled before.
+pub(super) fn longest_pause(scenario: &Scenario) -> Duration {
+    let fails = |step: &Step| {
+        matches!(
+            step.verb,
+            Verb::Node(NodeStep::Down(_) | NodeStep::Disconnect(_))
+        )
+    };
+    let nodes = match steps(scenario).any(fails) {
+        true => EVICTION,
+        false => Duration::ZERO,
+    };
+    let retries = objects_of(scenario).any(|object| {
+        ["backoffLimit", "backoffLimitPerIndex", "podFailurePolicy"]
+            .iter()
+            .any(|field| object.to_string().contains(field))
+    });
+    let retries = if retries { BACKOFF } else { Duration::ZERO };
+    let deadlines = objects_of(scenario).filter_map(|object| {
+        let spec = &object["spec"];
+        [
+            "activeDeadlineSeconds",
+            "ttlSecondsAfterFinished",
+            "progressDeadlineSeconds",
+        ]
+        .iter()
+        .filter_map(|field| spec[field].as_u64())
+        .max()
+    });
+    let deadlines = Duration::from_secs(deadlines.max().unwrap_or(0));
+    min_ready(scenario).max(nodes).max(retries).max(deadlines)
+}
+
+fn steps(scenario: &Scenario) -> impl Iterator<Item = &Step> {
+    scenario.given.steps.iter().chain(&scenario.steps)
+}
+
+/// The longest time for which pods of the scenario have to be ready.
+pub(in crate::runner) fn min_ready(scenario: &Scenario) -> Duration {
+    let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
+    let longest = objects_of(scenario).filter_map(waits).max();
+    Duration::from_secs(longest.unwrap_or(0))
+}
+
+/// The objects that the scenario gives, creates and changes.
+pub(super) fn objects_of(scenario: &Scenario) -> impl Iterator<Item = &Value> {
+    let of_steps = steps(scenario).flat_map(|step: &Step| match &step.verb {
+        Verb::Apply(manifest) | Verb::Create(manifest) => manifest.objects.iter().collect(),
+        Verb::Patch(patch) => vec![&patch.patch],
+        Verb::Update(update) => vec![&update.object],
+        _ => Vec::new(),
+    });
+    let given = scenario.given.objects.iter();
+    given.flat_map(|manifest| &manifest.objects).chain(of_steps)
+}
+
+fn min_ready_seconds(object: &Value) -> Option<u64> {
+    let spec = object.get("spec")?;
+    let of_rollout = "/updateStrategy/rollingUpdate/minReadySeconds";
+    let stated = spec
+        .get("minReadySeconds")
+        .or_else(|| spec.pointer(of_rollout));
+    stated?.as_u64()
+}
+
+/// The time that a pod of OpenKruise's workloads waits before it is updated.
+fn grace_seconds(object: &Value) -> Option<u64> {
+    let strategy = object.pointer("/spec/updateStrategy")?;
+    let block = strategy.get("rollingUpdate").unwrap_or(strategy);
+    block
+        .pointer("/inPlaceUpdateStrategy/gracePeriodSeconds")?
+        .as_u64()
+}
+
+/// Whether the object is of a kind that has no namespace, or names another one than scenarios do.
+fn is_elsewhere(object: &Value) -> bool {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    CLUSTER_KINDS.contains(&kind) || !object["metadata"]["namespace"].is_null()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(steps: &str) -> Scenario {
+        let text = format!("title: t\nsource: s\nsteps: {steps}");
+        serde_saphyr::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_needs_the_simulated_server_is_not_portable() {
+        assert_eq!(unportable(&parse("[{table: pods}]")), None);
+        for wrong in [
+            "[{restart: controllers}]",
+            "[{lift: a}]",
+            "[{create: {kind: Node, metadata: {name: n}}}]",
+            "[{create: {kind: Pod, metadata: {namespace: other}}}]",
+        ] {
+            assert!(unportable(&parse(wrong)).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_says_how_pods_and_nodes_behave_needs_nodes_of_the_run() {
+        assert!(!needs_own_nodes(&parse("[{table: pods}]")));
+        for own in [
+            "[{pod: {name: a, ready: false}}]",
+            "[{node: {down: node-1}}]",
+            "[{containers: a}]",
+            "[{create: {kind: Pod, metadata: {annotations: {kubeproof.dev/ready: \"false\"}}}}]",
+        ] {
+            let scenario = parse(own);
+            assert!(needs_own_nodes(&scenario), "{own}");
+            assert_eq!(unportable(&scenario), None, "{own}");
+        }
+        assert!(changes_nodes(&parse("[{node: {drain: node-1}}]")));
+        assert_eq!(longest_pause(&parse("[{node: {down: node-1}}]")), EVICTION);
+    }
+}

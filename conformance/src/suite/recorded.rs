@@ -1,0 +1,84 @@
+//! Goldens of real control planes, next to the derived ones.
+
+use std::path::PathBuf;
+
+use super::golden::golden_path;
+use super::{Verdict, snapshot_name};
+use crate::recording::{Listed, Observed, Recording, differences};
+use crate::runner::{self, Run, RunOptions, remote};
+use crate::scenario::ScenarioFile;
+
+/// The directory of recordings, in the directory of goldens.
+const DIRECTORY: &str = "recorded";
+
+/// Returns the path of the recording for a scenario: `…/snapshots/recorded/area__name.snap`.
+#[must_use]
+pub fn recording_path(file: &ScenarioFile) -> PathBuf {
+    let golden = golden_path(&file.path, &file.name);
+    let name = format!("{}.snap", snapshot_name(&file.name));
+    golden.with_file_name(DIRECTORY).join(name)
+}
+
+/// Describes a run in process as a recording would.
+fn derived(file: &ScenarioFile, run: &Run) -> Recording {
+    let scenario = &file.scenario;
+    let observed = Observed {
+        journal: &run.journal,
+        steps: &run.steps,
+        namespace: &scenario.given.namespace,
+        stated: &scenario.given.namespace,
+    };
+    Recording::of(&scenario.title, observed)
+}
+
+/// Compares a run in process with the recording of its scenario; passes when there is none.
+pub(super) fn compare(file: &ScenarioFile, run: &Run) -> Verdict {
+    match std::fs::read_to_string(recording_path(file)) {
+        Ok(text) => differ(file, run, &Recording::parse(&text)),
+        Err(_) => Verdict::Passed,
+    }
+}
+
+fn differ(file: &ScenarioFile, run: &Run, recorded: &Recording) -> Verdict {
+    let path = recording_path(file);
+    let listed = match Listed::read(path.parent().unwrap_or(&path)) {
+        Ok(listed) => listed,
+        Err(error) => return Verdict::Failed(error.to_string()),
+    };
+    match differences(&file.name, &derived(file, run), recorded, &listed) {
+        None => Verdict::Passed,
+        Some(diff) => Verdict::Failed(format!("{}:\n{diff}", path.display())),
+    }
+}
+
+/// Runs the scenario of `file` on a cluster, writes the recording with its `origin`, and compares it with a run in
+/// process. Returns the path of the recording, if it was written.
+///
+/// # Errors
+/// Why the file cannot be written.
+pub async fn record_remote(
+    file: &ScenarioFile,
+    target: &remote::Target,
+    namespaces: &remote::Namespaces,
+    origin: &str,
+) -> std::io::Result<(Verdict, Option<PathBuf>)> {
+    let recorded = match remote::run(file, target, namespaces).await {
+        Ok(run) => run.recording.made_by(origin),
+        Err(error) => return Ok((Verdict::Failed(error.to_string()), None)),
+    };
+    let path = recording_path(file);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    std::fs::write(&path, recorded.to_string())?;
+    let file = file.clone();
+    // A run in process has a runtime of its own.
+    let compared = tokio::task::spawn_blocking(move || {
+        match runner::run_whole(&file.scenario, &RunOptions::default()) {
+            Ok(run) => differ(&file, &run, &recorded),
+            Err(error) => Verdict::Failed(error.to_string()),
+        }
+    });
+    let verdict = compared.await.map_err(std::io::Error::other)?;
+    Ok((verdict, Some(path)))
+}
