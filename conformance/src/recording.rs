@@ -83,7 +83,7 @@ const EVENTS: &str = "events";
 /// Changes or facts by object, such as `pod web-0`.
 type ByObject = BTreeMap<String, Vec<String>>;
 
-/// What a control plane did in a scenario.
+/// The changes, final objects and events of a scenario on a control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// Where it was recorded, such as `kube-controller-manager v1.36.2 on kube-apiserver v1.36.2`.

@@ -57,7 +57,7 @@ pub struct OwnNodes {
 pub struct RemoteRun {
     /// The transcript.
     pub transcript: String,
-    /// What the control plane did.
+    /// The recording of the control plane.
     pub recording: Recording,
 }
 
