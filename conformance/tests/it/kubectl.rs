@@ -199,11 +199,13 @@ fn debug_adds_a_container_and_shows_what_it_writes() {
     };
     cluster.done("run p --image=nginx");
     cluster.done("wait --for=condition=Ready pod/p --timeout=60s");
-    let debug = "debug p -it --image=busybox -c look -- sh -c 'echo hi'";
-    let (text, code) = cluster.kubectl(debug);
+    // kubectl attaches once the container runs, and an attach shows no earlier output, so the output waits for the input.
+    let debug = "debug p -it --image=busybox -c look -- sh -c 'read word; echo hi'";
+    let (text, code) = cluster.typed(debug, "go\n");
     assert_eq!(code, Some(0), "{text}");
     assert!(text.lines().any(|line| line == "hi"), "{text}");
-    assert_eq!(cluster.done("logs p -c look"), "hi\r\n");
+    // A terminal echoes its input.
+    assert_eq!(cluster.done("logs p -c look"), "go\r\nhi\r\n");
     cluster.done("debug p --image=busybox -c idle -- sleep infinity");
     let idle = "wait --for=jsonpath={.status.ephemeralContainerStatuses[1].state.running} pod/p --timeout=60s";
     cluster.done(idle);
