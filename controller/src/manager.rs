@@ -9,7 +9,9 @@ use kube::Client;
 use kubeproof_node as node;
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::supervisor::{Ended, Ends, Supervisor};
+use kubeproof_runtime::worker;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -110,6 +112,9 @@ pub struct Options {
     pub now: Now,
 }
 
+/// Is called with the controller's name and the key of each sync before the sync begins.
+pub type OnSync = Arc<dyn Fn(&'static str, &ObjectKey) + Send + Sync>;
+
 /// Running controllers and nodes. Dropping it ends them without waiting for their tasks.
 #[derive(Debug)]
 pub struct Manager {
@@ -133,7 +138,24 @@ impl Manager {
     ///
     /// Outside a tokio runtime.
     pub fn start(client: Client, options: Options) -> Result<Self, Error> {
-        Self::start_under(client, options, Supervisor::reporting())
+        Self::start_under(client, options, Supervisor::reporting(), None)
+    }
+
+    /// Starts what `options` names as [`Manager::start`] does; `on_sync` sees the syncs of the controllers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownController`]; nothing is started then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start_observed(
+        client: Client,
+        options: Options,
+        on_sync: OnSync,
+    ) -> Result<Self, Error> {
+        Self::start_under(client, options, Supervisor::reporting(), Some(on_sync))
     }
 
     /// Starts what `options` names, with `client`. A controller that panics or returns is logged
@@ -147,13 +169,14 @@ impl Manager {
     ///
     /// Outside a tokio runtime.
     pub fn start_supervised(client: Client, options: Options) -> Result<Self, Error> {
-        Self::start_under(client, options, Supervisor::restarting())
+        Self::start_under(client, options, Supervisor::restarting(), None)
     }
 
     fn start_under(
         client: Client,
         options: Options,
         supervisor: Supervisor,
+        on_sync: Option<OnSync>,
     ) -> Result<Self, Error> {
         for name in &options.controllers {
             if !known().any(|known| known == name) {
@@ -189,8 +212,16 @@ impl Manager {
             if chosen(name) {
                 let (ctx, options) = (ctx.clone(), Arc::clone(&options));
                 let restarted = Arc::clone(&manager.restart);
+                let on_sync = on_sync.clone();
                 let lives = supervisor.clone().run(name, restarted, move || {
-                    controller(name, ctx.clone(), &options)
+                    let controller = controller(name, ctx.clone(), &options);
+                    match on_sync.clone() {
+                        None => controller,
+                        Some(on_sync) => {
+                            let observer = Arc::new(move |key: &ObjectKey| on_sync(name, key));
+                            worker::observed(observer, controller).boxed()
+                        }
+                    }
                 });
                 manager.spawn(lives.boxed(), stopped.clone());
             }

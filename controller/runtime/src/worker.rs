@@ -1,6 +1,7 @@
 //! Workers that take keys from a queue and sync them.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join, join_all};
@@ -19,6 +20,18 @@ pub trait Reconcile: Sync {
     ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 }
 
+/// Is called with the key of each sync before it begins.
+pub type SyncObserver = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
+
+tokio::task_local! {
+    static OBSERVER: SyncObserver;
+}
+
+/// Runs `work`; `observer` sees the syncs of the workers in it.
+pub fn observed<F: Future>(observer: SyncObserver, work: F) -> impl Future<Output = F::Output> {
+    OBSERVER.scope(observer, work)
+}
+
 /// Reconciles keys, at most `workers` at once; what fails is tried again later. Never returns.
 pub async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>, workers: usize) {
     let workers = (0..workers).map(|_| worker(controller, queue));
@@ -28,6 +41,8 @@ pub async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>, work
 async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
     loop {
         let key = queue.get().await;
+        // Nobody need observe.
+        let _ = OBSERVER.try_with(|observer| observer(&key));
         // Boxed, as what is joined is moved when it begins and ends.
         match Box::pin(controller.reconcile(&key)).await {
             Ok(requeue_after) => {
