@@ -113,6 +113,7 @@ pub mod credentials;
 #[doc(hidden)]
 pub mod exchange;
 mod fault_plan;
+mod fold;
 mod generated;
 #[doc(hidden)]
 pub mod in_process;

@@ -10,12 +10,17 @@ use regex::{Captures, Regex};
 use serde_json::Value;
 
 use crate::api::{Api, ApiError};
+use crate::fold;
 use crate::generated::GeneratedNames;
 use crate::table;
 use crate::timeline::Timeline;
 
 pub use portable::portable_outcome;
-pub(crate) use portable::{INDENTATION, MARK};
+
+/// The title of the requests that faults have met.
+const FAULTS: &str = "faults met";
+/// The column that says how long an object has been there.
+const AGE: &str = "age";
 
 /// The tables shown, when they have rows.
 const TABLES: &[&str] = &[
@@ -37,7 +42,7 @@ const UNTOLD_SOURCES: &[&str] = &[
     "rancher.io/local-path_local-path-provisioner",
 ];
 
-/// The lines of the outcome.
+/// The lines of the outcome. Events up to version `given_rv` are those of the given state.
 ///
 /// # Errors
 /// [`ApiError`] when a table cannot be read.
@@ -46,12 +51,60 @@ pub(crate) async fn describe(
     journal: &[JournalEntry],
     timeline: &Timeline,
     names: &GeneratedNames,
+    given_rv: u64,
 ) -> Result<Vec<String>, ApiError> {
     let mut lines = tables(api, TABLES.iter().copied(), names).await?;
     lines.extend(section("status", statuses(journal, timeline)));
     lines.extend(section("pods", pods(journal, timeline, names)));
-    lines.extend(section("events", events(journal)));
+    let (given, since) = journal.split_at(journal.partition_point(|entry| entry.rv <= given_rv));
+    let before = events(given, &[]);
+    let after = events(given, since)
+        .into_iter()
+        .filter_map(|(line, count)| {
+            let known = before.iter().find(|(known, _)| *known == line);
+            let count = count - known.map_or(0, |(_, count)| *count);
+            (count > 0).then_some((line, count))
+        });
+    let after = after.collect();
+    lines.extend(section("events of given", counted(before)));
+    lines.extend(section("events", counted(after)));
     Ok(lines)
+}
+
+fn counted(events: Vec<(String, i64)>) -> Vec<String> {
+    let lines = events.into_iter();
+    lines
+        .map(|(line, count)| format!("×{count} {line}"))
+        .collect()
+}
+
+/// Removes the column of ages from a table, and the time of restarts: both depend on when the table is read.
+pub(crate) fn without_ages(table: &mut Value) {
+    let columns = table["columnDefinitions"].as_array();
+    let is_age = |column: &Value| {
+        column["name"]
+            .as_str()
+            .is_some_and(|name| name.eq_ignore_ascii_case(AGE))
+    };
+    let age = columns.and_then(|columns| columns.iter().position(is_age));
+    if let (Some(age), Some(columns)) = (age, table["columnDefinitions"].as_array_mut()) {
+        columns.remove(age);
+    }
+    for row in table["rows"].as_array_mut().into_iter().flatten() {
+        let Some(cells) = row["cells"].as_array_mut() else {
+            continue;
+        };
+        if let Some(age) = age.filter(|age| *age < cells.len()) {
+            cells.remove(age);
+        }
+        for cell in cells {
+            let restarts = cell.as_str().and_then(|cell| cell.strip_suffix(" ago)"));
+            let restarts = restarts.and_then(|cell| cell.split_once(" ("));
+            if let Some((count, _)) = restarts {
+                *cell = Value::String(count.to_owned());
+            }
+        }
+    }
 }
 
 /// The custom resources that were defined.
@@ -76,6 +129,7 @@ pub(crate) async fn tables(
             continue;
         }
         let mut table = masked(api.table(resource, None).await?);
+        without_ages(&mut table);
         names.mask_table(&mut table);
         let rows = table::render(&table, false);
         if !rows.is_empty() {
@@ -93,7 +147,7 @@ pub(crate) fn faults(met: &[(Fault, u32)]) -> Vec<String> {
         .iter()
         .filter(|(fault, _)| fault.effect != Effect::Unreachable);
     let lines = counted.map(|(fault, met)| format!("×{met} {}", fault.name));
-    section("faults met", lines.collect())
+    section(FAULTS, lines.collect())
 }
 
 fn section(title: &str, content: Vec<String>) -> Vec<String> {
@@ -180,6 +234,7 @@ fn pods(journal: &[JournalEntry], timeline: &Timeline, names: &GeneratedNames) -
 /// A pod's name, with the revision it was made from if it is labelled with one.
 fn revised(metadata: &Value, timeline: &Timeline, names: &GeneratedNames) -> String {
     let name = names.mask(metadata["name"].as_str().unwrap_or_default());
+    let name = format!("{name}{}", timeline.generation(metadata));
     match metadata["labels"]["controller-revision-hash"].as_str() {
         Some(revision) => format!("{name}@{}", timeline.revisions().short(revision)),
         None => name,
@@ -187,13 +242,11 @@ fn revised(metadata: &Value, timeline: &Timeline, names: &GeneratedNames) -> Str
 }
 
 /// Events in the order in which each first occurred, with how often each did.
-fn events(journal: &[JournalEntry]) -> Vec<String> {
+fn events(given: &[JournalEntry], since: &[JournalEntry]) -> Vec<(String, i64)> {
     let mut counts: Vec<(String, i64)> = Vec::new();
     let mut lines_by_event: BTreeMap<String, (usize, i64)> = BTreeMap::new();
-    for entry in journal
-        .iter()
-        .filter(|entry| entry.gvr.resource == "events")
-    {
+    let written = given.iter().chain(since);
+    for entry in written.filter(|entry| entry.gvr.resource == "events") {
         let event = &entry.object;
         let text = |field: &str| event[field].as_str().unwrap_or_default();
         let source = match event["source"]["component"].as_str() {
@@ -206,7 +259,9 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
         if is_deleted || is_untold {
             continue;
         }
-        let message = crate::refusals::first_line(text("message"));
+        let message = text("message");
+        let message = crate::refusals::first_line(message);
+        let message = fold::mask_json(&message);
         let line = format!("{} {} {message}", text("type"), text("reason"));
         let index = match counts.iter().position(|(known, _)| *known == line) {
             Some(index) => index,
@@ -226,11 +281,8 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
         }
         counts[index].1 += count;
     }
+    counts.retain(|(_, count)| *count > 0);
     counts
-        .into_iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(line, count)| format!("×{count} {line}"))
-        .collect()
 }
 
 fn uid_pattern() -> Regex {
@@ -260,7 +312,7 @@ pub(crate) fn mask_uids(text: &str) -> String {
 }
 
 /// A table whose cells are as wide as they are once uids are masked.
-fn masked(mut table: Value) -> Value {
+pub(crate) fn masked(mut table: Value) -> Value {
     let rows = table["rows"].as_array_mut().into_iter().flatten();
     for row in rows {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {

@@ -46,6 +46,30 @@ pub(crate) fn prepend_namespaces(table: &mut Value) {
     }
 }
 
+/// A table of a list of objects, with a column for each of their fields: the type and the status of a condition first,
+/// the message last.
+pub(crate) fn of_objects(list: &Value) -> Vec<Vec<String>> {
+    let mut columns: Vec<&String> = array(list)
+        .filter_map(Value::as_object)
+        .flat_map(|object| object.keys())
+        .collect();
+    let place = |column: &String| match column.as_str() {
+        "type" => 0,
+        "status" => 1,
+        "reason" => 2,
+        "message" => 4,
+        _ => 3,
+    };
+    columns.sort_by_key(|column| (place(column), column.as_str()));
+    columns.dedup();
+    let rows = array(list).map(|object| {
+        let cells = columns.iter().map(|column| cell(&object[column.as_str()]));
+        cells.collect()
+    });
+    let header = columns.iter().map(|column| (*column).clone()).collect();
+    std::iter::once(header).chain(rows).collect()
+}
+
 fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

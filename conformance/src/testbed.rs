@@ -12,6 +12,7 @@ mod monitor;
 mod program;
 mod settle;
 mod snapshot;
+mod syncs;
 mod time;
 
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 use crate::time::EPOCH;
 pub use crate::time::HumanDuration;
-use crate::timeline::Timeline;
+use crate::timeline::{SyncBegan, Timeline};
 use crate::wire::{Exchange, Interleaving, Notes, Wire};
 use crate::{credentials, kruise, nodes, quota_usage, type_checking, user_agent};
 
@@ -57,6 +58,7 @@ pub use settle::QUIET;
 pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
 use snapshot::Past;
 pub use snapshot::Snapshot;
+use syncs::Syncs;
 use time::{assert_runtime, check_runtime, is_paused};
 
 /// The lease renewal period of kubelets when the node lifecycle controller does not run: at a cluster's ten seconds
@@ -232,6 +234,7 @@ pub struct Testbed {
 struct Cluster {
     server: ApiServer,
     recorder: Recorder,
+    syncs: Syncs,
     wire: Wire<Recorder>,
     notes: Notes,
     manager: Manager,
@@ -333,7 +336,8 @@ impl Testbed {
             controllers.retain(|name| name != NODE_LIFECYCLE);
             lease_renewal = IDLE_LEASE_RENEWAL;
         }
-        let manager = Manager::start(
+        let syncs = Syncs::default();
+        let manager = Manager::start_observed(
             kube::Client::new(wire.clone(), DEFAULT_NAMESPACE),
             Options {
                 controllers,
@@ -358,6 +362,7 @@ impl Testbed {
                 count_usage: quota_usage::count,
                 now: Arc::new(move || clock.now()),
             },
+            syncs.observer(&server),
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
@@ -383,6 +388,7 @@ impl Testbed {
         let cluster = Cluster {
             server,
             recorder,
+            syncs,
             wire,
             notes,
             manager,
@@ -456,6 +462,11 @@ impl Testbed {
         self.cluster().recorder.refusals()
     }
 
+    /// The syncs of the controllers of the testbed so far.
+    pub(crate) fn syncs(&self) -> Vec<SyncBegan> {
+        self.cluster().syncs.began()
+    }
+
     /// Every request of this process so far, if [`TestbedBuilder::notes_requests`] asks for them.
     #[doc(hidden)]
     #[must_use]
@@ -519,6 +530,7 @@ impl Testbed {
         let mut refusals = self.refusals();
         refusals.retain(|refusal| refusal.after_rv >= rv);
         let (lines, _) = timeline.lines(after.iter(), &refusals, EPOCH);
+        let lines: Vec<String> = lines.into_iter().map(|line| line.text).collect();
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
 
@@ -535,7 +547,7 @@ impl Testbed {
         let custom = outcome::custom_resources(&journal);
         let tables = self.shown.iter().map(String::as_str).chain(custom);
         let mut lines = outcome::tables(&self.api, tables, &names).await?;
-        lines.extend(outcome::describe(&self.api, &journal, &timeline, &names).await?);
+        lines.extend(outcome::describe(&self.api, &journal, &timeline, &names, 0).await?);
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
     }
 }

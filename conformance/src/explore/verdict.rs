@@ -55,7 +55,7 @@ pub fn compare(
             });
         }
     };
-    let outcome = |transcript| portable_outcome(&with_revisions(transcript));
+    let outcome = |transcript| with_revisions(transcript, &portable_outcome(transcript));
     compare_outcomes(
         (&outcome(reference), reference),
         (&outcome(transcript), transcript),
@@ -63,12 +63,12 @@ pub fn compare(
     )
 }
 
-/// Replaces the letters of revisions in the outcome of a transcript by their names. Letters go by the order of
+/// Replaces the letters of revisions in the outcome of `transcript` by their names. Letters go by the order of
 /// creation, which among several workloads is arbitrary.
-fn with_revisions(transcript: &str) -> String {
-    let Some((told, outcome)) = transcript.split_once("\noutcome\n") else {
-        return transcript.to_owned();
-    };
+fn with_revisions(transcript: &str, outcome: &str) -> String {
+    let told = transcript
+        .split_once("\noutcome\n")
+        .map_or("", |(told, _)| told);
     let mut names = BTreeMap::new();
     for line in told.lines() {
         if let Some(known) = line.strip_prefix("#        revisions: ") {
@@ -83,11 +83,11 @@ fn with_revisions(transcript: &str) -> String {
     }
     let letter = Regex::new("(@|cur=|upd=)([A-Z][0-9]*)\\b");
     let letter = letter.expect("the pattern is a regular expression");
-    let outcome = letter.replace_all(outcome, |found: &Captures<'_>| {
+    let named = letter.replace_all(outcome, |found: &Captures<'_>| {
         let name = names.get(&found[2]).copied().unwrap_or(&found[2]);
         format!("{}{name}", &found[1])
     });
-    format!("{told}\noutcome\n{outcome}")
+    named.into_owned()
 }
 
 /// Compares outcomes and timelines that are not parts of transcripts.

@@ -2,54 +2,57 @@
 
 use std::collections::BTreeSet;
 
+use super::FAULTS;
+use crate::fold;
+
 /// Columns of tables that are not compared.
 const UNCOMPARED: &[&str] = &["AGE", "STORAGECLASS", "VOLUMEATTRIBUTESCLASS", "CAPACITY"];
-
-/// The sign before a marked line, and its place before other lines.
-pub(crate) const MARK: &str = "► ";
-pub(crate) const INDENTATION: &str = "  ";
 
 /// Returns the part of a transcript that is equal on every cluster: the outcome, a line for each fact.
 #[must_use]
 pub fn portable_outcome(transcript: &str) -> String {
-    let outcome = transcript.split_once("\noutcome\n");
-    // Which lines are marked depends on the timeline.
-    let outcome = outcome.map_or(String::new(), |(_, outcome)| {
-        outcome.replace(MARK, INDENTATION)
-    });
-    let sections = outcome.split("\n\n").map(|section| {
-        let section = section.trim_matches('\n');
-        match section.trim_start().split_once('\n') {
-            Some(("events", events)) => portable_events(events),
-            _ if section.trim_start().starts_with("NAME ") => portable_table(section),
-            _ => section.lines().map(portable_line).collect(),
+    let outcome = fold::unfold_outcome(transcript);
+    let (mut sections, mut events) = (Vec::new(), BTreeSet::new());
+    for section in outcome.split(String::is_empty) {
+        match section.first().map(|title| title.trim()) {
+            None => (),
+            Some(title) if title.starts_with("events") => events.extend(portable_events(section)),
+            Some(title) if title.starts_with("NAME ") => sections.push(portable_table(section)),
+            Some(_) => sections.push(section.iter().map(|line| portable_line(line)).collect()),
         }
-    });
-    let sections: Vec<String> = sections.map(|lines| lines.join("\n")).collect();
-    sections.join("\n\n").trim().to_owned()
+    }
+    if !events.is_empty() {
+        let title = std::iter::once("events".to_owned());
+        let faults = sections.iter().position(|section| section[0] == FAULTS);
+        let at = faults.unwrap_or(sections.len());
+        sections.insert(at, title.chain(events).collect());
+    }
+    let sections: Vec<String> = sections.iter().map(|lines| lines.join("\n")).collect();
+    sections.join("\n\n")
 }
 
-fn portable_table(section: &str) -> Vec<String> {
-    let columns = section.lines().next().map(compared).unwrap_or_default();
+fn portable_table(section: &[String]) -> Vec<String> {
+    let columns = section
+        .first()
+        .map(|header| compared(header))
+        .unwrap_or_default();
     let row = |line: &str| {
         let cells = columns.iter().map(|range| cell(line, *range));
         portable_line(&cells.collect::<Vec<_>>().join(" "))
     };
-    section.lines().map(row).collect()
+    section.iter().map(|line| row(line)).collect()
 }
 
 /// Which events there were, in whatever order and however often.
-fn portable_events(events: &str) -> Vec<String> {
-    let told = events.lines().map(|line| {
+fn portable_events(section: &[String]) -> impl Iterator<Item = String> {
+    section.iter().skip(1).map(|line| {
         let line = without_count(line).replace("(combined from similar events): ", "");
         // The number of nodes depends on the cluster.
         match line.split_once(" FailedScheduling ") {
             Some((event_type, _)) => format!("{event_type} FailedScheduling"),
             None => portable_line(&line),
         }
-    });
-    let told: BTreeSet<String> = told.collect();
-    std::iter::once("events".to_owned()).chain(told).collect()
+    })
 }
 
 /// The words of a line; of pods with generated names it is not said which.

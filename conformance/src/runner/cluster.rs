@@ -12,6 +12,7 @@ use super::steps::StepError;
 use crate::api::Api;
 use crate::refusals::Refusal;
 use crate::testbed::{Testbed, TestbedError};
+use crate::timeline::SyncBegan;
 
 /// A cluster that takes the steps of a scenario.
 #[derive(Clone, Copy)]
@@ -114,6 +115,14 @@ impl<'a> Cluster<'a> {
     pub(super) fn refusals(self) -> Vec<Refusal> {
         match self {
             Self::Testbed(testbed) => testbed.refusals(),
+            Self::Remote(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the syncs of controllers so far; an existing cluster does not show them.
+    pub(super) fn syncs(self) -> Vec<SyncBegan> {
+        match self {
+            Self::Testbed(testbed) => testbed.syncs(),
             Self::Remote(_) => Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Marks on the lines of a transcript that show what the scenario claims.
 
 use super::transcript::Line;
-use crate::outcome::{INDENTATION, MARK};
+use crate::fold;
 use crate::scenario::{Mark, Shows};
 
 /// Marks the lines that `shows` names, and returns the marks without a line, each with the reason.
@@ -20,17 +20,18 @@ pub(super) fn set(lines: &mut [Line], shows: &[Shows]) -> Vec<String> {
         }
     }
     for index in found {
-        let line = &mut lines[index].text;
-        if let Some(rest) = line.strip_prefix(INDENTATION) {
-            *line = format!("{MARK}{rest}");
-        }
+        lines[index].marked = true;
     }
     unmet
 }
 
 /// The first line from `after` on that carries the mark.
 fn next(lines: &[Line], mark: &Mark, after: usize) -> Option<usize> {
-    let fits = |line: &Line| line.place.is_some_and(|place| mark.fits(place, &line.text));
+    let fits = |line: &Line| {
+        line.place.is_some_and(|place| {
+            mark.fits(place, &line.text) || mark.fits(place, &fold::without_generations(&line.text))
+        })
+    };
     let found = lines[after..].iter().position(fits);
     found.map(|index| after + index)
 }
@@ -51,14 +52,8 @@ mod tests {
     use crate::scenario::Place;
 
     fn marked(marks: &str) -> (String, Vec<String>) {
-        let evidence = |text: &str, step| Line {
-            text: text.to_owned(),
-            place: Some(Place::Step(step)),
-        };
-        let heading = Line {
-            text: "1. delete pod b".to_owned(),
-            place: None,
-        };
+        let evidence = |text: &str, step| Line::new(text.to_owned(), Some(Place::Step(step)));
+        let heading = Line::new("1. delete pod b".to_owned(), None);
         let mut lines = [
             heading,
             evidence("  +0s  a", 1),
@@ -67,7 +62,10 @@ mod tests {
         ];
         let shows: Shows = serde_saphyr::from_str(&format!("{{text: t, marks: {marks}}}")).unwrap();
         let unmet = set(&mut lines, &[shows]);
-        let texts = lines.map(|line| line.text);
+        let texts = lines.map(|line| match line.marked {
+            true => line.text.replacen("  ", fold::MARK, 1),
+            false => line.text,
+        });
         (texts.join("\n"), unmet)
     }
 

@@ -9,6 +9,7 @@ use super::lookup::resolve;
 use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
+use crate::outcome;
 use crate::scenario::{
     DeleteStep, Expect, Manifest, PodStep, Restarted, ShowStep, Step, TableStep, Verb, WaitStep,
     field, in_flow,
@@ -338,21 +339,56 @@ fn is_met(step: &WaitStep, object: &Value) -> bool {
 async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepError> {
     let target = (step.target.resource.as_str(), step.target.name.as_str());
     let object = api.get(target, step.subresource.as_deref()).await?;
-    let lines = step.fields.iter().map(|path| {
-        let value = field(&object, path).map_or_else(|| "unset".to_owned(), in_flow);
-        format!("{path}: {value}")
-    });
+    let lines = step
+        .fields
+        .iter()
+        .flat_map(|path| match field(&object, path) {
+            Some(value) if is_conditions(value) => {
+                let table = indented(table::align(&table::of_objects(value)));
+                std::iter::once(format!("{path}:")).chain(table).collect()
+            }
+            Some(value) => vec![format!("{path}: {}", in_flow(&with_parsed(value)))],
+            None => vec![format!("{path}: unset")],
+        });
     Ok(lines.collect())
+}
+
+/// `value` with the objects that strings in it hold as JSON.
+fn with_parsed(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.clone(), with_parsed(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(with_parsed).collect(),
+        Value::String(text) if text.starts_with('{') => {
+            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether `value` is a list of conditions.
+fn is_conditions(value: &Value) -> bool {
+    let is_condition = |item: &Value| item["type"].is_string() && item["status"].is_string();
+    let items = value.as_array();
+    items.is_some_and(|items| !items.is_empty() && items.iter().all(is_condition))
+}
+
+fn indented(lines: Vec<String>) -> impl Iterator<Item = String> {
+    lines.into_iter().map(|line| format!("  {line}"))
 }
 
 async fn show_table(cluster: Cluster<'_>, step: &TableStep) -> Result<Vec<String>, StepError> {
     let api = cluster.api();
     let selector = step.label_selector.as_deref();
-    let mut table = if step.all_namespaces {
+    let table = if step.all_namespaces {
         api.table_of_all(&step.resource, selector).await?
     } else {
         api.table(&step.resource, selector).await?
     };
+    let mut table = outcome::masked(table);
+    outcome::without_ages(&mut table);
     GeneratedNames::of(&cluster.journal()).mask_table(&mut table);
     if step.all_namespaces {
         table::prepend_namespaces(&mut table);

@@ -5,14 +5,28 @@ use kubeproof_controller::apps::statefulset::Profile;
 
 use super::cluster::Cluster;
 use super::{RunError, marks};
+use crate::fold;
 use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Place, Scenario};
-use crate::timeline::{Timeline, since};
+use crate::timeline::{RevisionNames, Timeline, since};
 
 /// Heads the timeline; says how to read a line.
-const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed \
-    (status = replicas/ready/available/current/updated)";
+const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed";
+/// What counts and signs mean, by two parts of the lines that have them.
+const LEGENDS: &[(&str, &str, &str)] = &[
+    (
+        " statefulset ",
+        " status ",
+        "status = replicas/ready/available/current/updated",
+    ),
+    (
+        " cloneset ",
+        " status ",
+        "status = replicas/ready/available updated all/ready/available of expected",
+    ),
+    ("  +", "‖ ", "‖ = in the controller's next sync"),
+];
 
 /// The data of one step for the timeline.
 pub(super) struct Section {
@@ -43,11 +57,26 @@ pub(super) struct Line {
     pub(super) text: String,
     /// The part that the line is evidence of; `None` for lines that repeat the scenario.
     pub(super) place: Option<Place>,
+    /// Whether it shows a claim of the scenario.
+    pub(super) marked: bool,
+    /// The number of the sync that wrote it.
+    pub(super) sync: Option<usize>,
+}
+
+impl Line {
+    pub(super) fn new(text: String, place: Option<Place>) -> Self {
+        Self {
+            text,
+            place,
+            marked: false,
+            sync: None,
+        }
+    }
 }
 
 /// Adds `texts` as evidence of `place`.
 fn extend(lines: &mut Vec<Line>, place: Option<Place>, texts: impl IntoIterator<Item = String>) {
-    lines.extend(texts.into_iter().map(|text| Line { text, place }));
+    lines.extend(texts.into_iter().map(|text| Line::new(text, place)));
 }
 
 /// Writes the transcript of `sections`, the steps of `scenario`.
@@ -61,7 +90,7 @@ pub(super) async fn write(
 ) -> Result<Transcript, RunError> {
     cluster.caught_up().await?;
     let (journal, all_refusals) = (cluster.journal(), cluster.refusals());
-    let mut timeline = Timeline::default();
+    let mut timeline = Timeline::with_syncs(cluster.syncs());
     let mut lines = Vec::new();
     extend(&mut lines, None, header(scenario));
     let first_rv = sections
@@ -78,7 +107,9 @@ pub(super) async fn write(
         let until = next.map_or(u64::MAX, |next| next.after_rv);
         let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
         let refused = &all_refusals[section.after_refusals..refused_until];
-        extend(&mut lines, None, [String::new(), section.heading.clone()]);
+        let is_empty = lines.last().is_some_and(|line| line.place.is_none());
+        extend(&mut lines, None, (!is_empty).then(String::new));
+        extend(&mut lines, None, [section.heading.clone()]);
         let note = section.note.iter().map(|note| format!("   # {note}"));
         extend(&mut lines, None, note);
         let place = Some(Place::Step(index + 1));
@@ -86,32 +117,71 @@ pub(super) async fn write(
         extend(&mut lines, place, said);
         let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
         let (told, changes) = timeline.lines(own, refused, section.began);
-        extend(&mut lines, place, told);
+        lines.extend(told.into_iter().map(|line| Line {
+            sync: line.sync,
+            ..Line::new(line.text, place)
+        }));
         extend(&mut lines, place, ending(section, changes));
     }
     extend(&mut lines, None, [String::new(), "outcome".to_owned()]);
     let names = GeneratedNames::of(&journal);
-    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names).await;
+    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names, first_rv).await;
     let outcome = outcome.map_err(RunError::Outcome)?;
     let place = Some(Place::Outcome);
     extend(&mut lines, place, outcome);
     extend(&mut lines, place, outcome::faults(&cluster.faults_met()));
     mask(&mut lines, &names);
     let unmet_marks = marks::set(&mut lines, &scenario.shows);
-    let mut text = String::new();
-    for line in lines {
-        text.push_str(&line.text);
-        text.push('\n');
-    }
+    let text = explained(&folded(&lines, timeline.revisions()));
     Ok(Transcript { text, unmet_marks })
 }
 
-/// Replaces generated names and uids. The numbers of uids go by the whole transcript.
+/// `text` with the meaning of the counts and signs in its timeline.
+fn explained(text: &str) -> String {
+    let timeline = text.split("\noutcome\n").next().unwrap_or_default();
+    let is_shown = |(noun, sign, _): &&(&str, &str, &str)| {
+        let mut lines = timeline.lines();
+        lines.any(|line| line.contains(noun) && line.contains(sign))
+    };
+    let legends = LEGENDS.iter().filter(is_shown);
+    let legends: String = legends
+        .map(|(_, _, legend)| format!("; {legend}"))
+        .collect();
+    text.replacen(TIMELINE, &format!("{TIMELINE}{legends}"), 1)
+}
+
+/// The text of a transcript, each part of it folded.
+fn folded(lines: &[Line], revisions: &RevisionNames) -> String {
+    let mut text = String::new();
+    for part in lines.chunk_by(|one, other| one.place == other.place) {
+        let evidence = part.iter().map(|line| fold::Line {
+            text: line.text.clone(),
+            marked: line.marked,
+            sync: line.sync,
+        });
+        let evidence = evidence.collect();
+        let evidence = match part[0].place {
+            None => evidence,
+            Some(Place::Step(_)) => fold::step(evidence),
+            Some(Place::Outcome) => fold::outcome(evidence, revisions),
+        };
+        for line in evidence.iter().flat_map(fold::Line::shown) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Replaces generated names, uids and long JSON. The numbers of uids go by the whole transcript.
 fn mask(lines: &mut [Line], names: &GeneratedNames) {
     let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     let masked = outcome::mask_uids(&names.mask(&texts.join("\n")));
     for (line, masked) in lines.iter_mut().zip(masked.split('\n')) {
-        masked.clone_into(&mut line.text);
+        line.text = match line.place {
+            None => masked.to_owned(),
+            Some(_) => fold::mask_json(masked).into_owned(),
+        };
     }
 }
 

@@ -264,11 +264,7 @@ fn workload_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<S
     if collisions(old) != collisions(new) {
         changes.push(format!("collisionCount {}", collisions(new)));
     }
-    changes.extend(diff::fields(
-        "conditions",
-        &old["conditions"],
-        &new["conditions"],
-    ));
+    changes.extend(conditions::changes(old, new));
     changes
 }
 

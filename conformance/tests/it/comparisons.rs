@@ -36,6 +36,9 @@ const KINDS: &[(&str, &str)] = &[
     ("cloneset", "CloneSet"),
 ];
 
+/// What happens to every pod.
+const ROUTINE: &[&str] = &["InPlaceUpdateReady", "Normal", "running", "stopped"];
+
 /// The timeline of a step: lines by their time, in tenths of milliseconds.
 #[derive(Default)]
 struct Step {
@@ -52,7 +55,9 @@ fn steps(golden: &str) -> Vec<Step> {
     let (_, timeline) = golden.split_once("\ntimeline:").expect("a timeline");
     let (timeline, _) = timeline.split_once("\noutcome").expect("an outcome");
     let mut steps: Vec<Step> = Vec::new();
-    for line in timeline.lines().skip(1) {
+    // A wide line continues on the next.
+    let continued = regex::Regex::new("\n *↳ ").expect("a regular expression");
+    for line in continued.replace_all(timeline, " ").lines().skip(1) {
         if line.starts_with(|first: char| first.is_ascii_digit()) {
             let (_, title) = line.split_once(". ").expect("a number");
             steps.push(Step {
@@ -63,8 +68,11 @@ fn steps(golden: &str) -> Vec<Step> {
             let step = steps.last_mut().expect("a step");
             let (time, rest) = told.split_once(' ').expect("a time");
             let (who, what) = rest.trim().split_once(' ').expect("who did it");
-            if let Some(what) = noteworthy(who, what.trim()) {
-                let moment = step.moments.entry(moment(time)).or_default();
+            if who == "scenario" {
+                continue;
+            }
+            for (time, what) in changes(time, what.trim()) {
+                let moment = step.moments.entry(moment(&time)).or_default();
                 moment.0 = format!("+{time}");
                 moment.1.push(what);
             }
@@ -73,17 +81,32 @@ fn steps(golden: &str) -> Vec<Step> {
     steps
 }
 
-/// Selects the lines that a reader compares: pods and the set's status, without the routine of every pod.
-fn noteworthy(who: &str, what: &str) -> Option<String> {
-    let is_routine = who == "scenario"
-        || what.ends_with(" state Normal")
-        || what.ends_with(" condition InPlaceUpdateReady True")
-        || what.ends_with(" Running, not ready")
-        || what.ends_with(" Succeeded, not ready");
-    let short = what
+/// The changes of a line that a reader compares, each with its time: those of pods and of the set's status, without the
+/// routine of every pod.
+fn changes(time: &str, what: &str) -> Vec<(String, String)> {
+    let what = what.trim_start_matches("‖ ").replace(" ‖ ", " · ");
+    let what = what
         .replace("statefulset web ", "")
         .replace("cloneset sample ", "");
-    (!is_routine).then_some(short)
+    let object: Vec<&str> = what.split(' ').take(2).collect();
+    let object = match object[0] {
+        "pod" => object.join(" "),
+        _ => object[0].to_owned(),
+    };
+    let mut changes: Vec<(String, String)> = Vec::new();
+    let mut time = time.to_owned();
+    for (index, part) in what.split(" · ").enumerate() {
+        let mut part = part;
+        if let Some((later, rest)) = part.strip_prefix('+').and_then(|part| part.split_once(' ')) {
+            (time, part) = (later.to_owned(), rest);
+        }
+        if index == 0 {
+            changes.push((time.clone(), part.to_owned()));
+        } else if !ROUTINE.contains(&part) {
+            changes.push((time.clone(), format!("{object} {part}")));
+        }
+    }
+    changes
 }
 
 /// `1m2.5s` in tenths of milliseconds.

@@ -63,6 +63,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "api",
     "refusals",
     "timeline",
+    "fold",
     "outcome",
     "properties",
     "kruise",

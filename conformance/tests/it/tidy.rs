@@ -10,6 +10,9 @@ use kubeproof::suite;
 const KRUISE_CATALOG: &str = include_str!("../../kruise-catalog.txt");
 /// The scenarios that OpenKruise 1.6 comes out of differently.
 const KRUISE_1_6: &str = include_str!("../../kruise-1.6.yaml");
+/// No line of a golden has more characters, and half of the goldens have no more lines.
+const GOLDEN_WIDTH_MAX: usize = 200;
+const GOLDEN_LINES_MEDIAN_MAX: usize = 40;
 const SOURCE_LINES_MAX: usize = 599;
 /// The source directories of the workspace's members.
 const SOURCE_DIRS: &[&str] = &["src", "tests", "benches", "examples"];
@@ -106,6 +109,34 @@ fn every_scenario_has_a_golden_and_every_golden_a_scenario() {
         })
         .collect();
     assert_eq!(wanted, found, "scenarios on the left, goldens on the right");
+}
+
+#[test]
+fn goldens_are_short() {
+    let goldens: Vec<String> = entries(&suite::snapshots_dir())
+        .into_iter()
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "snap")
+        })
+        .map(|path| std::fs::read_to_string(path).expect("a golden that can be read"))
+        .collect();
+    let wide: Vec<&str> = goldens
+        .iter()
+        .flat_map(|golden| golden.lines())
+        .filter(|line| line.chars().count() > GOLDEN_WIDTH_MAX)
+        .collect();
+    assert!(wide.is_empty(), "too wide: {wide:#?}");
+    let mut lengths: Vec<usize> = goldens
+        .iter()
+        .map(|golden| golden.lines().count())
+        .collect();
+    lengths.sort_unstable();
+    let median = lengths[lengths.len() / 2];
+    assert!(
+        median <= GOLDEN_LINES_MEDIAN_MAX,
+        "the median golden has {median} lines"
+    );
 }
 
 #[test]
