@@ -124,6 +124,7 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
         plan,
         schedule_seed: recipe.schedule_seed,
         notes: true,
+        kubectl: None,
         program: None,
         final_settle: None,
         under_test: Vec::new(),

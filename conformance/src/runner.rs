@@ -9,6 +9,7 @@ pub mod remote;
 mod steps;
 mod transcript;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kubeproof_apiserver::fault::{Hit, Point};
@@ -86,6 +87,8 @@ pub struct RunOptions {
     pub under_test: Vec<ControllerUnderTest>,
     /// A program that is the controller. Then only the controllers of `controllers` run in this process.
     pub program: Option<ExternalProgram>,
+    /// The program for kubectl steps; without one these are simulated.
+    pub kubectl: Option<PathBuf>,
     /// After the last step, waits until nothing was written for this long.
     pub final_settle: Option<Duration>,
 }
@@ -198,9 +201,10 @@ pub(crate) fn run_between(
 
 fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    match options.program {
-        None => builder.enable_time().start_paused(true),
-        Some(_) => builder.enable_all(),
+    match (&options.program, &options.kubectl) {
+        (None, None) => builder.enable_time().start_paused(true),
+        (None, Some(_)) => builder.enable_all().start_paused(true),
+        (Some(_), _) => builder.enable_all(),
     };
     builder.build().map_err(RunError::Runtime)
 }
@@ -219,6 +223,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
         under_test: options.under_test.clone(),
+        kubectl: options.kubectl.clone(),
         mode: match &options.program {
             None => Mode::Virtual,
             Some(program) => Mode::Program(ExternalProgram {

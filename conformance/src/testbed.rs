@@ -7,14 +7,17 @@ mod crashes;
 mod error;
 mod failures;
 mod faults;
+mod kubectl;
 mod logged;
 mod monitor;
 mod program;
 mod settle;
 mod snapshot;
+mod socket;
 mod syncs;
 mod time;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +54,7 @@ pub use builder::{ControllerUnderTest, TestbedBuilder};
 use crashes::Crashes;
 pub use error::TestbedError;
 use failures::Reported;
+pub(crate) use kubectl::Kubectl;
 use monitor::{Monitored, RequestMonitor};
 pub use program::ExternalProgram;
 use program::RunningProgram;
@@ -130,6 +134,8 @@ pub struct TestbedOptions {
     pub fails_on_violations: bool,
     /// The kind of the controllers under test, and the time in which everything happens.
     pub mode: Mode,
+    /// The program that takes the kubectl steps of scenarios. Needs a runtime with I/O.
+    pub kubectl: Option<PathBuf>,
     /// The maximum number of requests of a controller within one instant of virtual time before it is stopped.
     pub livelock_limits: LivelockLimits,
     /// Resources whose tables are part of [`Testbed::outcome`], in addition to workloads and custom resources.
@@ -164,6 +170,7 @@ impl Default for TestbedOptions {
             may_end: Vec::new(),
             allowed: Vec::new(),
             fails_on_violations: false,
+            kubectl: None,
             mode: Mode::Virtual,
             livelock_limits: LivelockLimits::default(),
             shown: Vec::new(),
@@ -245,6 +252,8 @@ struct Cluster {
     recipe: Recipe,
     /// The program under test.
     program: Option<RunningProgram>,
+    /// The program that takes the kubectl steps of scenarios.
+    kubectl: Option<Kubectl>,
     /// The configuration, except for the parts that the server was given.
     options: TestbedOptions,
     /// The writes that led to the snapshot from which the testbed began.
@@ -377,6 +386,7 @@ impl Testbed {
             under_test.push(controller);
             program = Some(running);
         }
+        let kubectl = Kubectl::of(&options.kubectl, &server, &options.namespace).await?;
         let crashes = Crashes::watch(&server, &manager, &client, under_test);
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
@@ -396,6 +406,7 @@ impl Testbed {
             monitor,
             recipe,
             program,
+            kubectl,
             options: kept,
             past,
         };
@@ -460,6 +471,11 @@ impl Testbed {
     #[must_use]
     pub fn refusals(&self) -> Vec<Refusal> {
         self.cluster().recorder.refusals()
+    }
+
+    /// The kubectl that takes the steps of scenarios, unless they are simulated.
+    pub(crate) fn kubectl(&self) -> Option<&Kubectl> {
+        self.cluster().kubectl.as_ref()
     }
 
     /// The syncs of the controllers of the testbed so far.

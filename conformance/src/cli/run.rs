@@ -88,6 +88,17 @@ pub(super) struct RunArgs {
     /// Write a page into this directory that shows the runs, with the logs of failed runs.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Take the kubectl steps of scenarios with this program instead of simulating them. Goldens have the output of
+    /// kubectl 1.36.
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        num_args = 0..=1,
+        default_missing_value = "kubectl",
+        require_equals = true,
+        conflicts_with_all = ["kubeconfig", "program"]
+    )]
+    kubectl: Option<PathBuf>,
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
@@ -103,13 +114,11 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     }
     refuse_mixtures(&args)?;
+    let controllers = args.controllers.as_deref();
     let options = RunOptions {
-        controllers: args
-            .controllers
-            .as_deref()
-            .map(super::controller_names)
-            .transpose()?,
+        controllers: controllers.map(super::controller_names).transpose()?,
         program: args.program.program(),
+        kubectl: args.kubectl.clone(),
         ..RunOptions::default()
     };
     let again = finished::again(&args);

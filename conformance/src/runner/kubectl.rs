@@ -1,7 +1,9 @@
-//! The effects and output of kubectl, for the commands with which people manage workloads.
+//! The effects and output of kubectl, for the commands with which people manage workloads: simulated, or of the real
+//! program.
 
 mod delete;
 mod describe;
+mod real;
 mod rollout;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -57,6 +59,11 @@ impl<'a> Command<'a> {
 
 /// Carries out the command; returns what kubectl prints, errors included.
 pub(super) async fn perform(cluster: Cluster<'_>, command: &str) -> Result<Vec<String>, StepError> {
+    if let Cluster::Testbed(testbed) = cluster
+        && let Some(kubectl) = testbed.kubectl()
+    {
+        return real::perform(cluster, kubectl, command).await;
+    }
     let command = Command::parse(command);
     let api = cluster.api();
     match command.words.as_slice() {

@@ -153,6 +153,9 @@ impl Testbed {
         if let Some(program) = cluster.program {
             program.end().await;
         }
+        if let Some(kubectl) = cluster.kubectl {
+            kubectl.end().await;
+        }
     }
 }
 

@@ -6,25 +6,20 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::FutureExt;
 use kubeproof_apiserver::ApiServer;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 use super::TestbedError;
 use super::builder::ControllerUnderTest;
+use super::socket::Socket;
+use crate::scenario::DEFAULT_NAMESPACE;
 use crate::wire::Notes;
 
 /// A program that has sent no request after this long is given up.
@@ -48,9 +43,7 @@ pub struct ExternalProgram {
 pub(super) struct RunningProgram {
     /// The time without a write, as [`ExternalProgram::quiet`].
     pub(super) quiet: Duration,
-    directory: PathBuf,
-    stop: Option<oneshot::Sender<()>>,
-    listener: JoinHandle<io::Result<()>>,
+    socket: Socket,
     ended: Arc<Mutex<Option<String>>>,
 }
 
@@ -63,16 +56,10 @@ impl RunningProgram {
         program: &ExternalProgram,
         server: &ApiServer,
     ) -> io::Result<(Self, ControllerUnderTest)> {
-        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let directory = own_directory()?;
-        let kubeconfig = directory.join("kubeconfig.yaml");
-        std::fs::write(&kubeconfig, kubeconfig_text(address))?;
-        let (stop, stopped) = oneshot::channel();
-        let shutdown = stopped.map(|_| ());
-        let listener = kubeproof_apiserver::serve(server.clone(), listener, shutdown);
+        let socket = Socket::open(server, DEFAULT_NAMESPACE).await?;
         let ended = Arc::<Mutex<Option<String>>>::default();
-        let (command, output) = (program.command.clone(), directory.join("output"));
+        let command = program.command.clone();
+        let (kubeconfig, output) = (socket.kubeconfig(), socket.directory().join("output"));
         let noted = Arc::clone(&ended);
         let controller = ControllerUnderTest::new("", move |_| {
             let life = live(command.clone(), kubeconfig.clone(), output.clone());
@@ -84,9 +71,7 @@ impl RunningProgram {
         });
         let running = Self {
             quiet: program.quiet,
-            directory,
-            stop: Some(stop),
-            listener: tokio::spawn(listener),
+            socket,
             ended,
         };
         Ok((running, controller))
@@ -138,20 +123,8 @@ impl RunningProgram {
     }
 
     /// Closes the socket. The program itself ends with the task that started it.
-    pub(super) async fn end(mut self) {
-        if let Some(stop) = self.stop.take() {
-            // The listener may have failed, and is gone then.
-            let _ = stop.send(());
-        }
-        let _ = (&mut self.listener).await;
-    }
-}
-
-impl Drop for RunningProgram {
-    fn drop(&mut self) {
-        self.listener.abort();
-        // Remnants in a temporary directory do no harm.
-        let _ = std::fs::remove_dir_all(&self.directory);
+    pub(super) async fn end(self) {
+        self.socket.close().await;
     }
 }
 
@@ -204,30 +177,4 @@ impl Drop for Process {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
-}
-
-/// A directory of this run alone.
-fn own_directory() -> io::Result<PathBuf> {
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("kubeproof-{}-{run}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&directory)?;
-    Ok(directory)
-}
-
-fn kubeconfig_text(address: SocketAddr) -> String {
-    let config: Value = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "kubeproof", "cluster": {"server": format!("http://{address}")}}],
-        "users": [{"name": "kubeproof", "user": {}}],
-        "contexts": [{
-            "name": "kubeproof",
-            "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": "default"},
-        }],
-        "current-context": "kubeproof",
-    });
-    // JSON is YAML.
-    config.to_string()
 }

@@ -15,6 +15,7 @@ mod kruise_types;
 mod kruise_webhooks;
 #[cfg(feature = "cli")]
 mod kubectl;
+mod kubectl_goldens;
 #[cfg(all(unix, feature = "cli"))]
 mod kubectl_stand_in;
 mod layers;

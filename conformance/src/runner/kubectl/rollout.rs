@@ -20,8 +20,10 @@ fn describe(set: &Value) -> Result<(String, bool), String> {
     let (version, kind) = (text(set, "/apiVersion"), text(set, "/kind"));
     let group = version.split_once('/').map_or("", |(group, _)| group);
     if group != "apps" {
+        // kubectl decodes the kinds that it is built with.
         return Err(format!(
-            "error: no status viewer has been implemented for {kind}.{group}"
+            "error: no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+             \"pkg/scheme/scheme.go:28\""
         ));
     }
     let (spec, status) = (&set["spec"], &set["status"]);
