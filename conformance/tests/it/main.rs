@@ -39,6 +39,7 @@ mod schema;
 mod served;
 #[cfg(feature = "cli")]
 mod serving;
+mod sources;
 mod strict;
 #[cfg(feature = "cli")]
 mod support;
