@@ -233,7 +233,8 @@ mod tests {
         let refused = "error: rollout status is only available for RollingUpdate strategy type";
         assert_eq!(describe(&on_delete).unwrap_err(), refused);
         let foreign = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"});
-        let refused = "error: no status viewer has been implemented for CloneSet.apps.kruise.io";
+        let refused = "error: no kind \"CloneSet\" is registered for version \"apps.kruise.io/v1beta1\" in scheme \
+                       \"pkg/scheme/scheme.go:28\"";
         assert_eq!(describe(&foreign).unwrap_err(), refused);
     }
 }
