@@ -4,6 +4,7 @@
 
 #[path = "load/objects.rs"]
 mod objects;
+mod size;
 
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, ResponseBody};
 use objects::{config_map, pod, status_patch};
 use serde_json::Value;
+use size::sized;
 
 /// The program's allocator, so that memory is measured as in the program.
 #[global_allocator]
@@ -37,7 +39,7 @@ fn main() {
         weigh().await;
         let server = ApiServer::builder().build();
         let mut stored = 0;
-        for size in STORED {
+        for size in STORED.map(sized) {
             while stored < size {
                 send(&server, "POST", MAPS, &config_map(stored)).await;
                 stored += 1;
@@ -56,7 +58,7 @@ async fn time(server: &ApiServer, size: usize) {
         server.resource_version()
     );
     let mut watch = send(server, "GET", &path, &Value::Null).await;
-    for group in 0..TIMED / GROUP {
+    for group in 0..sized(TIMED).div_ceil(GROUP) {
         let names: Vec<usize> = (0..GROUP).map(|index| group * GROUP + index).collect();
         let started = Instant::now();
         for name in &names {
@@ -100,14 +102,17 @@ async fn time(server: &ApiServer, size: usize) {
 async fn weigh() {
     let server = ApiServer::builder().build();
     let before = resident();
-    for ordinal in 0..WEIGHED {
+    for ordinal in 0..sized(WEIGHED) {
         send(&server, "POST", PODS, &pod(ordinal)).await;
         let status = format!("{PODS}/web-{ordinal}/status");
         send(&server, "PATCH", &status, &status_patch(ordinal, 0)).await;
     }
     server.compact();
     let grown = resident().saturating_sub(before);
-    println!("memory of a running pod: {} kB", grown / WEIGHED / 1000);
+    println!(
+        "memory of a running pod: {} kB",
+        grown / sized(WEIGHED) / 1000
+    );
 }
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> ResponseBody {

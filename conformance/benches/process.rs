@@ -1,12 +1,16 @@
 //! The costs of `kubeproof serve` as a process: time until it is ready, and memory when idle; with
 //! three nodes, and with 200 definitions of custom resources as large as those of real operators.
 
+mod size;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use size::sized;
 
 /// The number of measured starts; the median is reported.
 const STARTS: usize = 11;
@@ -20,7 +24,8 @@ fn main() {
     let (directory, bytes) = definitions();
     let directory = directory.to_str().expect("cargo's directories are UTF-8");
     let what = format!(
-        "serve --load {DEFINITIONS} definitions of {} MB",
+        "serve --load {} definitions of {} MB",
+        sized(DEFINITIONS),
         bytes / 1_000_000
     );
     measure(&what, &["--controllers", "none", "--load", directory]);
@@ -29,7 +34,8 @@ fn main() {
 fn measure(what: &str, arguments: &[&str]) {
     let mut times = Vec::new();
     let mut resident_kib = 0;
-    for round in 0..STARTS {
+    let starts = sized(STARTS);
+    for round in 0..starts {
         let address = free_address();
         let started = Instant::now();
         let mut server = serve(address, arguments);
@@ -38,7 +44,7 @@ fn measure(what: &str, arguments: &[&str]) {
             std::thread::park_timeout(Duration::from_micros(100));
         }
         times.push(started.elapsed());
-        if round == STARTS - 1 {
+        if round == starts - 1 {
             let idle = Instant::now();
             while idle.elapsed() < IDLE {
                 std::thread::park_timeout(IDLE);
@@ -52,8 +58,8 @@ fn measure(what: &str, arguments: &[&str]) {
     }
     times.sort();
     println!(
-        "{what}: ready after {:?} (median of {STARTS})",
-        times[STARTS / 2]
+        "{what}: ready after {:?} (median of {starts})",
+        times[starts / 2]
     );
     println!("{what}: {resident_kib} KiB resident when idle");
 }
@@ -79,7 +85,12 @@ fn definitions() -> (PathBuf, usize) {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("definitions");
     fs::create_dir_all(&directory).expect("cargo's directory can be written");
     let mut bytes = 0;
-    for (index, (_, manifest)) in manifests.iter().cycle().take(DEFINITIONS).enumerate() {
+    for (index, (_, manifest)) in manifests
+        .iter()
+        .cycle()
+        .take(sized(DEFINITIONS))
+        .enumerate()
+    {
         let group = manifest
             .lines()
             .find_map(|line| line.strip_prefix("  group: "));

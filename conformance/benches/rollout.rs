@@ -2,11 +2,14 @@
 //! under virtual time in one process: server, nodes and the CloneSet controller, by the number of its
 //! pods, which may be given as arguments.
 
+mod size;
+
 use std::time::{Duration, Instant};
 
 use kubeproof::testbed::{Testbed, TestbedOptions};
 use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
+use size::sized;
 
 /// As the program has it.
 #[global_allocator]
@@ -21,7 +24,7 @@ fn main() {
     let given = std::env::args().filter_map(|argument| argument.parse().ok());
     let mut sizes: Vec<usize> = given.collect();
     if sizes.is_empty() {
-        sizes = PODS.to_vec();
+        sizes = PODS.iter().map(|pods| sized(*pods)).collect();
     }
     for pods in sizes {
         let runtime = tokio::runtime::Builder::new_current_thread()

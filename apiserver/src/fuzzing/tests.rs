@@ -109,13 +109,17 @@ fn mutate(rng: &mut ChaCha8Rng, input: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
+/// How many times as many mutations there are as usual; `cargo xtask ci fuzzing` sets it.
+const TIMES: &str = "KUBEPROOF_FUZZ_TIMES";
+
 #[test]
 fn no_entry_panics_on_its_seeds_nor_on_mutations_of_them() {
+    let times = std::env::var(TIMES).map_or(1, |times| times.parse().expect("a number"));
     for (name, entry) in ENTRIES {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let seeds = seeds(name);
         seeds.iter().for_each(|seed| entry(seed));
-        for _ in 0..runs(name) {
+        for _ in 0..runs(name) * times {
             let mut input = seeds[below(&mut rng, seeds.len())].clone();
             let other = &seeds[below(&mut rng, seeds.len())];
             for _ in 0..=below(&mut rng, 4) {

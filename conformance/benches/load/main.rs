@@ -5,6 +5,8 @@
 mod client;
 mod objects;
 mod server;
+#[path = "../size.rs"]
+mod size;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,17 +17,29 @@ use futures::future::join_all;
 use objects::{config_map, pod, status_patch};
 use serde_json::{Value, json};
 use server::Server;
+use size::sized;
 
 /// Connections that send requests at the same time.
 const CLIENTS: usize = 16;
 /// The number of measurements of each rate; the median is reported.
-const ROUNDS: usize = 5;
+fn rounds() -> usize {
+    sized(5)
+}
+
 /// Starts and lists that are timed.
-const TIMES: usize = 21;
+fn timed() -> usize {
+    sized(21)
+}
+
 /// Pods in a list.
-const LISTED: usize = 2000;
+fn listed() -> usize {
+    sized(2000)
+}
+
 /// Open watches.
-const WATCHES: usize = 200;
+fn open_watches() -> usize {
+    sized(200)
+}
 
 fn main() {
     let arguments: Vec<String> = std::env::args()
@@ -62,7 +76,7 @@ fn main() {
 async fn start(tls: bool) {
     let mut times = Vec::new();
     let mut resident = 0.0;
-    for _ in 0..TIMES {
+    for _ in 0..timed() {
         let started = Instant::now();
         let server = Server::start(tls);
         let mut connection = Connection::open(&server.target).await;
@@ -76,77 +90,76 @@ async fn start(tls: bool) {
 }
 
 async fn requests(tls: bool) {
-    const CREATED: usize = 10_000;
-    const GOT: usize = 50_000;
+    let (created, got) = (sized(10_000), sized(50_000));
     let server = Server::start(tls);
     let mut clients = Clients::open(&server.target).await;
     let mut small = Rates::default();
     let mut creates = Rates::default();
     let mut gets = Rates::default();
     let mut patches = Rates::default();
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let namespace = create_namespace(&server.target, &format!("round-{round}")).await;
         let maps = format!("{namespace}/configmaps");
         let create = |index| Call::create(&maps, &config_map(index));
-        small.add(&server, &mut clients, CREATED, create).await;
+        small.add(&server, &mut clients, created, create).await;
         let pods = format!("{namespace}/pods");
         let create = |index| Call::create(&pods, &pod(index));
-        creates.add(&server, &mut clients, CREATED, create).await;
-        let get = |index| Call::get(format!("{pods}/web-{}", index * 7919 % CREATED));
-        gets.add(&server, &mut clients, GOT, get).await;
+        creates.add(&server, &mut clients, created, create).await;
+        let get = |index| Call::get(format!("{pods}/web-{}", index * 7919 % created));
+        gets.add(&server, &mut clients, got, get).await;
         let patch = |index| Call::status_patch(&pods, index, round);
-        patches.add(&server, &mut clients, CREATED, patch).await;
+        patches.add(&server, &mut clients, created, patch).await;
     }
     small.report("creates of ConfigMaps");
     creates.report("creates of pods");
     gets.report("gets of pods");
     patches.report("status patches of pods");
-    let stored = ROUNDS * CREATED;
+    let stored = rounds() * created;
     let resident = server.resident_mb();
     println!("resident with {stored} pods and {stored} ConfigMaps: {resident:.0} MB");
 }
 
 async fn list(tls: bool) {
     let server = Server::start(tls);
-    let pods = running_pods(&server.target, LISTED).await;
+    let pods = running_pods(&server.target, listed()).await;
     let resident = server.resident_mb();
-    println!("resident with {LISTED} pods: {resident:.0} MB");
+    println!("resident with {} pods: {resident:.0} MB", listed());
     let mut connection = Connection::open(&server.target).await;
     let mut times = Vec::new();
     let mut size = 0;
-    for _ in 0..TIMES {
+    for _ in 0..timed() {
         let started = Instant::now();
         let (code, body) = connection.request("GET", &pods, "", b"").await;
         times.push(started.elapsed().as_secs_f64() * 1e3);
         assert_eq!(code, 200);
         size = body.len();
     }
-    println!("bytes of a pod in it: {}", size / LISTED);
-    report(&format!("list of {LISTED} pods"), "ms", &mut times);
+    println!("bytes of a pod in it: {}", size / listed());
+    report(&format!("list of {} pods", listed()), "ms", &mut times);
 }
 
 async fn watch(tls: bool) {
     let server = Server::start(tls);
     let maps = create_namespace(&server.target, "maps").await + "/configmaps";
     let mut rates = Vec::new();
-    for round in 0..ROUNDS {
-        const EVENTS: usize = 4000;
-        let create = |index| Call::create(&maps, &config_map(round * EVENTS + index));
-        rates.push(watched(&server.target, &maps, EVENTS, create).await);
+    for round in 0..rounds() {
+        let events = sized(4000);
+        let create = |index| Call::create(&maps, &config_map(round * events + index));
+        rates.push(watched(&server.target, &maps, events, create).await);
     }
     report(
-        &format!("ConfigMap events to {WATCHES} watches"),
+        &format!("ConfigMap events to {} watches", open_watches()),
         "/s",
         &mut rates,
     );
-    let pods = running_pods(&server.target, LISTED).await;
+    let pods = running_pods(&server.target, listed()).await;
     let mut rates = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let patch = |index| Call::status_patch(&pods, index, round + 1);
-        rates.push(watched(&server.target, &pods, LISTED, patch).await);
+        rates.push(watched(&server.target, &pods, listed(), patch).await);
     }
     report(
-        &format!("pod events to {WATCHES} watches"),
+        &format!("pod events to {} watches", open_watches()),
         "/s",
         &mut rates,
     );
@@ -162,7 +175,7 @@ async fn watched(target: &Target, path: &str, count: usize, write: impl Fn(usize
     let version = list["metadata"]["resourceVersion"].as_str();
     let version = version.expect("a list has a version");
     let mut watches = Vec::new();
-    for _ in 0..WATCHES {
+    for _ in 0..open_watches() {
         let connection = Connection::open(target).await;
         let path = format!("{path}?watch=1&resourceVersion={version}");
         watches.push(connection.watch(&path).await);
@@ -183,7 +196,7 @@ async fn watched(target: &Target, path: &str, count: usize, write: impl Fn(usize
     for watch in watches {
         watch.await.expect("it has seen every event");
     }
-    (count * WATCHES) as f64 / started.elapsed().as_secs_f64()
+    (count * open_watches()) as f64 / started.elapsed().as_secs_f64()
 }
 
 /// Creates pods of a StatefulSet that a kubelet has reported as running; returns their path.

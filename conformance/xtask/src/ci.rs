@@ -11,7 +11,7 @@ struct Step {
     env: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 12] = [
     Step {
         name: "fmt",
         args: &["fmt", "--check"],
@@ -94,6 +94,25 @@ const STEPS: [Step; 9] = [
         args: &["test", "--workspace", "--locked", "--doc"],
         env: &[],
     },
+    // About a minute of the fuzz targets' entries on mutations of their seeds, with overflow checks.
+    Step {
+        name: "fuzzing",
+        args: &[
+            "test",
+            "--workspace",
+            "--locked",
+            "--lib",
+            "fuzzing::tests",
+        ],
+        env: &[("KUBEPROOF_FUZZ_TIMES", "60")],
+    },
+    // Unoptimized, and with a hundredth of what they measure.
+    Step {
+        name: "benches",
+        args: &["test", "-p", "kubeproof", "--locked", "--bench", "*"],
+        env: &[],
+    },
+    // In the orders of three seeds.
     Step {
         name: "scenarios",
         args: &[
@@ -104,10 +123,32 @@ const STEPS: [Step; 9] = [
             "kubeproof",
             "--",
             "run",
+            "--seeds",
+            "2",
+        ],
+        env: &[],
+    },
+    // Every single fault, in a minute.
+    Step {
+        name: "explore",
+        args: &[
+            "run",
+            "--release",
+            "--locked",
+            "-p",
+            "kubeproof",
+            "--",
+            "explore",
+            "--only",
+            EXPLORED,
         ],
         env: &[],
     },
 ];
+
+/// The scenarios that are explored: each kind of workload, deletion with claims, and the garbage collector.
+const EXPLORED: &str = "^(statefulset/sts-(create|retention-both)|asts/asts-reserve-release\
+    |cloneset/cloneset-specified-delete-surge|gc/gc-foreground)$";
 
 /// A pattern for test targets.
 const ALL_BUT_SCENARIOS: &str = "[!s]*";
@@ -115,7 +156,7 @@ const ALL_BUT_SCENARIOS: &str = "[!s]*";
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these steps: fmt, deny, clippy, library, fuzz, doc, test, doctest, scenarios.
+    /// Only these steps: fmt, deny, clippy, library, fuzz, doc, test, doctest, fuzzing, benches, scenarios, explore.
     #[arg(value_name = "STEP")]
     steps: Vec<String>,
 }
