@@ -3,6 +3,7 @@
 //!
 //! The cost of a set must not grow with the number of sets. Numbers after `--` are other sizes.
 
+#[path = "load/size.rs"]
 mod size;
 
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@
 
 #[path = "load/objects.rs"]
 mod objects;
+#[path = "load/size.rs"]
 mod size;
 
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! The costs of `kubeproof serve` as a process: time until it is ready, and memory when idle; with
 //! three nodes, and with 200 definitions of custom resources as large as those of real operators.
 
+#[path = "load/size.rs"]
 mod size;
 
 use std::fs;

@@ -2,6 +2,7 @@
 //! under virtual time in one process: server, nodes and the CloneSet controller, by the number of its
 //! pods, which may be given as arguments.
 
+#[path = "load/size.rs"]
 mod size;
 
 use std::time::{Duration, Instant};

@@ -5,7 +5,6 @@
 mod client;
 mod objects;
 mod server;
-#[path = "../size.rs"]
 mod size;
 
 use std::sync::Arc;

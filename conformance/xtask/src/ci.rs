@@ -97,13 +97,7 @@ const STEPS: [Step; 12] = [
     // About a minute of the fuzz targets' entries on mutations of their seeds, with overflow checks.
     Step {
         name: "fuzzing",
-        args: &[
-            "test",
-            "--workspace",
-            "--locked",
-            "--lib",
-            "fuzzing::tests",
-        ],
+        args: &["test", "--workspace", "--locked", "--lib", "fuzzing::tests"],
         env: &[("KUBEPROOF_FUZZ_TIMES", "60")],
     },
     // Unoptimized, and with a hundredth of what they measure.
