@@ -49,6 +49,12 @@ pub(crate) const RESOURCES: &[(&str, &str, &str, &str)] = &[
 ];
 /// The names of objects that every namespace gets, from Kubernetes and from OpenShift.
 const PUBLISHED: &[&str] = &["kube-root-ca.crt", "openshift-service-ca.crt"];
+/// The beginnings of changes of claims that come with the volume and not with the controller.
+const OF_VOLUMES: &[&str] = &[
+    "annotation pv.kubernetes.io/",
+    "annotation volume.kubernetes.io/",
+    "annotation volume.beta.kubernetes.io/",
+];
 /// The workloads, whose status is a summary of their pods.
 const WORKLOADS: &[&str] = &[
     "statefulset",
@@ -302,7 +308,7 @@ pub fn differences(
 
 impl Observed<'_> {
     /// Whether the write belongs to the recording.
-    fn has(&self, entry: &JournalEntry) -> bool {
+    pub(crate) fn has(&self, entry: &JournalEntry) -> bool {
         let metadata = &entry.object["metadata"];
         let is_watched = RESOURCES.iter().any(|(group, _, _, plural)| {
             *group == entry.gvr.group && *plural == entry.gvr.resource
@@ -323,7 +329,7 @@ struct Mask {
 impl Mask {
     fn of(observed: Observed<'_>) -> Self {
         let pattern = |text: &str| Regex::new(text).expect("the pattern is a regular expression");
-        let namespace = format!("\\b{}\\b", regex::escape(observed.namespace));
+        let namespace = regex::escape(observed.namespace);
         let mut patterns = vec![
             (pattern(&namespace), observed.stated.to_owned()),
             (
@@ -380,15 +386,17 @@ fn noun(resource: &str, object: &Value) -> String {
     }
 }
 
-/// Returns the parts of a change that a controller or a client has decided; `None` if there are none.
+/// Returns the parts of a change that the controllers of workloads or a client have decided; `None` if there are none.
 fn decided(object: &str, change: &str) -> Option<String> {
     let noun = object.split(' ').next().unwrap_or_default();
-    if !WORKLOADS.contains(&noun) {
-        return Some(change.to_owned());
-    }
+    let left_out = match noun {
+        "claim" => OF_VOLUMES,
+        noun if WORKLOADS.contains(&noun) => STATUS,
+        _ => return Some(change.to_owned()),
+    };
     let parts = change.split(", ");
     let parts: Vec<&str> = parts
-        .filter(|part| !STATUS.iter().any(|word| part.starts_with(word)))
+        .filter(|part| !left_out.iter().any(|word| part.starts_with(word)))
         .collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -19,6 +19,7 @@ use serde_json::json;
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;
 use crate::properties::{self, DeclaredProperties, Observed, Violation};
+use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
@@ -117,6 +118,16 @@ pub struct Run {
 }
 
 impl Run {
+    /// Returns what a recording of the run is made from, where everything is in `namespace`.
+    pub(crate) fn observed<'a>(&'a self, namespace: &'a str) -> recording::Observed<'a> {
+        recording::Observed {
+            journal: &self.journal,
+            steps: &self.steps,
+            namespace,
+            stated: namespace,
+        }
+    }
+
     /// Returns the violations of properties of controllers, including the stated ones.
     #[must_use]
     pub fn violations(&self, declared: &DeclaredProperties) -> Vec<Violation> {
@@ -305,6 +316,7 @@ async fn take_steps(
 ) -> Result<Transcript, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
+        cluster.begin_step(index);
         sections.push(take(cluster, step, (index + 1).to_string(), taken).await?);
     }
     // A scenario that ends in the middle of a rollout need not settle.

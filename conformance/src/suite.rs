@@ -255,7 +255,11 @@ pub async fn check_remote(
     target: &remote::Target,
     namespaces: &remote::Namespaces,
 ) -> Verdict {
-    let transcript = match remote::run(file, target, namespaces).await {
+    let pauses = match recorded::run_in_process(file).await {
+        Ok(run) => remote::Pauses::of(&file.scenario, &run),
+        Err(error) => return Verdict::Failed(error),
+    };
+    let transcript = match remote::run(file, target, namespaces, &pauses).await {
         Ok(run) => run.transcript,
         Err(error) => return Verdict::Failed(error.to_string()),
     };

@@ -109,4 +109,8 @@ fn the_way_of_a_workloads_status_is_not_compared() {
         decided("statefulset a", mixed),
         Some("spec.replicas 1 → 2".to_owned())
     );
+    let volume = "annotation volume.kubernetes.io/storage-provisioner=x";
+    assert_eq!(decided("claim a", volume), None);
+    let mixed = format!("{volume}, bound");
+    assert_eq!(decided("claim a", &mixed), Some("bound".to_owned()));
 }

@@ -151,6 +151,13 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// Notes that the step with this index begins.
+    pub(super) fn begin_step(self, index: usize) {
+        if let Self::Remote(cluster) = self {
+            cluster.begin_step(index);
+        }
+    }
+
     /// Waits until nothing was written for `quiet`; returns the time of the last write.
     pub(super) async fn settle(self, quiet: Duration) -> Result<Timestamp, ClusterError> {
         match self {

@@ -6,6 +6,7 @@
 mod cluster;
 mod fitness;
 mod namespaces;
+mod pauses;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,18 +18,19 @@ use super::cluster::Cluster;
 use super::{RunError, prepare_within, take_steps};
 use crate::outcome::portable_outcome;
 use crate::recording::{Observed, Recording};
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{Scenario, ScenarioFile, Verb};
 
 pub(super) use cluster::RemoteCluster;
 pub use cluster::RemoteError;
 pub(super) use fitness::min_ready;
+use fitness::objects_of;
 pub use fitness::{
     LONGEST, changes_nodes, needs_own_nodes, time_of, unfit_for_program, unportable,
 };
-use fitness::{longest_pause, objects_of};
 pub use namespaces::{NamespaceError, Namespaces};
+pub use pauses::Pauses;
 
-/// A cluster counts as settled after this long without a change, in real time; longer where a scenario has longer
+/// A cluster counts as settled after this long without a change, in real time; longer where a run in process has longer
 /// pauses.
 pub const QUIET: Duration = Duration::from_secs(4);
 
@@ -61,7 +63,8 @@ pub struct RemoteRun {
     pub recording: Recording,
 }
 
-/// Runs `file` in a namespace of its own, one of `namespaces`. The namespace is removed afterwards, whatever has
+/// Runs `file` in a namespace of its own, one of `namespaces`. The cluster has settled when it has written nothing for the
+/// time of `target` after the longest of `pauses` in the step. The namespace is removed afterwards, whatever has
 /// happened; who drops this call calls [`Namespaces::remove_all`].
 ///
 /// # Errors
@@ -70,11 +73,13 @@ pub async fn run(
     file: &ScenarioFile,
     target: &Target,
     namespaces: &Namespaces,
+    pauses: &Pauses,
 ) -> Result<RemoteRun, RunError> {
     let mut scenario = file.scenario.clone();
     let name = file.name.rsplit('/').next().unwrap_or(&file.name);
     let namespace = format!("kubeproof-{name}");
-    scenario.given.namespace.clone_from(&namespace);
+    let stated = std::mem::replace(&mut scenario.given.namespace, namespace.clone());
+    rename(&mut scenario, &stated, &namespace);
     let client = &target.client;
     let failed = |source| RunError::Namespace {
         name: namespace.clone(),
@@ -83,7 +88,7 @@ pub async fn run(
     let finalizers = finalizers(&scenario);
     let made = namespaces.make(client, &namespace, finalizers).await;
     made.map_err(failed)?;
-    let ended = observe(&scenario, target, &file.scenario.given.namespace).await;
+    let ended = observe(&scenario, target, pauses, &file.scenario.given.namespace).await;
     let removed = namespaces.remove(client, &namespace).await;
     let mut run = ended?;
     removed.map_err(failed)?;
@@ -92,14 +97,26 @@ pub async fn run(
     Ok(run)
 }
 
+/// Lets steps that delete the namespace `stated` delete `own` instead.
+fn rename(scenario: &mut Scenario, stated: &str, own: &str) {
+    for step in scenario.given.steps.iter_mut().chain(&mut scenario.steps) {
+        if let Verb::Delete(delete) = &mut step.verb {
+            let target = &mut delete.target;
+            if target.resource == "namespace" && target.name == stated {
+                own.clone_into(&mut target.name);
+            }
+        }
+    }
+}
+
 async fn observe(
     scenario: &Scenario,
     target: &Target,
+    pauses: &Pauses,
     stated: &str,
 ) -> Result<RemoteRun, RunError> {
     let namespace = &scenario.given.namespace;
-    let quiet = target.quiet + longest_pause(scenario);
-    let remote = RemoteCluster::watch(target, namespace, quiet).await?;
+    let remote = RemoteCluster::watch(target, namespace, pauses.clone()).await?;
     let cluster = Cluster::Remote(&remote);
     let mut steps = Vec::new();
     let transcript = async {
@@ -125,7 +142,10 @@ async fn observe(
 
 /// The finalizers that the scenario itself puts onto objects: no controller removes them.
 fn finalizers(scenario: &Scenario) -> BTreeSet<String> {
-    let written = objects_of(scenario).filter_map(|object| object.pointer("/metadata/finalizers"));
+    let places = ["/metadata/finalizers", "/spec/template/metadata/finalizers"];
+    let written = objects_of(scenario)
+        .flat_map(|object| places.map(|place| object.pointer(place)))
+        .flatten();
     let names = written.filter_map(Value::as_array).flatten();
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -165,6 +185,7 @@ pub fn stale_options<'a>(scenario: &'a Scenario, transcript: &str) -> Vec<&'a st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Step;
 
     fn parse(steps: &str) -> Scenario {
         let text = format!("title: t\nsource: s\nsteps: {steps}");
@@ -192,6 +213,21 @@ mod tests {
         assert_eq!(
             found.into_iter().collect::<Vec<_>>(),
             ["example.io/hold", "example.io/other"]
+        );
+        let template = "{kind: ReplicaSet, spec: {template: {metadata: {finalizers: [a.io/b]}}}}";
+        let found = finalizers(&parse(&format!("[{{create: {template}}}]")));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a.io/b"]);
+    }
+
+    #[test]
+    fn a_scenario_that_deletes_its_namespace_deletes_the_one_of_the_run() {
+        let mut scenario =
+            parse("[{delete: {target: namespace/shop}}, {delete: {target: pod/shop}}]");
+        rename(&mut scenario, "shop", "kubeproof-a");
+        let words = scenario.steps.iter().map(Step::in_words);
+        assert_eq!(
+            words.collect::<Vec<_>>(),
+            ["delete namespace kubeproof-a", "delete pod shop"]
         );
     }
 }

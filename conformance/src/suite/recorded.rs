@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::golden::golden_path;
 use super::{Verdict, snapshot_name};
-use crate::recording::{Listed, Observed, Recording, differences};
-use crate::runner::{self, Run, RunOptions, remote};
+use crate::recording::{Listed, Recording, differences};
+use crate::runner::remote::{self, Pauses};
+use crate::runner::{self, Run, RunOptions};
 use crate::scenario::ScenarioFile;
 
 /// The directory of recordings, in the directory of goldens.
@@ -21,14 +22,17 @@ pub fn recording_path(file: &ScenarioFile) -> PathBuf {
 
 /// Describes a run in process as a recording would.
 fn derived(file: &ScenarioFile, run: &Run) -> Recording {
-    let scenario = &file.scenario;
-    let observed = Observed {
-        journal: &run.journal,
-        steps: &run.steps,
-        namespace: &scenario.given.namespace,
-        stated: &scenario.given.namespace,
-    };
-    Recording::of(&scenario.title, observed)
+    let given = &file.scenario.given;
+    Recording::of(&file.scenario.title, run.observed(&given.namespace))
+}
+
+/// Runs the scenario of `file` in process, on a runtime of its own.
+pub(super) async fn run_in_process(file: &ScenarioFile) -> Result<Run, String> {
+    let scenario = file.scenario.clone();
+    let run = move || runner::run_whole(&scenario, &RunOptions::default());
+    let run = tokio::task::spawn_blocking(run).await;
+    let run = run.map_err(|error| error.to_string())?;
+    run.map_err(|error| error.to_string())
 }
 
 /// Compares a run in process with the recording of its scenario; passes when there is none.
@@ -62,7 +66,12 @@ pub async fn record_remote(
     namespaces: &remote::Namespaces,
     origin: &str,
 ) -> std::io::Result<(Verdict, Option<PathBuf>)> {
-    let recorded = match remote::run(file, target, namespaces).await {
+    let run = match run_in_process(file).await {
+        Ok(run) => run,
+        Err(error) => return Ok((Verdict::Failed(error), None)),
+    };
+    let pauses = Pauses::of(&file.scenario, &run);
+    let recorded = match remote::run(file, target, namespaces, &pauses).await {
         Ok(run) => run.recording.made_by(origin),
         Err(error) => return Ok((Verdict::Failed(error.to_string()), None)),
     };
@@ -71,14 +80,5 @@ pub async fn record_remote(
         std::fs::create_dir_all(directory)?;
     }
     std::fs::write(&path, recorded.to_string())?;
-    let file = file.clone();
-    // A run in process has a runtime of its own.
-    let compared = tokio::task::spawn_blocking(move || {
-        match runner::run_whole(&file.scenario, &RunOptions::default()) {
-            Ok(run) => differ(&file, &run, &recorded),
-            Err(error) => Verdict::Failed(error.to_string()),
-        }
-    });
-    let verdict = compared.await.map_err(std::io::Error::other)?;
-    Ok((verdict, Some(path)))
+    Ok((differ(file, &run, &recorded), Some(path)))
 }

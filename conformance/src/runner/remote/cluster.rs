@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{OwnNodes, Target};
+use super::{OwnNodes, Pauses, Target};
 use crate::api::{Api, ApiError};
 use crate::quiescence::{NotSettled, Quiescence};
 use crate::recording::RESOURCES;
@@ -44,8 +44,11 @@ pub enum RemoteError {
 /// The watches of one namespace and the objects that they have shown.
 pub(in crate::runner) struct RemoteCluster {
     api: Api,
-    /// The cluster counts as settled after this long without a change.
+    /// The cluster counts as settled after this long without a change, in addition to the pauses of the step.
     quiet: Duration,
+    pauses: Pauses,
+    /// The step that is taken; `None` before the first one.
+    step: Mutex<Option<usize>>,
     client: kube::Client,
     nodes: Option<OwnNodes>,
     clock: Clock,
@@ -66,14 +69,14 @@ struct Seen {
 
 impl RemoteCluster {
     /// Watches a namespace of the cluster, with that cluster's own controllers. It counts as settled when nothing has
-    /// changed for `quiet`.
+    /// changed for the time of `target`, added to the longest of the `pauses` in the step.
     ///
     /// # Errors
     /// [`RemoteError::Api`] when discovery fails.
     pub(super) async fn watch(
         target: &Target,
         namespace: &str,
-        quiet: Duration,
+        pauses: Pauses,
     ) -> Result<Self, RemoteError> {
         let client = target.client.clone();
         let api = Api::discover(client.clone()).await?.within(namespace);
@@ -98,7 +101,9 @@ impl RemoteCluster {
         }
         Ok(Self {
             api,
-            quiet,
+            quiet: target.quiet,
+            pauses,
+            step: Mutex::new(None),
             client,
             nodes: target.nodes.clone(),
             clock,
@@ -106,6 +111,11 @@ impl RemoteCluster {
             seen,
             watches,
         })
+    }
+
+    /// Notes that the step with this index begins.
+    pub(in crate::runner) fn begin_step(&self, index: usize) {
+        *self.step.lock() = Some(index);
     }
 
     /// The API, for a scenario's steps.
@@ -131,8 +141,9 @@ impl RemoteCluster {
         &self,
         quiet: Duration,
     ) -> Result<Timestamp, RemoteError> {
-        let quiet = quiet.min(self.quiet);
-        let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX + 3 * self.quiet);
+        let own = self.quiet + self.pauses.during(*self.step.lock());
+        let quiet = quiet.min(own);
+        let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX + 3 * own);
         while let Some(remaining) = wait.remaining(self.now()) {
             tokio::time::sleep(remaining).await;
             wait.see(&self.journal())?;

@@ -6,7 +6,7 @@ use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
-use crate::scenario::{NodeStep, Scenario, Step, Timings, Verb};
+use crate::scenario::{Scenario, Step, Timings, Verb};
 
 /// Scenarios that let more time pass are run in real time only on request.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -23,12 +23,6 @@ const CLUSTER_KINDS: &[&str] = &[
     "PriorityClass",
     "StorageClass",
 ];
-/// The time in which an unreachable node is noticed, and its pods are evicted: the grace period of the node lifecycle
-/// controller, five minutes of toleration, and some slack.
-const EVICTION: Duration = Duration::from_secs(380);
-/// The longest pause between two tries of a failing pod of a Job or of a failing container that is worth waiting for.
-const BACKOFF: Duration = Duration::from_secs(90);
-
 /// Returns why no cluster that exists already can run `scenario`; `None` when one can, with the simulated nodes of the
 /// run if [`needs_own_nodes`].
 #[must_use]
@@ -115,39 +109,6 @@ pub fn time_of(scenario: &Scenario) -> Duration {
     waits.sum::<Duration>() + min_ready(scenario)
 }
 
-/// Returns the pauses between two writes that the scenario brings about: a cluster has not settled before.
-pub(super) fn longest_pause(scenario: &Scenario) -> Duration {
-    let fails = |step: &Step| {
-        matches!(
-            step.verb,
-            Verb::Node(NodeStep::Down(_) | NodeStep::Disconnect(_))
-        )
-    };
-    let nodes = match steps(scenario).any(fails) {
-        true => EVICTION,
-        false => Duration::ZERO,
-    };
-    let retries = objects_of(scenario).any(|object| {
-        ["backoffLimit", "backoffLimitPerIndex", "podFailurePolicy"]
-            .iter()
-            .any(|field| object.to_string().contains(field))
-    });
-    let retries = if retries { BACKOFF } else { Duration::ZERO };
-    let deadlines = objects_of(scenario).filter_map(|object| {
-        let spec = &object["spec"];
-        [
-            "activeDeadlineSeconds",
-            "ttlSecondsAfterFinished",
-            "progressDeadlineSeconds",
-        ]
-        .iter()
-        .filter_map(|field| spec[field].as_u64())
-        .max()
-    });
-    let deadlines = Duration::from_secs(deadlines.max().unwrap_or(0));
-    min_ready(scenario).max(nodes).max(retries).max(deadlines)
-}
-
 fn steps(scenario: &Scenario) -> impl Iterator<Item = &Step> {
     scenario.given.steps.iter().chain(&scenario.steps)
 }
@@ -231,6 +192,5 @@ mod tests {
             assert_eq!(unportable(&scenario), None, "{own}");
         }
         assert!(changes_nodes(&parse("[{node: {drain: node-1}}]")));
-        assert_eq!(longest_pause(&parse("[{node: {down: node-1}}]")), EVICTION);
     }
 }
