@@ -48,9 +48,6 @@ pub struct Scenario {
     pub shows: Vec<Shows>,
     /// The source of the expected outcome: a KEP, a convention, an upstream test by name.
     pub source: String,
-    /// Whether a real cluster gives the same outcome.
-    #[serde(default)]
-    pub portable: bool,
     /// Seed of uids and generated names.
     #[serde(default = "default_seed")]
     pub seed: u64,

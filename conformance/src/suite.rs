@@ -149,10 +149,17 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     };
     let golden = golden_path(&file.path, &file.name);
     let text = std::fs::read_to_string(&golden).ok();
+    let evidence = recorded::evidence(&file);
+    let is_stated = (text.as_ref()).is_none_or(|text| golden::states(text, &evidence));
     let golden_text = text.map(|text| content(&text).trim_end().to_owned());
     let verdict = match &run {
         Err(error) => Verdict::Failed(error.to_string()),
-        Ok(run) => verdict_of(&file, run, golden_text.as_deref(), options),
+        Ok(run) => match verdict_of(&file, run, golden_text.as_deref(), options) {
+            Verdict::Passed if !is_stated => Verdict::Failed(format!(
+                "the golden is {evidence}, and its description says otherwise"
+            )),
+            verdict => verdict,
+        },
     };
     let run = run.ok();
     let offered = match &verdict {
@@ -295,7 +302,7 @@ fn differ(expected: &str, transcript: &str) -> Verdict {
 }
 
 /// A snapshot file's content: what follows the metadata between its two `---` lines.
-fn content(snapshot: &str) -> &str {
+pub fn content(snapshot: &str) -> &str {
     let body = snapshot
         .strip_prefix("---\n")
         .and_then(|text| text.split_once("\n---\n"));

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kubeproof_controller::apps::statefulset::Profile;
 
 use super::cluster::Cluster;
+use super::remote::{needs_own_nodes, unportable};
 use super::{RunError, marks};
 use crate::fold;
 use crate::generated::GeneratedNames;
@@ -186,10 +187,12 @@ fn mask(lines: &mut [Line], names: &GeneratedNames) {
 }
 
 fn header(scenario: &Scenario) -> Vec<String> {
-    let marks = if scenario.portable {
-        "derived from that source, not recorded; portable to a real cluster"
-    } else {
-        "derived from that source, not recorded; needs this server"
+    let fitness = match unportable(scenario) {
+        None if needs_own_nodes(scenario) => {
+            "portable to a real cluster, with simulated nodes".to_owned()
+        }
+        None => "portable to a real cluster".to_owned(),
+        Some(why) => format!("needs this server: it {why}"),
     };
     let given = &scenario.given;
     let nodes = match given.nodes {
@@ -203,7 +206,7 @@ fn header(scenario: &Scenario) -> Vec<String> {
     lines.extend(shows.map(|shown| format!("# shows: {}", shown.text.trim())));
     lines.extend([
         format!("# source: {}", scenario.source.trim()),
-        format!("# {marks}"),
+        format!("# {fitness}"),
         format!(
             "# given: {nodes}; a pod takes {} to start, {} to get ready, {} to stop",
             timings.start, timings.ready, timings.stop

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::Checked;
 
+/// The evidence of a golden without a recording: it is derived from the scenario's source.
+pub(super) const DERIVED: &str = "derived";
+
 /// The way to write a golden that is missing or differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
@@ -63,6 +66,7 @@ pub fn update(checked: &Checked, update: Update) -> std::io::Result<Option<PathB
         content if content.len() < before.len() => &before[..before.len() - content.len()],
         _ => &new_header(&file.path),
     };
+    let header = with_evidence(header, &super::recorded::evidence(file));
     let text = format!("{header}{}\n", transcript.trim_end());
     if let Some(directory) = golden.parent() {
         std::fs::create_dir_all(directory)?;
@@ -85,6 +89,35 @@ fn new_header(path: &Path) -> String {
     // A JSON string is a YAML string, whatever the name of the file.
     let source = serde_json::Value::from(source.display().to_string());
     format!("---\nsource: {source}\n---\n")
+}
+
+/// The line of the metadata that says what a golden's content is known from.
+fn evidence_line(evidence: &str) -> String {
+    format!("description: {}", serde_json::Value::from(evidence))
+}
+
+/// Whether the metadata of `snapshot` states this evidence. A golden that states none is derived.
+pub(super) fn states(snapshot: &str, evidence: &str) -> bool {
+    let metadata = &snapshot[..snapshot.len() - super::content(snapshot).len()];
+    let mut stated = metadata.lines().filter(|line| is_evidence(line));
+    match stated.next() {
+        Some(line) => line == evidence_line(evidence),
+        None => evidence == DERIVED,
+    }
+}
+
+/// Returns the text of a golden, or only its metadata, with this evidence instead of what it states.
+pub(super) fn with_evidence(snapshot: &str, evidence: &str) -> String {
+    let content = super::content(snapshot);
+    let metadata = &snapshot[..snapshot.len() - content.len()];
+    let mut lines: Vec<&str> = metadata.lines().filter(|line| !is_evidence(line)).collect();
+    let stated = evidence_line(evidence);
+    lines.insert(lines.len().saturating_sub(1), &stated);
+    format!("{}\n{content}", lines.join("\n"))
+}
+
+fn is_evidence(line: &str) -> bool {
+    line.starts_with("description: ")
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
@@ -118,5 +151,26 @@ mod tests {
             header,
             "---\nsource: \"scenarios/statefulset/a.yaml\"\n---\n"
         );
+    }
+
+    #[test]
+    fn a_golden_states_whether_it_is_recorded() {
+        let recorded = "recorded: kube-controller-manager v1.36.2";
+        let golden = "---\nsource: a\n---\n# title\ndescription: of the content\n";
+        assert!(states(golden, DERIVED) && !states(golden, recorded));
+        let stated = with_evidence(golden, recorded);
+        assert_eq!(
+            stated,
+            "---\nsource: a\ndescription: \"recorded: kube-controller-manager v1.36.2\"\n---\n\
+             # title\ndescription: of the content\n"
+        );
+        assert!(states(&stated, recorded) && !states(&stated, DERIVED));
+        assert!(!states(
+            &stated,
+            "recorded: kube-controller-manager v1.37.0"
+        ));
+        let derived = with_evidence(&stated, DERIVED);
+        assert!(states(&derived, DERIVED) && !states(&derived, recorded));
+        assert_eq!(derived.matches("description: \"").count(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::golden::golden_path;
+use super::golden::{self, golden_path};
 use super::{Verdict, snapshot_name};
 use crate::recording::{Listed, Recording, differences};
 use crate::runner::remote::{self, Pauses};
@@ -18,6 +18,24 @@ pub fn recording_path(file: &ScenarioFile) -> PathBuf {
     let golden = golden_path(&file.path, &file.name);
     let name = format!("{}.snap", snapshot_name(&file.name));
     golden.with_file_name(DIRECTORY).join(name)
+}
+
+/// Returns what the golden of `file` is known from: `derived`, or `recorded: ` with the programs of the control plane.
+pub(super) fn evidence(file: &ScenarioFile) -> String {
+    let recorded = std::fs::read_to_string(recording_path(file)).ok();
+    match recorded.and_then(|text| Recording::parse(&text).origin) {
+        Some(origin) => format!("recorded: {origin}"),
+        None => golden::DERIVED.to_owned(),
+    }
+}
+
+/// States in the golden of `file`, if there is one, what it is known from.
+fn state_evidence(file: &ScenarioFile) -> std::io::Result<()> {
+    let path = golden_path(&file.path, &file.name);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => std::fs::write(&path, golden::with_evidence(&text, &evidence(file))),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Describes a run in process as a recording would.
@@ -56,7 +74,7 @@ fn differ(file: &ScenarioFile, run: &Run, recorded: &Recording) -> Verdict {
 }
 
 /// Runs the scenario of `file` on a cluster, writes the recording with its `origin`, and compares it with a run in
-/// process. Returns the path of the recording, if it was written.
+/// process. The golden states the origin from then on. Returns the path of the recording, if it was written.
 ///
 /// # Errors
 /// Why the file cannot be written.
@@ -80,5 +98,6 @@ pub async fn record_remote(
         std::fs::create_dir_all(directory)?;
     }
     std::fs::write(&path, recorded.to_string())?;
+    state_evidence(file)?;
     Ok((differ(file, &run, &recorded), Some(path)))
 }

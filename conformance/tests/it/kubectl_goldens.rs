@@ -38,26 +38,23 @@ fn difference(path: &Path, minor: u32) -> Option<String> {
     let real = runner::run(&file.scenario, &options).unwrap();
     let golden = format!("{}.snap", suite::snapshot_name(&file.name));
     let golden = std::fs::read_to_string(suite::snapshots_dir().join(golden)).unwrap();
+    let golden = suite::content(&golden);
     let comparable = |text: &str| -> Vec<String> {
         let age = regex::Regex::new(r"\b[0-9]+[smhd][0-9smh]*\b").unwrap();
-        let lines = text
-            .trim_start_matches("---\nsource: conformance/tests/scenarios.rs\n---\n")
-            .trim_end()
-            .lines()
-            .map(|line| {
-                let mut line = line.replace(" kubectl ", " scenario ");
-                // Ages are those of kubectl's own clock, or of the server's when it reads the table.
-                if !line.trim_start().starts_with(['+', '#', '↳']) {
-                    line = age.replace_all(&line, "<age>").replace("   AGE", "");
-                }
-                if minor < NAMES_NAMESPACES {
-                    line = line.replace(" from default namespace", "");
-                }
-                line.split_whitespace().collect::<Vec<_>>().join(" ")
-            });
+        let lines = text.trim_end().lines().map(|line| {
+            let mut line = line.replace(" kubectl ", " scenario ");
+            // Ages are those of kubectl's own clock, or of the server's when it reads the table.
+            if !line.trim_start().starts_with(['+', '#', '↳']) {
+                line = age.replace_all(&line, "<age>").replace("   AGE", "");
+            }
+            if minor < NAMES_NAMESPACES {
+                line = line.replace(" from default namespace", "");
+            }
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
         lines.collect()
     };
-    let (golden, real) = (comparable(&golden), comparable(&real));
+    let (golden, real) = (comparable(golden), comparable(&real));
     let differs = golden
         .iter()
         .zip(&real)

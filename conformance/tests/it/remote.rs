@@ -209,7 +209,7 @@ fn scenarios_run_with_controllers_of_ones_own_choice_over_tls_with_a_token() {
 fn a_run_that_fails_or_is_interrupted_leaves_no_namespace() {
     let path = kubeconfig("remote-clean");
     let (server, url) = serve(&["--nodes", "1", "--kubeconfig-out", &path]);
-    let held = "title: t\nsource: s\nportable: true\nsteps:\n\
+    let held = "title: t\nsource: s\nsteps:\n\
         - create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, finalizers: [example.io/hold]}}\n\
         - delete: {target: configmap/absent}\n";
     let failing = file("remote-clean/scenarios/own/fails.yaml", held);
@@ -245,7 +245,7 @@ fn a_run_that_fails_or_is_interrupted_leaves_no_namespace() {
 fn a_namespace_that_a_killed_run_has_left_is_taken_over_and_a_foreign_one_is_not() {
     let path = kubeconfig("remote-left");
     let (server, url) = serve(&["--nodes", "1", "--kubeconfig-out", &path]);
-    let scenario = "title: t\nsource: s\nportable: true\nsteps: [{table: configmaps}]\n";
+    let scenario = "title: t\nsource: s\nsteps: [{table: configmaps}]\n";
     let scenario = file("remote-left/scenarios/own/mine.yaml", scenario);
     let golden = "outcome\n";
     let _ = file("remote-left/snapshots/own__mine.snap", golden);

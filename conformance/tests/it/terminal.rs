@@ -75,7 +75,8 @@ fn goldens_of_ones_own_scenarios_are_accepted_and_reviewed() {
     assert!(stdout(&reviewed).contains(&format!("wrote {}", pending.display())));
     assert!(!golden.exists());
     let written = std::fs::read_to_string(&pending).unwrap();
-    let header = "---\nsource: \"scenarios/own/one.yaml\"\n---\n# A ConfigMap\n";
+    let header =
+        "---\nsource: \"scenarios/own/one.yaml\"\ndescription: \"derived\"\n---\n# A ConfigMap\n";
     assert!(written.starts_with(header), "{written}");
 
     let accepted = output(&["run", one, "--accept"]);
