@@ -72,7 +72,9 @@ fn lanes_show_what_the_golden_tells() {
     let (timeline, _) = golden.split_once("\noutcome\n").unwrap();
     let (_, timeline) = timeline.split_once("\ntimeline: ").unwrap();
     let timeline = timeline.split_once('\n').unwrap().1;
-    let lines = timeline.lines().filter(|line| line.starts_with("  +"));
+    let lines = timeline
+        .lines()
+        .filter(|line| line.starts_with("  +") || line.starts_with("► +"));
     // A change of the next sync at the beginning of a line comes after two spaces or more.
     let folded = timeline.matches(" · ").count() + timeline.matches(" ‖ ").count()
         - timeline.matches("  ‖ ").count();
