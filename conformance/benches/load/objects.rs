@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// The pod that the StatefulSet controller creates for an ordinal.
+/// The pod that the StatefulSet controller creates for an ordinal; the label `tenth` selects a tenth
+/// of such pods.
 pub(crate) fn pod(ordinal: usize) -> Value {
     let name = format!("web-{ordinal}");
     let probe = |path: &str| {
@@ -20,6 +21,7 @@ pub(crate) fn pod(ordinal: usize) -> Value {
             "generateName": "web-",
             "labels": {
                 "app": "web",
+                "tenth": (ordinal % 10).to_string(),
                 "apps.kubernetes.io/pod-index": ordinal.to_string(),
                 "controller-revision-hash": "web-6596ffb49b",
                 "statefulset.kubernetes.io/pod-name": name,

@@ -1,0 +1,44 @@
+//! Lists of pods: of all, and of a tenth that a label selects.
+
+use std::time::Instant;
+
+use crate::calls::running_pods;
+use crate::client::Connection;
+use crate::options::Options;
+use crate::rows::{Row, Servers, Side, Unit};
+use crate::size::sized;
+
+pub(crate) async fn measure(options: &Options) {
+    let count = sized(2000);
+    let servers = Servers::start(options);
+    let mut all = Row::new(&format!("list of {count} pods"), Unit::Milliseconds);
+    let name = format!("list of {} of these pods by label", count.div_ceil(10));
+    let mut selected = Row::new(&name, Unit::Milliseconds);
+    let mut paths = Vec::new();
+    for (round, turn) in servers.turns() {
+        for (side, target) in turn {
+            if round == 0 {
+                paths.push((side, running_pods(target, "list", count).await));
+                if side == Side::Ours {
+                    let resident = servers.ours.resident_mb();
+                    println!("resident with {count} pods: {resident:.0} MB");
+                }
+            }
+            let own = paths.iter().find(|(of, _)| *of == side);
+            let (_, pods) = own.expect("the first round has made them");
+            let mut connection = Connection::open(target).await;
+            for (row, query) in [(&mut all, ""), (&mut selected, "?labelSelector=tenth%3D7")] {
+                let path = format!("{pods}{query}");
+                for _ in 0..sized(5) {
+                    let started = Instant::now();
+                    let (code, body) = connection.request("GET", &path, "", b"").await;
+                    let taken = started.elapsed().as_secs_f64() * 1e3;
+                    assert_eq!(code, 200, "{}", String::from_utf8_lossy(&body));
+                    row.add(side, taken);
+                }
+            }
+        }
+    }
+    all.print();
+    selected.print();
+}

@@ -1,0 +1,79 @@
+//! Requests for single objects.
+
+use crate::calls::{Call, Clients, create_namespace};
+use crate::objects::{config_map, pod};
+use crate::options::Options;
+use crate::rows::{Row, Servers, Side, Unit};
+use crate::size::sized;
+
+/// Rows and the server's processor time for each of their requests.
+struct Timed {
+    row: Row,
+    processor_us: Vec<f64>,
+}
+
+impl Timed {
+    fn new(name: &str) -> Self {
+        Self {
+            row: Row::new(name, Unit::PerSecond),
+            processor_us: Vec::new(),
+        }
+    }
+
+    fn print(mut self) {
+        self.row.print();
+        self.processor_us.sort_by(f64::total_cmp);
+        let middle = self.processor_us[self.processor_us.len() / 2];
+        println!("    {middle:.0} µs of the server's processor time each");
+    }
+}
+
+pub(crate) async fn measure(options: &Options) {
+    // A kube-apiserver takes its time.
+    let fewer = if options.against.is_some() { 5 } else { 1 };
+    let (written, read) = (sized(10_000 / fewer), sized(50_000 / fewer));
+    let servers = Servers::start(options);
+    let mut small = Timed::new("creates of ConfigMaps");
+    let mut creates = Timed::new("creates of pods");
+    let mut gets = Timed::new("gets of pods");
+    let mut patches = Timed::new("status patches of pods");
+    let mut rounds = 0;
+    for (round, turn) in servers.turns() {
+        rounds = round + 1;
+        for (side, target) in turn {
+            let namespace = create_namespace(target, "load").await;
+            let mut clients = Clients::open(target).await;
+            let maps = format!("{namespace}/configmaps");
+            let pods = format!("{namespace}/pods");
+            let rows: [(&mut Timed, usize, &dyn Fn(usize) -> Call); 4] = [
+                (&mut small, written, &|index| {
+                    Call::create(&maps, &config_map(index))
+                }),
+                (&mut creates, written, &|index| {
+                    Call::create(&pods, &pod(index))
+                }),
+                (&mut gets, read, &|index| {
+                    Call::get(format!("{pods}/web-{}", index * 7919 % written))
+                }),
+                (&mut patches, written, &|index| {
+                    Call::status_patch(&pods, index, round)
+                }),
+            ];
+            for (timed, count, call) in rows {
+                let before = servers.ours.processor_us();
+                let took = clients.send(count, call).await;
+                timed.row.add(side, took.rate());
+                if side == Side::Ours {
+                    let taken = servers.ours.processor_us() - before;
+                    timed.processor_us.push(taken / count as f64);
+                }
+            }
+        }
+    }
+    for timed in [small, creates, gets, patches] {
+        timed.print();
+    }
+    let stored = rounds * written;
+    let resident = servers.ours.resident_mb();
+    println!("resident with {stored} pods and {stored} ConfigMaps: {resident:.0} MB");
+}
