@@ -13,6 +13,7 @@ pub(crate) mod pace;
 pub(crate) mod partial;
 pub(crate) mod pretty;
 pub(crate) mod response;
+pub(crate) mod selectors;
 pub(crate) mod streams;
 pub(crate) mod table;
 pub(crate) mod warnings;

@@ -437,6 +437,12 @@ impl ResourceInfo {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
+    /// The fields that a field selector may name.
+    #[must_use]
+    pub fn field_labels(&self) -> &[String] {
+        &self.field_labels
+    }
+
     /// Whether a field selector may name `label`.
     #[must_use]
     pub fn selects_by(&self, label: &str) -> bool {

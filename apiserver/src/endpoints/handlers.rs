@@ -40,6 +40,7 @@ use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
+use super::selectors::Selectors;
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
 use crate::audit::Record;
@@ -179,6 +180,15 @@ impl Request<'_> {
             user_agent: &self.user_agent,
             subresource: self.info.subresource.as_deref().unwrap_or_default(),
         }
+    }
+
+    /// Reads the selectors of a list or watch, and before them its numbers, as upstream does.
+    fn selectors(&self) -> Result<Selectors, ApiError> {
+        self.query.integer("timeoutSeconds")?;
+        self.query.integer("limit")?;
+        let query = |key: &str| self.query.get(key).unwrap_or_default();
+        let (label, field) = (query("labelSelector"), query("fieldSelector"));
+        Selectors::parse(label, field, Arc::clone(&self.resource))
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -329,7 +339,8 @@ async fn looked_up<T>(
         if conversion.misses() == misses {
             return answer;
         }
-        conversion::fill(conversion, &request.state.webhook_client()).await?;
+        let client = request.state.webhook_client();
+        Box::pin(conversion::fill(conversion, &client)).await?;
     }
 }
 

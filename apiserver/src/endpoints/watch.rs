@@ -31,15 +31,17 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::body::Dropped;
-use super::handlers::list::Selectors;
 use super::negotiation::MediaType;
 use super::pace::Pacer;
+use super::selectors::Selection;
 use crate::fault::{self, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
-use crate::storage::{ControlCounts, Event, ResourceVersion, Table, WindowError};
+use crate::storage::{
+    ControlCounts, ResourceVersion, SelectedEvent, Subscription, Table, WindowError,
+};
 use crate::webhook::OwnedWebhookClient;
 use conversion::Converter;
 use encoder::Encoder;
@@ -47,7 +49,7 @@ use faults::{Missing, WatchFaults};
 use pace::{Changed, WatchPace};
 use schedule::Schedule;
 pub(crate) use state::expired;
-use state::{Advance, Selection, Source, State, WatchEvent};
+use state::{Advance, Source, State, WatchEvent};
 
 /// The annotation of the bookmark that follows the last of the initial objects (KEP-3157).
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -82,8 +84,7 @@ pub(crate) struct WatchRequest {
     pub(crate) table: Arc<Table>,
     /// The resource in whose version objects are shown.
     pub(crate) resource: Arc<ResourceInfo>,
-    pub(crate) namespace: Option<String>,
-    pub(crate) selectors: Selectors,
+    pub(crate) selection: Selection,
     /// The scope of the watch, as metrics call it.
     pub(crate) scope: &'static str,
     pub(crate) start: Start,
@@ -127,11 +128,14 @@ impl Line {
 /// Drives a watch: advances its state, passes events through the stages, and waits.
 struct Watch {
     table: Arc<Table>,
+    /// Wakes upon events of the table.
     changed: Arc<Notify>,
+    /// The subscription to the selected objects; `None` where events are selected one by one.
+    subscription: Option<Subscription>,
     /// The requests of [`Table::control_watches`] that are handled.
     controls: ControlCounts,
     state: State,
-    selection: Selection,
+    selection: Arc<Selection>,
     converter: Converter,
     faults: WatchFaults,
     encoder: Encoder,
@@ -162,14 +166,17 @@ impl Watch {
         let faults = WatchFaults::new(request.faults);
         let period = request.bookmarks.then_some(request.bookmark_period);
         let representation = (request.render, request.media);
+        let selection = Arc::new(request.selection);
+        // The pace of writes follows watches that read every event.
+        let subscribes = !selection.is_everything() && selection.reads_stored();
+        let subscription = (subscribes && request.pacer.is_none())
+            .then(|| Subscription::new(Arc::clone(&table), Arc::clone(&selection) as _));
         let mut watch = Self {
             changed: table.changed(),
+            subscription,
             controls: table.control_counts(),
             state: State::start(faults.start(request.start, &table), &table, now),
-            selection: Selection {
-                namespace: request.namespace,
-                selectors: request.selectors,
-            },
+            selection,
             converter: Converter {
                 resource: Arc::clone(&resource),
                 client: request.client,
@@ -212,11 +219,11 @@ impl Watch {
             if matches!(self.state, State::Ended) || self.schedule.is_over(Instant::now()) {
                 return None;
             }
+            let view = self.faults.view();
             // Waits before reading: a commit after the read wakes the wait below.
-            let changed = Arc::clone(&self.changed);
+            let changed = self.changed(view);
             let mut changed = std::pin::pin!(changed.notified());
             changed.as_mut().enable();
-            let view = self.faults.view();
             let distorting = self.faults.distorting(view);
             let mut lifted = std::pin::pin!(async {
                 match &distorting {
@@ -251,10 +258,33 @@ impl Watch {
                 () = tokio::time::sleep_until(wake) => {
                     let is_waiting = matches!(self.state, State::Waiting { .. });
                     if !is_waiting && self.schedule.take_bookmark(wake) && bookmarks {
+                        self.pass_unselected(view);
                         return self.bookmark().map(Ok);
                     }
                 }
             }
+        }
+    }
+
+    /// The notifier of the events that can change what the watch sees under `view`.
+    fn changed(&self, view: View) -> Arc<Notify> {
+        match &self.subscription {
+            // A version to wait for may be that of any object, and so may the writes of a lag.
+            Some(subscription)
+                if view == View::default() && !matches!(self.state, State::Waiting { .. }) =>
+            {
+                subscription.changed()
+            }
+            _ => Arc::clone(&self.changed),
+        }
+    }
+
+    /// Passes over events that are not selected, of which a subscription says nothing.
+    fn pass_unselected(&mut self, view: View) {
+        if let Some(subscription) = &self.subscription
+            && view == View::default()
+        {
+            self.state.pass_unselected(subscription);
         }
     }
 
@@ -309,9 +339,9 @@ impl Watch {
             Advance::Listed { .. } => {}
             Advance::Failed { error, .. } => self.deliver_last(error),
             Advance::Batch { after, events, .. } => {
-                let objects = events.iter().flat_map(|event| event.versions());
+                let objects = events.iter().flat_map(|own| own.event.versions());
                 match self.converter.convert(objects).await {
-                    Ok(()) => self.deliver_batch(after, &events),
+                    Ok(()) => self.deliver_batch(after, events),
                     Err(error) => self.deliver_last(error),
                 }
             }
@@ -328,6 +358,7 @@ impl Watch {
         let source = Source {
             table: &self.table,
             selection: &self.selection,
+            subscription: self.subscription.as_ref(),
             lag: view.lag,
             horizon,
         };
@@ -351,12 +382,12 @@ impl Watch {
         advance
     }
 
-    /// Delivers the selected ones of `events`, which follow version `after`, as far as faults let
-    /// them pass.
-    fn deliver_batch(&mut self, after: ResourceVersion, events: &[Arc<Event>]) {
-        let selected = events
-            .iter()
-            .filter_map(|event| self.selection.event(event));
+    /// Delivers `events`, which follow version `after`, as far as faults let them pass.
+    fn deliver_batch(&mut self, after: ResourceVersion, events: Vec<SelectedEvent>) {
+        let selected = events.into_iter().map(|own| WatchEvent::Change {
+            event_type: own.event_type,
+            event: own.event,
+        });
         let expired = || compacted(&self.table, after);
         for event in self.faults.strike(selected, expired) {
             let is_last = !matches!(event, Ok(WatchEvent::Change { .. }));

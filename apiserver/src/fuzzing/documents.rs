@@ -49,7 +49,8 @@ pub(super) fn label_selector(data: &[u8]) {
 pub(super) fn field_selector(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(selector) = FieldSelector::parse(&text) {
-        selector.matches(|field| (field == "metadata.name").then(|| "web".to_owned()));
+        let name = |field: &str| if field == "metadata.name" { "web" } else { "" };
+        selector.matches(|field| name(field).into());
         let printed = selector.to_string();
         let again = FieldSelector::parse(&printed).expect("what is printed is a selector");
         // The order is that of the escaped terms.

@@ -4,6 +4,7 @@
 
 mod journal;
 mod object;
+mod pairs;
 mod resource_version;
 mod table;
 
@@ -27,8 +28,8 @@ pub use object::{ObjectKey, StoredObject};
 pub use resource_version::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 pub use table::WatchControl;
 pub use table::{
-    Began, Change, Conflict, ControlCounts, Event, Snapshot, Table, Transaction, WindowError,
-    WindowLimits, watch_frame,
+    Began, Change, Conflict, ControlCounts, Event, Filter, SelectedEvent, Snapshot, Subscription,
+    Table, Transaction, WindowError, WindowLimits, watch_frame,
 };
 
 /// The type of an event.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::ResourceVersion;
 use crate::nesting;
+use crate::pairs::Pairs;
 use crate::schema::protobuf::{self, Document};
 use crate::schema::{read_fields, read_object, write_answer};
 
@@ -53,6 +54,14 @@ impl ObjectKey {
         Self(text.into())
     }
 
+    /// The namespace and the name; no namespace for a cluster-scoped object.
+    pub fn parts(&self) -> (Option<&str>, &str) {
+        match self.0.rsplit_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, &self.0),
+        }
+    }
+
     /// Whether the object is in `namespace`.
     pub fn is_in_namespace(&self, namespace: &str) -> bool {
         self.0
@@ -81,6 +90,9 @@ pub struct StoredObject {
     pub rv: ResourceVersion,
     /// Whether the object nests too deeply for an ordinary stack; then only its text is kept.
     is_deep: bool,
+    labels: Pairs,
+    /// The fields that selectors can name, once a selector has named one of them.
+    selectable: OnceLock<Pairs>,
     value: Mutex<Form>,
     json: OnceLock<Json>,
     /// The object in protobuf; boxed, as few clients request it.
@@ -110,6 +122,8 @@ impl StoredObject {
             key,
             rv,
             is_deep: nesting::note_stored(&value),
+            labels: labels(&value),
+            selectable: OnceLock::new(),
             value: Mutex::new(Form::Decoded(Arc::new(value))),
             json: OnceLock::new(),
             protobuf: OnceLock::new(),
@@ -147,6 +161,25 @@ impl StoredObject {
             return Arc::clone(value);
         }
         Arc::new(read_fields(&self.json(), paths))
+    }
+
+    /// The value of the label `key`.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key)
+    }
+
+    /// The value of the selectable field `name`. The first caller reads all of these fields, as pairs
+    /// of name and value, and the object keeps them. `None` if `name` is not among them.
+    pub fn selectable<'n>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Self) -> Vec<(&'n str, String)>,
+    ) -> Option<&str> {
+        let fields = self.selectable.get_or_init(|| {
+            let fields = read(self);
+            Pairs::new(fields.iter().map(|(name, value)| (*name, value.as_str())))
+        });
+        fields.get(name)
     }
 
     /// Keeps the object decoded until [`Self::evict`].
@@ -213,4 +246,11 @@ impl StoredObject {
             })
         })
     }
+}
+
+/// The labels of an object.
+fn labels(object: &Value) -> Pairs {
+    let labels = object["metadata"]["labels"].as_object();
+    let pairs = labels.into_iter().flatten();
+    Pairs::new(pairs.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))))
 }

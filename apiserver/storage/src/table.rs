@@ -4,6 +4,7 @@
 
 mod commit;
 mod state;
+mod subscription;
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -21,6 +22,8 @@ use crate::schema::protobuf;
 pub use commit::{Change, Conflict, Transaction};
 use state::State;
 pub use state::WindowLimits;
+use subscription::Groups;
+pub use subscription::{Filter, SelectedEvent, Subscription};
 
 /// A past event, shared by all who watch.
 #[derive(Debug)]
@@ -223,6 +226,7 @@ impl Table {
             events: 0,
             decoded: VecDeque::new(),
             decoded_bytes: 0,
+            groups: Groups::default(),
         };
         Self {
             gvr,
@@ -268,6 +272,7 @@ impl Table {
             events: 0,
             decoded: VecDeque::new(),
             decoded_bytes: 0,
+            groups: Groups::default(),
         };
         Ok(Self {
             gvr: self.gvr.clone(),
@@ -297,13 +302,20 @@ impl Table {
             WatchControl::Drop => &self.controls.drops,
         };
         count.fetch_add(1, Ordering::AcqRel);
-        self.changed.notify_waiters();
+        self.wake_all();
     }
 
     /// Ends all watches once they have delivered what happened: nothing more will.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Wakes all watches, those of subscriptions as well.
+    fn wake_all(&self) {
         self.changed.notify_waiters();
+        let groups = self.state.read().groups.all();
+        groups.iter().for_each(|changed| changed.notify_waiters());
     }
 
     /// Whether the resource is no longer served; watches then end.
@@ -433,7 +445,7 @@ impl Table {
     }
 
     /// Returns the notifier of the table, which wakes after each commit and upon requests to
-    /// watches.
+    /// watches. A [`Subscription`] has its own.
     ///
     /// A `Notify` wakes waiters in the order of waiting; a watch channel would wake its receivers
     /// in random order, and so make the order of the clients' actions random.
@@ -451,7 +463,7 @@ impl Table {
         state.base_is_initial = false;
         state.compacted = current;
         drop(state);
-        self.changed.notify_waiters();
+        self.wake_all();
     }
 }
 

@@ -10,162 +10,13 @@ use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
 use crate::endpoints::compression::accepts_gzip;
 use crate::endpoints::negotiation::Transform;
+use crate::endpoints::selectors::Selectors;
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
-use crate::meta::object::name;
-use crate::meta::selector::{FieldSelector, LabelSelector};
-use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::metrics::Listed;
-use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, ResourceVersion, Snapshot, StoredObject, WindowError};
 use crate::{cancellation, nesting};
-
-/// The selection of objects in a collection by a request.
-pub(crate) struct Selectors {
-    label: LabelSelector,
-    field: FieldSelector,
-    /// Only the object of this name: a watch of one object.
-    name: Option<String>,
-    /// The resource of the objects, in whose version they are selected.
-    resource: Arc<ResourceInfo>,
-}
-
-impl Selectors {
-    /// Narrowed to the object called `name`, for a watch of one object.
-    ///
-    /// # Errors
-    /// `BadRequest` when the field selector means anything else.
-    pub(super) fn and_name(self, name: &str) -> Result<Self, ApiError> {
-        let says = self.field.requires_exact_match("metadata.name");
-        if !self.field.is_everything() && says != Some(name) {
-            return Err(ApiError::BadRequest(
-                "fieldSelector metadata.name doesn't match requested name".to_owned(),
-            ));
-        }
-        Ok(Self {
-            name: Some(name.to_owned()),
-            ..self
-        })
-    }
-
-    /// Reads the selectors of a request, and before them its numbers, as upstream does.
-    pub(super) fn read(request: &Request<'_>) -> Result<Self, ApiError> {
-        request.query.integer("timeoutSeconds")?;
-        request.query.integer("limit")?;
-        let query = |key: &str| request.query.get(key).unwrap_or_default();
-        let (label, field) = (query("labelSelector"), query("fieldSelector"));
-        Self::parse(label, field, Arc::clone(&request.resource))
-    }
-
-    /// Parses selectors of objects of `resource`; empty ones select every object.
-    ///
-    /// # Errors
-    /// `BadRequest`.
-    pub(crate) fn parse(
-        label: &str,
-        field: &str,
-        resource: Arc<ResourceInfo>,
-    ) -> Result<Self, ApiError> {
-        let label =
-            LabelSelector::parse(label).map_err(|error| ApiError::BadRequest(error.to_string()))?;
-        let field =
-            FieldSelector::parse(field).map_err(|error| ApiError::BadRequest(error.to_string()))?;
-        Ok(Self {
-            label,
-            field,
-            name: None,
-            resource,
-        })
-    }
-
-    /// Whether the kind can be selected by the fields named.
-    pub(super) fn check_fields(&self, request: &Request<'_>) -> Result<(), ApiError> {
-        let resource = &request.resource;
-        match self
-            .field
-            .fields()
-            .find(|field| !resource.selects_by(field))
-        {
-            Some(unknown) => Err(ApiError::BadRequest(resource.field_label_error(unknown))),
-            None => Ok(()),
-        }
-    }
-
-    /// The scope of the selection, as metrics call it: one name, one namespace, or the cluster.
-    pub(super) fn scope(&self, namespace: Option<&str>) -> &'static str {
-        let exact = |field: &str| self.field.requires_exact_match(field);
-        let has_name = self.name.is_some() || exact("metadata.name").is_some();
-        match namespace.or(exact("metadata.namespace")) {
-            _ if has_name => "resource",
-            Some(_) => "namespace",
-            None => "cluster",
-        }
-    }
-
-    fn is_everything(&self) -> bool {
-        self.label.is_everything() && self.field.is_everything()
-    }
-
-    /// The paths of the fields that [`Self::select`] reads.
-    fn paths(&self) -> Vec<&str> {
-        let fields = self.field.fields().flat_map(|field| match field {
-            "source" => ["source", "reportingComponent"],
-            "spec.host" => ["spec.nodeName", "metadata.name"],
-            field => [field, "metadata.name"],
-        });
-        fields.chain(["metadata.name", "metadata.labels"]).collect()
-    }
-
-    /// Whether the object is in the namespace (any for `None`) and selected.
-    pub(crate) fn matches(&self, namespace: Option<&str>, object: &StoredObject) -> bool {
-        let in_namespace = namespace.is_none_or(|namespace| object.key.is_in_namespace(namespace));
-        in_namespace && self.select(object)
-    }
-
-    fn select(&self, object: &StoredObject) -> bool {
-        if self.name.is_none() && self.is_everything() {
-            return true;
-        }
-        let object = &*match self.resource.shows_as_stored() {
-            true => object.fields(&self.paths()),
-            false => object.value(),
-        };
-        let object = &*self.resource.shown(object);
-        let labels = &object["metadata"]["labels"];
-        self.name
-            .as_deref()
-            .is_none_or(|wanted| name(object) == wanted)
-            && (self.label.is_everything() || self.label.matches(labels))
-            && (self.field.is_everything()
-                || self.field.matches(|field| Some(field_value(object, field))))
-    }
-}
-
-/// The value of a selectable field as text; absent booleans and numbers have their zero value.
-fn field_value(object: &Value, field: &str) -> String {
-    let value = match field {
-        "source" => match &object["source"]["component"] {
-            Value::Null => &object["reportingComponent"],
-            component => component,
-        },
-        "status.successful" => &object["status"]["succeeded"],
-        // The field's name before v1, which old clients send.
-        "spec.host" => &object["spec"]["nodeName"],
-        // The label is known, and no pod has a value for it.
-        "status.podIPs" => &Value::Null,
-        _ => field.split('.').fold(object, |value, part| &value[part]),
-    };
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null if matches!(field, "spec.hostNetwork" | "spec.unschedulable") => {
-            "false".to_owned()
-        }
-        Value::Null if matches!(field, "status.replicas" | "status.successful") => "0".to_owned(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
 
 /// One page of a collection.
 pub(super) struct Page {
@@ -184,25 +35,18 @@ pub(super) struct ListQuery {
 impl ListQuery {
     /// Reads and checks the query of a list.
     pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
-        let selectors = Selectors::read(request)?;
+        let selectors = request.selectors()?;
         let options = ListOptions::parse(request)?;
-        selectors.check_fields(request)?;
+        selectors.check_fields()?;
         Ok(Self { selectors, options })
     }
 
     /// The one object that can be selected, where its name and namespace are given.
     fn single(&self, request: &Request<'_>) -> Option<ObjectKey> {
-        if self.options.continues() {
-            return None;
+        match self.options.continues() {
+            true => None,
+            false => self.selectors.single(request.namespace()),
         }
-        let exact = |field: &str| self.selectors.field.requires_exact_match(field);
-        let name = exact("metadata.name").filter(|name| path_segment_name(name).is_empty())?;
-        if !request.resource.namespaced {
-            return Some(ObjectKey::new(None, name));
-        }
-        let selected = exact("metadata.namespace").filter(|name| dns1123_label(name).is_empty());
-        let namespace = request.namespace().or(selected)?;
-        Some(ObjectKey::new(Some(namespace), name))
     }
 }
 
@@ -353,23 +197,5 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
             let list = partial::partial_object_metadata_list(values(), &metadata, accepted.version);
             Ok(response::value(200, &list, accepted))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn some_fields_are_selected_by_another_name_than_they_have() {
-        let job = json!({ "status": { "succeeded": 2 } });
-        assert_eq!(field_value(&job, "status.successful"), "2");
-        assert_eq!(field_value(&json!({}), "status.successful"), "0");
-        let event = json!({ "source": {}, "reportingComponent": "c" });
-        assert_eq!(field_value(&event, "source"), "c");
-        let event = json!({ "source": { "component": "d" }, "reportingComponent": "c" });
-        assert_eq!(field_value(&event, "source"), "d");
-        let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
-        assert_eq!(field_value(&pod, "status.podIPs"), "");
     }
 }

@@ -7,12 +7,12 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use super::list::Selectors;
 use super::list_options::{invalid, requested_version, validate};
 use super::{Answer, Request};
 use crate::clock::go_seconds;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{MediaType, PROTOBUF_STREAM, Transform, accepted_stream};
+use crate::endpoints::selectors::Selection;
 use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
@@ -27,10 +27,10 @@ const ENDLESS: Duration = Duration::from_nanos(i64::MAX.cast_unsigned());
 
 /// Serves a watch. The order of the checks is upstream's, as the first failure is reported.
 pub(super) fn watch(request: &Request<'_>) -> Answer {
-    let selectors = Selectors::read(request)?;
+    let selectors = request.selectors()?;
     let timeout_seconds = request.query.integer("timeoutSeconds")?;
     let initial_events = InitialEvents::parse(request)?;
-    selectors.check_fields(request)?;
+    selectors.check_fields()?;
     let selectors = match &request.info.name {
         Some(name) => selectors.and_name(name)?,
         None => selectors,
@@ -50,9 +50,11 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
     let watch = WatchRequest {
         table: request.store(false).table(),
         resource: Arc::clone(&request.resource),
-        namespace: namespace.map(str::to_owned),
         scope: selectors.scope(namespace),
-        selectors,
+        selection: Selection {
+            namespace: namespace.map(str::to_owned),
+            selectors,
+        },
         start: initial_events.start(requested, bookmarks),
         bookmarks,
         bookmark_period: request.state.bookmark_period,

@@ -14,9 +14,12 @@ use std::vec::IntoIter;
 use tokio::time::Instant;
 
 use super::Start;
-use crate::endpoints::handlers::list::Selectors;
+use crate::endpoints::selectors::Selection;
 use crate::status::{ApiError, Cause};
-use crate::storage::{Event, EventType, ResourceVersion, StoredObject, Table, WindowError};
+use crate::storage::{
+    Event, EventType, Filter, ResourceVersion, SelectedEvent, Snapshot, StoredObject, Subscription,
+    Table, WindowError,
+};
 
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
@@ -43,38 +46,6 @@ pub(super) enum WatchEvent {
     },
     /// The last event of a watch that fails.
     Error(ApiError),
-}
-
-/// The objects that a watch is about.
-pub(super) struct Selection {
-    /// `None` for all namespaces.
-    pub(super) namespace: Option<String>,
-    pub(super) selectors: Selectors,
-}
-
-impl Selection {
-    /// Whether `object` is selected.
-    pub(super) fn includes(&self, object: &StoredObject) -> bool {
-        self.selectors.matches(self.namespace.as_deref(), object)
-    }
-
-    /// `event` as the watch sees it: a change can bring an object into the selection or take it
-    /// out. `None` if the object is in the selection neither before nor after.
-    pub(super) fn event(&self, event: &Arc<Event>) -> Option<WatchEvent> {
-        let now = event.event_type != EventType::Deleted && self.includes(&event.object);
-        let previous = event.previous.as_ref();
-        let before = previous.is_some_and(|previous| self.includes(previous));
-        let event_type = match (before, now) {
-            (false, true) => EventType::Added,
-            (true, true) => EventType::Modified,
-            (true, false) => EventType::Deleted,
-            (false, false) => return None,
-        };
-        Some(WatchEvent::Change {
-            event_type,
-            event: Arc::clone(event),
-        })
-    }
 }
 
 /// The state of a watch: what it delivers next.
@@ -120,10 +91,85 @@ pub(super) enum State {
 pub(super) struct Source<'a> {
     pub(super) table: &'a Table,
     pub(super) selection: &'a Selection,
+    /// The subscription to the selected objects; `None` for a watch that reads all events.
+    pub(super) subscription: Option<&'a Subscription>,
     /// The number of writes that the present objects lag, if any version will do.
     pub(super) lag: u64,
     /// The version up to which events are shown; `None` for all.
     pub(super) horizon: Option<ResourceVersion>,
+}
+
+impl Source<'_> {
+    /// The selected objects of a snapshot, and how many objects were examined for them.
+    fn selected(&self, snapshot: &Snapshot) -> (Vec<Arc<StoredObject>>, usize) {
+        if let Some(key) = self.selection.key() {
+            let object = snapshot.get(&key);
+            let selected = object.filter(|object| self.selection.selects(object));
+            return (
+                selected.cloned().into_iter().collect(),
+                object.iter().count(),
+            );
+        }
+        let mut examined = 0;
+        let all = snapshot.range(self.selection.namespace.as_deref(), None);
+        let all = all.inspect(|_| examined += 1);
+        let selected = all.filter(|object| self.selection.selects(object));
+        (selected.cloned().collect(), examined)
+    }
+
+    /// The next events after version `after`, of a watch that began at version `began`.
+    fn events_after(
+        &self,
+        after: ResourceVersion,
+        began: ResourceVersion,
+    ) -> Result<Read, WindowError> {
+        let (mut events, rv) = match self.subscription {
+            Some(subscription) => subscription.events_after(after, EVENTS_MAX)?,
+            None => {
+                let (events, rv) = self.table.events_after(after, EVENTS_MAX)?;
+                let unselected = events.into_iter().map(|event| SelectedEvent {
+                    event_type: event.event_type,
+                    event,
+                });
+                (unselected.collect(), rv)
+            }
+        };
+        let mut read = Read {
+            rv,
+            examined: 0,
+            past: 0,
+            events: Vec::new(),
+        };
+        if let Some(horizon) = self.horizon {
+            events.retain(|own| own.event.rv <= horizon);
+            read.rv = rv.min(horizon).max(after);
+        }
+        read.examined = events.len();
+        read.past = events.iter().filter(|own| own.event.rv <= began).count();
+        read.events = match self.subscription.is_some() || self.selection.is_everything() {
+            true => events,
+            false => {
+                let selected = events.into_iter().filter_map(|own| {
+                    let event_type = self.selection.event_type(&own.event)?;
+                    Some(SelectedEvent { event_type, ..own })
+                });
+                selected.collect()
+            }
+        };
+        Ok(read)
+    }
+}
+
+/// Events that a watch reads at a time.
+struct Read {
+    /// The selected ones.
+    events: Vec<SelectedEvent>,
+    /// The version up to which all events have been read.
+    rv: ResourceVersion,
+    /// The number of events read, selected or not.
+    examined: usize,
+    /// The number of these that had happened when the watch began.
+    past: usize,
 }
 
 /// The outcome of a step of the state machine.
@@ -138,10 +184,10 @@ pub(super) enum Advance {
         /// Whether the client asked for objects of some version.
         was_awaited: bool,
     },
-    /// The events after version `after`, of which the watch delivers those that are selected.
+    /// The selected events after version `after`.
     Batch {
         after: ResourceVersion,
-        events: Vec<Arc<Event>>,
+        events: Vec<SelectedEvent>,
         /// The number of the events that had happened when the watch began.
         past: usize,
     },
@@ -220,6 +266,16 @@ impl State {
         }
     }
 
+    /// Moves a stream up to the version before the next event of `subscription`.
+    pub(super) fn pass_unselected(&mut self, subscription: &Subscription) {
+        if let Self::Streaming { rv, .. } = self
+            && let Ok((events, reached)) = subscription.events_after(*rv, 1)
+            && events.is_empty()
+        {
+            *rv = reached;
+        }
+    }
+
     /// Reads on from `source`: the present objects, or the next events.
     pub(super) fn advance(&mut self, source: Source<'_>, now: Instant) -> Advance {
         match *self {
@@ -241,11 +297,7 @@ impl State {
                     true => source.table.snapshot_behind(source.lag),
                     false => snapshot,
                 };
-                let all = snapshot.range(source.selection.namespace.as_deref(), None);
-                let mut examined = 0;
-                let selected = all.inspect(|_| examined += 1);
-                let selected = selected.filter(|object| source.selection.includes(object));
-                let objects: Vec<_> = selected.cloned().collect();
+                let (objects, examined) = source.selected(&snapshot);
                 *self = Self::Initial {
                     rv: snapshot.rv,
                     objects: objects.into_iter(),
@@ -259,28 +311,22 @@ impl State {
             Self::Streaming {
                 rv: after, began, ..
             } => {
-                let (mut events, mut rv) = match source.table.events_after(after, EVENTS_MAX) {
+                let read = match source.events_after(after, began) {
                     Ok(read) => read,
                     Err(error) => return self.fail(after, error),
                 };
-                if let Some(horizon) = source.horizon {
-                    events.retain(|event| event.rv <= horizon);
-                    rv = rv.min(horizon).max(after);
-                }
                 *self = Self::Streaming {
-                    rv,
+                    rv: read.rv,
                     began,
                     keeps_up: true,
                 };
-                if events.is_empty() {
-                    return Advance::Idle;
-                }
-                let past = events.iter().take_while(|event| event.rv <= began);
-                let past = if after < began { past.count() } else { 0 };
-                Advance::Batch {
-                    after,
-                    events,
-                    past,
+                match read.examined {
+                    0 => Advance::Idle,
+                    _ => Advance::Batch {
+                        after,
+                        events: read.events,
+                        past: read.past,
+                    },
                 }
             }
             Self::Initial { .. } | Self::Bookmarking { .. } | Self::Ended => Advance::Idle,

@@ -7,13 +7,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::Start;
 use super::schedule::Schedule;
-use super::state::{Advance, Selection, Source, State, WatchEvent};
-use super::{Selectors, Start};
+use super::state::{Advance, Source, State, WatchEvent};
+use crate::endpoints::selectors::{Selection, Selectors};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{
-    Change, EventType, Initial, ObjectKey, ResourceVersion, Storage, Table, Transaction,
+    Change, EventType, Filter, Initial, ObjectKey, ResourceVersion, Storage, Table, Transaction,
     WindowLimits,
 };
 
@@ -58,6 +59,7 @@ fn source<'a>(table: &'a Table, selection: &'a Selection) -> Source<'a> {
     Source {
         table,
         selection,
+        subscription: None,
         lag: 0,
         horizon: None,
     }
@@ -74,7 +76,7 @@ fn present(not_older_than: u64, ends_with_bookmark: bool) -> Start {
 /// The versions of the events of a batch.
 fn versions(advance: Advance) -> Vec<u64> {
     match advance {
-        Advance::Batch { events, .. } => events.iter().map(|event| event.rv.get()).collect(),
+        Advance::Batch { events, .. } => events.iter().map(|own| own.event.rv.get()).collect(),
         other => panic!("no batch: {other:?}"),
     }
 }
@@ -261,14 +263,7 @@ fn changes_become_arrivals_and_departures_of_a_selection() {
         write(&table, "a", tier);
     }
     let (events, _) = table.events_after(ResourceVersion::new(1), 10).unwrap();
-    let seen: Vec<_> = events.iter().map(|event| front.event(event)).collect();
-    let types = seen.into_iter().map(|event| match event {
-        Some(WatchEvent::Change { event_type, .. }) => Some(event_type),
-        other => {
-            assert!(other.is_none());
-            None
-        }
-    });
+    let types = events.iter().map(|event| front.event_type(event));
     assert_eq!(
         types.collect::<Vec<_>>(),
         [

@@ -42,7 +42,7 @@ impl Table {
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
     pub fn commit(&self, commit: Transaction<'_>) -> Result<Arc<StoredObject>, Conflict> {
-        let (object, evicted) = {
+        let (object, evicted, woken) = {
             let mut state = self.state.write();
             let current = state.objects.get(commit.key);
             let unchanged = match (current, commit.expected) {
@@ -72,7 +72,9 @@ impl Table {
             }
             let written = [event.previous.clone(), Some(Arc::clone(&object))];
             let evicted = state.keep_decoded(written.into_iter().flatten());
-            (object, evicted)
+            let compacted = state.compacted;
+            let woken = state.groups.note(&event, compacted);
+            (object, evicted, woken)
         };
         for object in evicted {
             object.evict();
@@ -82,6 +84,7 @@ impl Table {
         }
         let rv = object.rv.get();
         self.changed.notify_waiters();
+        woken.iter().for_each(|changed| changed.notify_waiters());
         self.versions.latest.send_if_modified(|latest| {
             let newer = rv > *latest;
             *latest = rv.max(*latest);

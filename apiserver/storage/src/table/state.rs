@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::{OrdMap, Vector};
 
+use super::subscription::Groups;
 use super::{Event, WindowError};
 use crate::{EventType, ObjectKey, ResourceVersion, StoredObject};
 
@@ -46,6 +47,8 @@ pub(crate) struct State {
     /// they are known; oldest first.
     pub(super) decoded: VecDeque<(Arc<StoredObject>, usize)>,
     pub(super) decoded_bytes: usize,
+    /// The watches of a part of the objects.
+    pub(super) groups: Groups,
 }
 
 impl State {

@@ -265,7 +265,8 @@ impl LabelSelector {
         self.matches_by(|key| map.get(key).map(String::as_str))
     }
 
-    fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    /// Whether an object is selected whose labels `label` reads.
+    pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let mut requirements = self.requirements.iter();
         !self.nothing
             && requirements.all(|requirement| requirement.matches(label(&requirement.key)))

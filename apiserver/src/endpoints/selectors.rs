@@ -1,0 +1,261 @@
+//! The objects that a list or watch selects.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::meta::selector::{FieldSelector, LabelSelector};
+use crate::meta::validation::{dns1123_label, path_segment_name};
+use crate::registry::catalog::ResourceInfo;
+use crate::status::ApiError;
+use crate::storage::{Filter, ObjectKey, StoredObject};
+
+/// The selection of objects in a collection by a request.
+pub(crate) struct Selectors {
+    label: LabelSelector,
+    field: FieldSelector,
+    /// Only the object of this name: a watch of one object.
+    name: Option<String>,
+    /// The resource of the objects, in whose version they are selected.
+    resource: Arc<ResourceInfo>,
+}
+
+impl Selectors {
+    /// Narrowed to the object called `name`, for a watch of one object.
+    ///
+    /// # Errors
+    /// `BadRequest` when the field selector means anything else.
+    pub(super) fn and_name(self, name: &str) -> Result<Self, ApiError> {
+        let says = self.field.requires_exact_match("metadata.name");
+        if !self.field.is_everything() && says != Some(name) {
+            return Err(ApiError::BadRequest(
+                "fieldSelector metadata.name doesn't match requested name".to_owned(),
+            ));
+        }
+        Ok(Self {
+            name: Some(name.to_owned()),
+            ..self
+        })
+    }
+
+    /// Parses selectors of objects of `resource`; empty ones select every object.
+    ///
+    /// # Errors
+    /// `BadRequest`.
+    pub(crate) fn parse(
+        label: &str,
+        field: &str,
+        resource: Arc<ResourceInfo>,
+    ) -> Result<Self, ApiError> {
+        let label =
+            LabelSelector::parse(label).map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        let field =
+            FieldSelector::parse(field).map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        Ok(Self {
+            label,
+            field,
+            name: None,
+            resource,
+        })
+    }
+
+    /// Whether the kind can be selected by the fields named.
+    ///
+    /// # Errors
+    /// `BadRequest`, which names the first that it cannot be selected by.
+    pub(super) fn check_fields(&self) -> Result<(), ApiError> {
+        let mut fields = self.field.fields();
+        match fields.find(|field| !self.resource.selects_by(field)) {
+            Some(unknown) => Err(ApiError::BadRequest(
+                self.resource.field_label_error(unknown),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The scope of the selection, as metrics call it: one name, one namespace, or the cluster.
+    pub(super) fn scope(&self, namespace: Option<&str>) -> &'static str {
+        let exact = |field: &str| self.field.requires_exact_match(field);
+        let has_name = self.name.is_some() || exact("metadata.name").is_some();
+        match namespace.or(exact("metadata.namespace")) {
+            _ if has_name => "resource",
+            Some(_) => "namespace",
+            None => "cluster",
+        }
+    }
+
+    /// Whether every object is selected.
+    pub(super) fn is_everything(&self) -> bool {
+        self.name.is_none() && self.label.is_everything() && self.field.is_everything()
+    }
+
+    /// The one object of `namespace` (of all for `None`) that can be selected, if its name and
+    /// namespace are given.
+    pub(super) fn single(&self, namespace: Option<&str>) -> Option<ObjectKey> {
+        let exact = |field: &str| self.field.requires_exact_match(field);
+        let name = self.name.as_deref().or_else(|| exact("metadata.name"));
+        let name = name.filter(|name| path_segment_name(name).is_empty())?;
+        if !self.resource.namespaced {
+            return Some(ObjectKey::new(None, name));
+        }
+        let selected = exact("metadata.namespace").filter(|name| dns1123_label(name).is_empty());
+        let namespace = namespace.or(selected)?;
+        Some(ObjectKey::new(Some(namespace), name))
+    }
+
+    /// Whether the object is selected. Name, namespace and labels are read beside the object; other
+    /// fields are read from it once and kept beside it.
+    pub(super) fn select(&self, object: &StoredObject) -> bool {
+        let (_, name) = object.key.parts();
+        let is_named = self.name.as_deref().is_none_or(|wanted| wanted == name);
+        is_named && self.selects_labels(object) && self.selects_fields(object)
+    }
+
+    fn selects_labels(&self, object: &StoredObject) -> bool {
+        if self.label.is_everything() {
+            return true;
+        }
+        if self.resource.conversion().is_none() {
+            return self.label.matches_by(|key| object.label(key));
+        }
+        // A webhook may change labels, too.
+        let value = object.value();
+        let shown = self.resource.shown(&value);
+        self.label.matches(&shown["metadata"]["labels"])
+    }
+
+    fn selects_fields(&self, object: &StoredObject) -> bool {
+        let (namespace, name) = object.key.parts();
+        self.field.matches(|field| match field {
+            "metadata.name" => name.into(),
+            "metadata.namespace" => namespace.unwrap_or_default().into(),
+            field if self.resource.shows_as_stored() => {
+                let known = object.selectable(field, |object| self.read_fields(object));
+                let other = || field_value(&object.fields(&paths(field)), field);
+                known.map_or_else(|| other().into(), Into::into)
+            }
+            field => field_value(&self.resource.shown(&object.value()), field).into(),
+        })
+    }
+
+    /// The selectable fields of an object that is shown as it is stored, but name and namespace.
+    fn read_fields(&self, object: &StoredObject) -> Vec<(&str, String)> {
+        let labels = self.resource.field_labels().iter().map(String::as_str);
+        let labels = labels.filter(|label| !label.starts_with("metadata."));
+        let read: Vec<&str> = labels.clone().flat_map(paths).collect();
+        let value = object.fields(&read);
+        labels
+            .map(|label| (label, field_value(&value, label)))
+            .collect()
+    }
+}
+
+/// The paths of the fields that [`field_value`] reads.
+fn paths(field: &str) -> [&str; 2] {
+    match field {
+        "source" => ["source", "reportingComponent"],
+        "spec.host" => ["spec.nodeName", "metadata.name"],
+        "status.successful" => ["status.succeeded", "metadata.name"],
+        field => [field, "metadata.name"],
+    }
+}
+
+/// The value of a selectable field as text; absent booleans and numbers have their zero value.
+fn field_value(object: &Value, field: &str) -> String {
+    let value = match field {
+        "source" => match &object["source"]["component"] {
+            Value::Null => &object["reportingComponent"],
+            component => component,
+        },
+        "status.successful" => &object["status"]["succeeded"],
+        // The field's name before v1, which old clients send.
+        "spec.host" => &object["spec"]["nodeName"],
+        // The label is known, and no pod has a value for it.
+        "status.podIPs" => &Value::Null,
+        _ => field.split('.').fold(object, |value, part| &value[part]),
+    };
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null if matches!(field, "spec.hostNetwork" | "spec.unschedulable") => {
+            "false".to_owned()
+        }
+        Value::Null if matches!(field, "status.replicas" | "status.successful") => "0".to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The objects that a watch is about.
+pub(crate) struct Selection {
+    /// `None` for all namespaces.
+    pub(crate) namespace: Option<String>,
+    pub(crate) selectors: Selectors,
+}
+
+impl Selection {
+    /// Whether every object of the resource is selected.
+    pub(super) fn is_everything(&self) -> bool {
+        self.namespace.is_none() && self.selectors.is_everything()
+    }
+
+    /// Whether objects are selected by what is stored, which needs no call of a webhook.
+    pub(super) fn reads_stored(&self) -> bool {
+        self.selectors.resource.conversion().is_none()
+    }
+}
+
+impl Filter for Selection {
+    fn name(&self) -> String {
+        let Selectors {
+            label,
+            field,
+            name,
+            resource,
+        } = &self.selectors;
+        let namespace = &self.namespace;
+        let version = &resource.gvr().version;
+        let group = &resource.gvr().group;
+        format!(
+            "{group}/{version} {namespace:?} {name:?} {:?} {:?}",
+            label.to_string(),
+            field.to_string()
+        )
+    }
+
+    fn key(&self) -> Option<ObjectKey> {
+        self.selectors.single(self.namespace.as_deref())
+    }
+
+    fn selects(&self, object: &StoredObject) -> bool {
+        let namespace = self.namespace.as_deref();
+        let in_namespace = namespace.is_none_or(|namespace| object.key.is_in_namespace(namespace));
+        in_namespace && self.selectors.select(object)
+    }
+}
+
+impl fmt::Debug for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Selection").field(&self.name()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn some_fields_are_selected_by_another_name_than_they_have() {
+        let job = json!({ "status": { "succeeded": 2 } });
+        assert_eq!(field_value(&job, "status.successful"), "2");
+        assert_eq!(field_value(&json!({}), "status.successful"), "0");
+        let event = json!({ "source": {}, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "c");
+        let event = json!({ "source": { "component": "d" }, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "d");
+        let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
+        assert_eq!(field_value(&pod, "status.podIPs"), "");
+    }
+}
