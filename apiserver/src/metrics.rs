@@ -32,7 +32,7 @@ use admission::Plugin;
 use access::Access;
 use admission::{Admission, Configured};
 use conversion::Conversions;
-use counters::{Counters, Sent};
+use counters::{Counters, Known, Sent};
 use families::{Family, number};
 pub(crate) use requests::{Ended, Listed, RequestLabels, RequestMeter, WatchMeter};
 
@@ -276,8 +276,9 @@ impl Metrics {
     /// Counts the notes so far.
     fn count(&self, noted: &mut Vec<Noted>) -> &Counters {
         let counters = self.counters.get_or_init(Counters::default);
+        let mut known = Known::default();
         for noted in mem::take(noted) {
-            counters.count(&noted);
+            counters.count(&noted, &mut known);
         }
         counters
     }

@@ -410,7 +410,8 @@ impl ApiServer {
                 headers: headers.clone(),
                 body,
             };
-            let response = self.non_resource_within(asked, started.is_some()).await;
+            // Boxed, as few requests are of this kind.
+            let response = Box::pin(self.non_resource_within(asked, started.is_some())).await;
             if let Some(labels) = labels {
                 let meter = RequestMeter {
                     metrics: Arc::clone(metrics),
@@ -488,7 +489,7 @@ impl ApiServer {
             queued,
             labels: Arc::new(labels),
         };
-        let incoming = Incoming {
+        let incoming = Box::new(Incoming {
             info,
             resource,
             query,
@@ -500,7 +501,7 @@ impl ApiServer {
             upgrade,
             meter,
             audit: record,
-        };
+        });
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
             None => {

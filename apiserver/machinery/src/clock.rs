@@ -281,16 +281,15 @@ fn uuid(rng: &mut ChaCha8Rng) -> String {
     rng.fill_bytes(&mut bytes);
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let mut text = String::with_capacity(36);
+    // Written as bytes: a request needs one or two of these texts.
+    let mut text = Vec::with_capacity(36);
     for (index, byte) in bytes.into_iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
+            text.push(b'-');
         }
-        for digit in [byte >> 4, byte & 0x0f] {
-            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
-        }
+        text.extend([byte >> 4, byte & 0x0f].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
     }
-    text
+    String::from_utf8(text).expect("digits are ASCII")
 }
 
 #[cfg(test)]

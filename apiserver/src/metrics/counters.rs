@@ -1,5 +1,6 @@
 //! The counters of requests and watches, which differ in the labels of a request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::{
@@ -232,13 +233,70 @@ impl Default for Counters {
     }
 }
 
+/// The metrics of the answers counted last: looking them up by their labels costs the most.
+#[derive(Debug, Default)]
+pub(super) struct Known(Vec<Answers>);
+
+/// The number of these; a server is seldom asked more at a time.
+const KNOWN_MAX: usize = 8;
+
+/// The metrics that count an answer.
+#[derive(Debug)]
+struct Answers {
+    labels: Arc<RequestLabels>,
+    code: u16,
+    total: IntCounter,
+    seconds: Histogram,
+    sli_seconds: Option<Histogram>,
+    response_sizes: Option<Histogram>,
+    body_sizes: Option<Histogram>,
+}
+
+impl Known {
+    fn get(&mut self, counters: &Counters, labels: &Arc<RequestLabels>, code: u16) -> &Answers {
+        let mut known = self.0.iter();
+        let at = known.position(|own| own.code == code && own.labels.counts_as(labels));
+        let at = at.unwrap_or_else(|| {
+            if self.0.len() == KNOWN_MAX {
+                self.0.remove(0);
+            }
+            self.0.push(Answers::new(counters, labels, code));
+            self.0.len() - 1
+        });
+        &self.0[at]
+    }
+}
+
+impl Answers {
+    fn new(counters: &Counters, labels: &Arc<RequestLabels>, code: u16) -> Self {
+        let [verb, group, _, resource, ..] = labels.of_request();
+        // A watch lasts as long as its client wants.
+        let has_sli = labels.dry_run.is_empty() && verb != "WATCH";
+        let of_request = |vector: &HistogramVec| vector.with_label_values(&labels.of_request());
+        Self {
+            labels: Arc::clone(labels),
+            code,
+            total: counters.total(labels, &code.to_string()),
+            seconds: counters
+                .request_seconds
+                .with_label_values(&labels.with_dry_run()),
+            sli_seconds: has_sli.then(|| of_request(&counters.sli_seconds)),
+            response_sizes: labels.is_read.then(|| of_request(&counters.response_sizes)),
+            body_sizes: labels.body.map(|(verb, _)| {
+                let labels = [group, resource, verb];
+                counters.body_sizes.with_label_values(&labels)
+            }),
+        }
+    }
+}
+
 impl Counters {
-    pub(super) fn count(&self, noted: &Noted) {
+    pub(super) fn count(&self, noted: &Noted, known: &mut Known) {
         let labels = &noted.labels;
         match &noted.what {
-            What::Answered { .. } => self.answered(labels, &noted.what),
+            What::Answered { .. } => self.answered(labels, &noted.what, known),
             What::Dropped => {
-                self.total(labels, "429");
+                self.total(labels, "429").inc();
                 self.terminated(labels, "429");
             }
             What::TimedOut => self.terminated(labels, "504"),
@@ -263,7 +321,7 @@ impl Counters {
         }
     }
 
-    fn answered(&self, labels: &RequestLabels, answered: &What) {
+    fn answered(&self, labels: &Arc<RequestLabels>, answered: &What, known: &mut Known) {
         let What::Answered {
             code,
             elapsed,
@@ -274,24 +332,19 @@ impl Counters {
         else {
             return;
         };
-        self.total(labels, &code.to_string());
-        let [verb, group, version, resource, subresource, ..] = labels.of_request();
-        let with_dry_run = labels.with_dry_run();
-        let seconds = self.request_seconds.with_label_values(&with_dry_run);
-        seconds.observe(elapsed.as_secs_f64());
-        // A watch lasts as long as its client wants.
-        if labels.dry_run.is_empty() && verb != "WATCH" {
-            let seconds = self.sli_seconds.with_label_values(&labels.of_request());
+        let answers = known.get(self, labels, *code);
+        answers.total.inc();
+        answers.seconds.observe(elapsed.as_secs_f64());
+        if let Some(seconds) = &answers.sli_seconds {
             seconds.observe(elapsed.saturating_sub(*waited).as_secs_f64());
         }
-        if let Some(bytes) = bytes.filter(|_| labels.is_read) {
-            let sizes = self.response_sizes.with_label_values(&labels.of_request());
+        if let Some((sizes, bytes)) = answers.response_sizes.as_ref().zip(*bytes) {
             sizes.observe(size(bytes));
         }
-        if let Some((verb, bytes)) = labels.body {
-            let sizes = self.body_sizes.with_label_values(&[group, resource, verb]);
+        if let Some((sizes, (_, bytes))) = answers.body_sizes.as_ref().zip(labels.body) {
             sizes.observe(size(bytes));
         }
+        let [verb, group, version, resource, subresource, ..] = labels.of_request();
         if labels.is_deprecated {
             // None of the deprecated versions that are served has a release that will be without it.
             let labels = [group, version, resource, subresource, ""];
@@ -331,7 +384,7 @@ impl Counters {
         seconds.observe(waited.as_secs_f64());
     }
 
-    fn total(&self, labels: &RequestLabels, code: &str) {
+    fn total(&self, labels: &RequestLabels, code: &str) -> IntCounter {
         let [
             dry_run,
             verb,
@@ -353,7 +406,7 @@ impl Counters {
             component,
             code,
         ];
-        self.requests.with_label_values(&values).inc();
+        self.requests.with_label_values(&values)
     }
 
     fn terminated(&self, labels: &RequestLabels, code: &str) {

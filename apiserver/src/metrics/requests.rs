@@ -192,6 +192,22 @@ impl RequestLabels {
         self
     }
 
+    /// Whether an answer to either request is counted by the same metrics.
+    pub(super) fn counts_as(&self, other: &Self) -> bool {
+        let same_names = match (&self.names, &other.names) {
+            (Names::Served(own), Names::Served(others)) => Arc::ptr_eq(own, others),
+            _ => self.of_watch() == other.of_watch(),
+        };
+        let texts = |own: &Self| (own.verb, own.dry_run, own.scope, own.component);
+        let flags = |own: &Self| (own.is_read, own.is_deprecated, own.is_own);
+        let body = |own: &Self| own.body.map(|(verb, _)| verb);
+        same_names
+            && texts(self) == texts(other)
+            && self.subresource == other.subresource
+            && flags(self) == flags(other)
+            && body(self) == body(other)
+    }
+
     pub(super) fn of_watch(&self) -> [&str; 3] {
         match &self.names {
             Names::Served(info) => {

@@ -223,6 +223,7 @@ impl Flow {
         let mut waited = 0;
         if !self.level.is_exempt {
             let entry = self.level.enter(|| self.hash(&asking));
+            let has_waited = matches!(entry, Entry::Waits(_));
             let outcome = match entry {
                 Entry::Seated => Ok(()),
                 Entry::Refused(reason) => Err(reason),
@@ -231,8 +232,10 @@ impl Flow {
                     self.wait(place, asking.timeout / WAIT_PART).await
                 }
             };
-            let arrived = std::mem::replace(&mut since, clock.now());
-            waited = nanos_between(arrived, since);
+            if has_waited {
+                let arrived = std::mem::replace(&mut since, clock.now());
+                waited = nanos_between(arrived, since);
+            }
             self.counters.waited(outcome.is_ok(), waited);
             if let Err(reason) = outcome {
                 self.counters.refused(reason);

@@ -15,8 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::Body;
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
@@ -78,7 +82,7 @@ async fn accept(
         acceptor,
         failed: Arc::new(move || failed.tls_handshake_failed()),
     });
-    let answer = move |request| {
+    let answer = answer_with(move |request| {
         let server = server.clone();
         async move {
             let logged = Logged::begin(&request);
@@ -92,7 +96,7 @@ async fn accept(
             }
             response
         }
-    };
+    });
     serve_connections(listener, acceptor, shutdown, answer).await
 }
 
@@ -117,7 +121,29 @@ where
         acceptor,
         failed: Arc::new(|| ()),
     });
-    serve_connections(listener, acceptor, shutdown, answer).await
+    serve_connections(listener, acceptor, shutdown, answer_with(answer)).await
+}
+
+/// A service of HTTP. Its types are erased, so that connections are compiled once, in this crate.
+type Answer = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Answered> + Send + Sync>;
+
+/// A response whose body is of any type.
+type Answered = Response<UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>>;
+
+/// Erases the types of a service.
+fn answer_with<A, F, B>(answer: A) -> Answer
+where
+    A: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    Arc::new(move |request| {
+        let answered = answer(request);
+        let erased =
+            answered.map(|response| response.map(|body| body.map_err(Into::into).boxed_unsync()));
+        erased.boxed()
+    })
 }
 
 /// The TLS handshake of connections.
@@ -128,30 +154,34 @@ struct Handshake {
     failed: Arc<dyn Fn() + Send + Sync>,
 }
 
-async fn serve_connections<A, F, B>(
+async fn serve_connections(
     listener: TcpListener,
     acceptor: Option<Handshake>,
     shutdown: impl Future<Output = ()>,
-    answer: A,
-) -> io::Result<()>
-where
-    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+    answer: Answer,
+) -> io::Result<()> {
     accept_each(listener, shutdown, |stream, activity| {
-        connection::run(stream, acceptor.clone(), activity, answer.clone())
+        begin(stream, acceptor.clone(), activity, Arc::clone(&answer))
     })
     .await
 }
 
+/// The task of a connection.
+fn begin(
+    stream: TcpStream,
+    handshake: Option<Handshake>,
+    activity: Arc<Activity>,
+    answer: Answer,
+) -> BoxFuture<'static, ()> {
+    connection::run(stream, handshake, activity, answer).boxed()
+}
+
 /// Runs a `connection` for each stream that `listener` accepts until `shutdown` completes; then
 /// stops accepting, drops the connections that are open, and joins them.
-async fn accept_each<C: Future<Output = ()> + Send + 'static>(
+async fn accept_each(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
-    connection: impl Fn(TcpStream, Arc<Activity>) -> C,
+    connection: impl Fn(TcpStream, Arc<Activity>) -> BoxFuture<'static, ()>,
 ) -> io::Result<()> {
     let mut shutdown = pin!(shutdown);
     let mut connections = Connections::default();

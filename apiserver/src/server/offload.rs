@@ -99,7 +99,7 @@ impl ApiServer {
     /// Answers a request on a worker or a blocking thread; `limit` is present in real time only.
     pub(super) async fn respond_within(
         &self,
-        incoming: Incoming,
+        incoming: Box<Incoming>,
         limit: Option<Limit>,
     ) -> Response<ResponseBody> {
         let Some(limit) = limit else {
@@ -125,7 +125,7 @@ impl ApiServer {
     }
 
     /// Runs a request on a thread for blocking work. Dropping the call cancels it.
-    async fn offloaded(&self, incoming: Incoming, runtime: Handle) -> Response<ResponseBody> {
+    async fn offloaded(&self, incoming: Box<Incoming>, runtime: Handle) -> Response<ResponseBody> {
         let server = self.clone();
         let answer = Box::pin(async move { server.respond(incoming).await });
         self.beside_workers(runtime, answer).await

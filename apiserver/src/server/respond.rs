@@ -37,8 +37,9 @@ pub(super) struct Incoming {
 }
 
 impl ApiServer {
-    pub(super) async fn respond(&self, incoming: Incoming) -> Response<ResponseBody> {
-        let request = handlers::Request {
+    pub(super) async fn respond(&self, incoming: Box<Incoming>) -> Response<ResponseBody> {
+        // Boxed, as the future of a request is moved.
+        let request = Box::new(handlers::Request {
             state: &self.core,
             info: incoming.info,
             resource: incoming.resource,
@@ -54,9 +55,9 @@ impl ApiServer {
             audit: incoming.audit,
             webhooks: AtomicU64::new(0),
             listed: OnceLock::new(),
-        };
+        });
         let response = handlers::handle(&request).await;
-        finish(request, response)
+        finish(*request, response)
     }
 }
 

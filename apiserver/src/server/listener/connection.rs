@@ -2,14 +2,11 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::Body;
+use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -19,10 +16,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::Handshake;
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
 use super::plaintext;
 use super::request_log::Logged;
+use super::{Answer, Handshake};
 use crate::auth::Peer;
 use crate::endpoints::streams::Session;
 use crate::server::stall::StallLimit;
@@ -38,17 +35,12 @@ const HEADERS_MAX: usize = 256;
 const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends, in whatever way.
-pub(super) async fn run<A, F, B>(
+pub(super) async fn run(
     stream: TcpStream,
     handshake: Option<Handshake>,
     activity: Arc<Activity>,
-    answer: A,
-) where
-    A: Fn(Request<Incoming>) -> F + Send + Sync,
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+    answer: Answer,
+) {
     let address = stream.peer_addr().ok();
     let address = address.map(|own| own.ip().to_canonical());
     let served = async {
@@ -80,17 +72,12 @@ pub(super) async fn run<A, F, B>(
 }
 
 /// Answers the requests of a connection until it ends, or becomes that of a session.
-async fn exchange<F, B>(
+async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
     activity: &Arc<Activity>,
-    answer: impl Fn(Request<Incoming>) -> F,
-) -> Result<(), Box<dyn Error + Send + Sync>>
-where
-    F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+    answer: Answer,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let session = Arc::new(Mutex::new(None));
     let service = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
