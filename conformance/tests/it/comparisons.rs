@@ -36,6 +36,9 @@ const KINDS: &[(&str, &str)] = &[
     ("cloneset", "CloneSet"),
 ];
 
+/// The sign before a line that shows what its scenario claims.
+const MARK: &str = "► ";
+
 /// What happens to every pod.
 const ROUTINE: &[&str] = &["InPlaceUpdateReady", "Normal", "running", "stopped"];
 
@@ -64,7 +67,7 @@ fn steps(golden: &str) -> Vec<Step> {
                 title: title.to_owned(),
                 ..Step::default()
             });
-        } else if let Some(told) = line.trim().strip_prefix('+') {
+        } else if let Some(told) = line.trim().trim_start_matches(MARK).strip_prefix('+') {
             let step = steps.last_mut().expect("a step");
             let (time, rest) = told.split_once(' ').expect("a time");
             let (who, what) = rest.trim().split_once(' ').expect("who did it");
@@ -88,11 +91,8 @@ fn changes(time: &str, what: &str) -> Vec<(String, String)> {
     let what = what
         .replace("statefulset web ", "")
         .replace("cloneset sample ", "");
-    let object: Vec<&str> = what.split(' ').take(2).collect();
-    let object = match object[0] {
-        "pod" => object.join(" "),
-        _ => object[0].to_owned(),
-    };
+    let pod: Vec<&str> = what.split(' ').take(2).collect();
+    let pod = pod.join(" ");
     let mut changes: Vec<(String, String)> = Vec::new();
     let mut time = time.to_owned();
     for (index, part) in what.split(" · ").enumerate() {
@@ -100,10 +100,14 @@ fn changes(time: &str, what: &str) -> Vec<(String, String)> {
         if let Some((later, rest)) = part.strip_prefix('+').and_then(|part| part.split_once(' ')) {
             (time, part) = (later.to_owned(), rest);
         }
+        let is_counters = part.starts_with(|first: char| first.is_ascii_digit());
         if index == 0 {
             changes.push((time.clone(), part.to_owned()));
+        } else if !pod.starts_with("pod ") {
+            let noun = if is_counters { "status " } else { "" };
+            changes.push((time.clone(), format!("{noun}{part}")));
         } else if !ROUTINE.contains(&part) {
-            changes.push((time.clone(), format!("{object} {part}")));
+            changes.push((time.clone(), format!("{pod} {part}")));
         }
     }
     changes
