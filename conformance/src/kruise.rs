@@ -1,5 +1,5 @@
-//! The webhooks of OpenKruise's manager, which default, validate and convert its kinds, and the definitions that name
-//! them.
+//! The webhooks of OpenKruise's manager, which default, validate and convert its kinds and let containers start by
+//! priority, and the definitions that name them.
 //!
 //! Source: openkruise/kruise pkg/webhook and apis/apps.
 
@@ -10,6 +10,7 @@ mod definitions;
 mod deletion_protection;
 mod go_value;
 mod images;
+mod pods;
 mod registration;
 mod server;
 mod stateful_set;
@@ -81,6 +82,7 @@ impl Refusal {
 
 /// A request of a review.
 struct Request<'a> {
+    uid: &'a str,
     /// `v1alpha1` or `v1beta1`.
     version: &'a str,
     operation: &'a str,
@@ -93,6 +95,7 @@ impl<'a> Request<'a> {
         let request = &review["request"];
         let text = |value: &'a Value| value.as_str().unwrap_or_default();
         Self {
+            uid: text(&request["uid"]),
             version: text(&request["resource"]["version"]),
             operation: text(&request["operation"]),
             object: &request["object"],
@@ -116,6 +119,8 @@ struct Change {
     spec: Value,
     /// All finalizers, when they may differ.
     finalizers: Option<Vec<Value>>,
+    /// The name of an object that has none yet.
+    name: Option<String>,
 }
 
 impl From<Value> for Change {
@@ -123,6 +128,7 @@ impl From<Value> for Change {
         Self {
             spec,
             finalizers: None,
+            name: None,
         }
     }
 }
@@ -140,6 +146,10 @@ impl Change {
         {
             let path = "/metadata/finalizers";
             operations.push(json!({ "op": "add", "path": path, "value": finalizers }));
+        }
+        if let Some(name) = self.name {
+            let path = "/metadata/name";
+            operations.push(json!({ "op": "add", "path": path, "value": name }));
         }
         operations
     }
@@ -172,6 +182,7 @@ async fn decide(
         return deletion_protection::check(&request, protects).map(|()| None);
     }
     match path {
+        "/mutate-pod" => pods::launch_by_priority(&request),
         "/mutate-apps-kruise-io-cloneset" => {
             clone_set::default(&request, gates).map(|spec| Some(spec.into()))
         }

@@ -1,7 +1,7 @@
 //! OpenKruise: its kinds, their controllers, the modules that these share, and the daemon on its nodes.
 //!
 //! - [`api`]: the kinds, as Rust types
-//! - [`advanced_statefulset`], [`cloneset`], [`image_pull_job`], [`node_image`]: the controllers
+//! - [`advanced_statefulset`], [`cloneset`], [`image_pull_job`], [`launch_priority`], [`node_image`]: the controllers
 //! - `lifecycle`: the states of a pod and the hooks between them
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
@@ -25,6 +25,7 @@ pub(crate) mod definition;
 mod gates;
 pub mod image_pull_job;
 pub(crate) mod in_place;
+pub mod launch_priority;
 pub(crate) mod lifecycle;
 pub mod node_image;
 pub(crate) mod pod_readiness;

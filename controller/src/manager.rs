@@ -25,7 +25,9 @@ use crate::core::{
 };
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::kruise::{self, advanced_statefulset, cloneset, image_pull_job, node_image};
+use crate::kruise::{
+    self, advanced_statefulset, cloneset, image_pull_job, launch_priority, node_image,
+};
 use crate::policy::disruption;
 use crate::rbac::cluster_role_aggregation;
 use crate::{certificates, garbage_collector};
@@ -66,6 +68,7 @@ pub const CONTROLLERS: &[&str] = &[
 pub const KRUISE_CONTROLLERS: &[&str] = &[
     "advanced-statefulset",
     "cloneset",
+    "container-launch-priority",
     "imagepulljob",
     "nodeimage",
 ];
@@ -356,6 +359,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
         "clusterrole-aggregation" => cluster_role_aggregation::run(ctx).boxed(),
+        "container-launch-priority" => launch_priority::run(ctx).boxed(),
         "cronjob" => cronjob::run(ctx).boxed(),
         "csrapproving" | "csrcleaner" | "csrsigning" | "serviceaccount-token" => {
             std::future::pending().boxed()

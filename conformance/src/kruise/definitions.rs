@@ -5,6 +5,9 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kubeproof_apiserver::Manifests;
+use kubeproof_controller::kruise::launch_priority::{
+    LAUNCH_ANNOTATION, ORDERED, PRIORITY_VARIABLE,
+};
 use kubeproof_controller::kruise::{ImagePullJob, NodeImage};
 use serde_json::{Value, json};
 
@@ -73,10 +76,38 @@ impl Place {
             };
             self.webhook("validate", kind, plural, operations)
         });
+        let mutating = [&[self.webhook_of_pods()][..], &mutating].concat();
         [
             configuration("MutatingWebhookConfiguration", MUTATING, &mutating),
             configuration("ValidatingWebhookConfiguration", VALIDATING, &validating),
         ]
+    }
+
+    /// Upstream's is asked about every pod; only those that it would change are sent here.
+    fn webhook_of_pods(&self) -> Value {
+        let is_ordered = format!(
+            "object.metadata.?annotations['{LAUNCH_ANNOTATION}'].orValue('') == '{ORDERED}'"
+        );
+        let states = format!(
+            "object.spec.containers.exists(c, has(c.env) && c.env.exists(e, e.name == '{PRIORITY_VARIABLE}'))"
+        );
+        json!({
+            "name": "mpod.kb.io",
+            "clientConfig": self.client_config("/mutate-pod"),
+            "rules": [{
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+            }],
+            "matchConditions": [{
+                "name": "has-launch-priorities",
+                "expression": format!("{is_ordered} || {states}"),
+            }],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        })
     }
 
     fn webhook(&self, verb: &str, kind: &str, plural: &str, operations: &[&str]) -> Value {

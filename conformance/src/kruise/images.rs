@@ -39,6 +39,7 @@ pub(super) fn default_job(request: &Request<'_>) -> Change {
     Change {
         spec,
         finalizers: (!finalizers.is_empty()).then_some(finalizers),
+        name: None,
     }
 }
 

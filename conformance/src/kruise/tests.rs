@@ -22,6 +22,7 @@ fn spec(rest: Value) -> Value {
 /// The object with defaults.
 fn defaulted(kind: &str, version: &str, object: &Value) -> Value {
     let request = Request {
+        uid: "",
         version,
         operation: "CREATE",
         object,
@@ -39,6 +40,7 @@ fn defaulted(kind: &str, version: &str, object: &Value) -> Value {
 async fn created(kind: &str, version: &str, rest: Value) -> String {
     let object = defaulted(kind, version, &spec(rest));
     let request = Request {
+        uid: "",
         version,
         operation: "CREATE",
         object: &object,
@@ -97,6 +99,7 @@ fn gates_decide_what_templates_get() {
         "containers": [{"name": "c", "image": "nginx:1.25", "ports": [{"containerPort": 80}]}]}});
     let object = spec(json!({"template": template}));
     let request = Request {
+        uid: "",
         version: "v1beta1",
         operation: "CREATE",
         object: &object,
@@ -149,6 +152,7 @@ async fn a_stateful_set_is_named_as_its_pods_are_hosts() {
     let mut object = defaulted("statefulset", "v1beta1", &spec(json!({})));
     object["metadata"]["name"] = json!("a.b");
     let request = Request {
+        uid: "",
         version: "v1beta1",
         operation: "CREATE",
         object: &object,
@@ -316,6 +320,7 @@ async fn only_images_change_in_place_only() {
     let old = object("a:1", "1");
     let updated = async |new: Value| {
         let request = Request {
+            uid: "",
             version: "v1alpha1",
             operation: "UPDATE",
             object: &new,
@@ -468,6 +473,7 @@ fn a_job_is_held_from_its_creation_on() {
     let object = json!({"metadata": {"finalizers": ["a"]}, "spec": {"image": "nginx", "completionPolicy": {}}});
     let patch = |operation| {
         let request = Request {
+            uid: "",
             version: "v1beta1",
             operation,
             object: &object,
@@ -488,6 +494,7 @@ fn a_job_is_held_from_its_creation_on() {
 fn jobs_are_admitted_where_their_gate_is_on() {
     let object = json!({"spec": {"image": "nginx", "completionPolicy": {"type": "Always"}}});
     let request = Request {
+        uid: "",
         version: "v1beta1",
         operation: "CREATE",
         object: &object,

@@ -3,7 +3,6 @@
 //! Source: openkruise/kruise pkg/util/inplaceupdate.
 
 mod completion;
-mod priority;
 mod record;
 mod spec;
 
@@ -13,6 +12,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+
+use super::launch_priority;
 
 pub(crate) use completion::{
     Hashes, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers, are_containers_complete,
@@ -242,7 +243,7 @@ fn apply(pod: &mut Pod, spec: &UpdateSpec, state: &mut UpdateState, now: Timesta
 /// The containers to update first: those without a priority, those of the highest one, and those
 /// that read the same metadata.
 fn first_batch(pod: &Pod, spec: &UpdateSpec) -> BTreeSet<String> {
-    let concerned: Vec<(&str, Option<i64>)> = priority::of_containers(pod)
+    let concerned: Vec<(&str, Option<i64>)> = launch_priority::of_containers(pod)
         .into_iter()
         .filter(|(name, _)| {
             spec.container_images.contains_key(*name)
