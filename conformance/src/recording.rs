@@ -220,8 +220,8 @@ impl Recording {
     /// Returns the facts that are compared, each as a line that is complete without the others.
     ///
     /// Objects with generated names are interchangeable. The status of a workload counts in the outcome only: how often
-    /// it is written on the way depends on how fast its pods change.
-    fn compared(&self) -> Vec<String> {
+    /// it is written on the way depends on how fast its pods change. `rest` leaves out what is known of a line.
+    fn compared(&self, rest: impl Fn(String) -> Option<String>) -> Vec<String> {
         let mut blocks: Vec<Vec<String>> = Vec::new();
         let mut changes = ByObject::new();
         for (_, by_object) in &self.steps {
@@ -233,8 +233,9 @@ impl Recording {
         let block = |objects: &ByObject, word: &str| -> Vec<Vec<String>> {
             let lines = |(object, items): (&String, &Vec<String>)| {
                 let object = interchangeable(object);
-                let items = items.iter().map(|item| interchangeable(item));
-                items.map(|item| format!("{object}{word} {item}")).collect()
+                let items = in_order(items).map(interchangeable);
+                let lines = items.map(|item| format!("{object}{word} {item}"));
+                lines.filter_map(&rest).collect()
             };
             objects.iter().map(lines).collect()
         };
@@ -243,7 +244,8 @@ impl Recording {
         blocks.sort();
         outcome.sort();
         let events = self.events.iter().map(|event| interchangeable(event));
-        let events: BTreeSet<String> = events.map(|event| format!("event {event}")).collect();
+        let events = events.map(|event| format!("event {event}"));
+        let events: BTreeSet<String> = events.filter_map(&rest).collect();
         let blocks = blocks.into_iter().chain(outcome).flatten();
         blocks.chain(events).collect()
     }
@@ -282,21 +284,20 @@ pub fn differences(
     recorded: &Recording,
     listed: &Listed,
 ) -> Option<String> {
-    let (derived, recorded) = (derived.compared(), recorded.compared());
-    let stale = listed.stale(scenario, &derived, &recorded);
+    let origin = recorded.origin.as_deref().unwrap_or_default();
+    let all = [derived, recorded].map(|recording| recording.compared(Some));
+    let stale = listed.stale((scenario, origin), &all[0], &all[1]);
     if !stale.is_empty() {
         return Some(format!(
             "listed differences that are none: {}",
             stale.join("; ")
         ));
     }
-    let rest = |lines: Vec<String>| -> String {
-        let lines = lines
-            .into_iter()
-            .filter(|line| !listed.explains(scenario, line));
-        lines.map(|line| line + "\n").collect()
-    };
-    let (derived, recorded) = (rest(derived), rest(recorded));
+    let [derived, recorded] = [derived, recorded].map(|recording| {
+        let mut lines = recording.compared(|line| listed.rest(scenario, origin, line));
+        lines.iter_mut().for_each(|line| line.push('\n'));
+        lines.concat()
+    });
     (derived != recorded).then(|| {
         similar::TextDiff::from_lines(&derived, &recorded)
             .unified_diff()
@@ -343,6 +344,20 @@ impl Mask {
             (pattern(r"\b\d+\.\d+\.\d+\.\d+\b"), "<ip>".to_owned()),
             // The minute for which a cron job has started a job.
             (pattern(r"-\d{8,10}\b"), "-<minute>".to_owned()),
+            (
+                pattern("containerd://[0-9a-f]{64}"),
+                "containerd://<id>".to_owned(),
+            ),
+            // The version of an object that a status refers to.
+            (
+                pattern(r"(resourceVersion) \d+\b"),
+                "${1} <version>".to_owned(),
+            ),
+            // The end of the name of a CloneSet's pod.
+            (
+                pattern(r"(cloneset-instance-id[ =])[0-9a-z]{5}\b"),
+                "${1}<id>".to_owned(),
+            ),
         ];
         let prefixes = observed.journal.iter().filter(|entry| observed.has(entry));
         let prefixes =
@@ -399,6 +414,20 @@ fn decided(object: &str, change: &str) -> Option<String> {
         .filter(|part| !left_out.iter().any(|word| part.starts_with(word)))
         .collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Returns the facts with the conditions by type: their order in the list says only which was written first.
+fn in_order(facts: &[String]) -> impl Iterator<Item = &str> {
+    let is_condition = |fact: &&str| fact.starts_with("status.conditions[");
+    let facts = || facts.iter().map(String::as_str);
+    let first = facts().position(|fact| is_condition(&fact));
+    let mut conditions: Vec<&str> = facts().filter(is_condition).collect();
+    conditions.sort_unstable();
+    let before = facts().take(first.unwrap_or_default());
+    let after = facts().skip(first.unwrap_or_default());
+    before
+        .chain(conditions)
+        .chain(after.filter(move |fact| !is_condition(fact)))
 }
 
 /// Replaces the numbers that stand for generated names: nothing tells such objects apart.

@@ -114,3 +114,51 @@ fn the_way_of_a_workloads_status_is_not_compared() {
     let mixed = format!("{volume}, bound");
     assert_eq!(decided("claim a", &mixed), Some("bound".to_owned()));
 }
+
+#[test]
+fn what_a_program_does_otherwise_everywhere_is_left_out_before_objects_are_sorted() {
+    let derived = recording(["web-abcde", "web-fghij"], 0);
+    let mut other = derived.clone();
+    other.origin = Some("x 1.6 and y v1".to_owned());
+    for changes in other.steps[0].1.values_mut() {
+        changes.insert(0, "condition Own True".to_owned());
+    }
+    let list = |program: &str, shown_by: &str| {
+        let text = r"^pod \S+: condition Own True$";
+        let entry = format!(
+            "{{program: {program}, shown_by: {shown_by}, texts: ['{text}'], because: some reason}}"
+        );
+        Listed::parse(&format!("[{entry}]")).expect("a list")
+    };
+    assert!(differences("a/b", &derived, &other, &Listed::default()).is_some());
+    assert_eq!(
+        differences("a/b", &derived, &other, &list("x 1.6", "a/b")),
+        None
+    );
+    assert!(differences("a/b", &derived, &other, &list("x 1.7", "a/b")).is_some());
+    other.steps.clone_from(&derived.steps);
+    assert_eq!(
+        differences("a/c", &derived, &other, &list("x 1.6", "a/b")),
+        None
+    );
+    let stale = differences("a/b", &derived, &other, &list("x 1.6", "a/b"));
+    assert!(stale.is_some_and(|told| told.contains("listed differences that are none")));
+    assert!(
+        Listed::parse("[{program: x, shown_by: a/b, texts: ['('], because: some reason}]").is_err()
+    );
+}
+
+#[test]
+fn the_order_of_conditions_is_not_compared() {
+    let facts = |order: [&str; 2]| {
+        let types = order.map(|name| format!("status.conditions[{name}].status True"));
+        let mut facts = vec!["generation 1".to_owned()];
+        facts.extend(types);
+        facts.push("status.phase Running".to_owned());
+        facts
+    };
+    let sorted = facts(["A", "B"]);
+    let other = facts(["B", "A"]);
+    assert!(in_order(&other).eq(sorted.iter().map(String::as_str)));
+    assert!(in_order(&sorted[..1]).eq(["generation 1"]));
+}

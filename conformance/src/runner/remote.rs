@@ -25,7 +25,7 @@ pub use cluster::RemoteError;
 pub(super) use fitness::min_ready;
 use fitness::objects_of;
 pub use fitness::{
-    LONGEST, changes_nodes, needs_own_nodes, time_of, unfit_for_program, unportable,
+    LONGEST, asks_kubelets, changes_nodes, needs_own_nodes, time_of, unfit_for_program, unportable,
 };
 pub use namespaces::{NamespaceError, Namespaces};
 pub use pauses::Pauses;

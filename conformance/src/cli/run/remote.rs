@@ -15,7 +15,7 @@ use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use kube::Client;
 use kubeproof::runner::remote::{
-    LONGEST, Namespaces, QUIET, Target, needs_own_nodes, time_of, unportable,
+    LONGEST, Namespaces, QUIET, Target, asks_kubelets, needs_own_nodes, time_of, unportable,
 };
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::suite::{self, Verdict};
@@ -28,6 +28,7 @@ use super::super::pace::Pace;
 use super::super::{controllers, kubeconfig, out};
 use super::finished::{Finished, in_json, in_words};
 use joined::{Joined, groups};
+use origin::{Origin, Stated};
 
 /// The number of scenarios at once: they wait most of the time, and each has a namespace of its own.
 const AT_ONCE: usize = 8;
@@ -49,6 +50,9 @@ pub(super) struct ClusterArgs {
     /// The version of the cluster's controller manager, for recordings; found out where it runs as a pod of kube-system.
     #[arg(long, value_name = "VERSION", requires = "kubeconfig")]
     controller_manager: Option<String>,
+    /// The version of OpenKruise's manager, for recordings; found out where it runs as a pod of kruise-system.
+    #[arg(long, value_name = "VERSION", requires = "kubeconfig")]
+    kruise_manager: Option<String>,
 }
 
 /// The flags that decide how runs are reported.
@@ -118,7 +122,11 @@ impl Cluster<'_> {
         let client = Client::try_from(config.clone())?;
         let origin = match self.told.records {
             true => {
-                Some(origin::of(&client, &version, self.args.controller_manager.as_deref()).await?)
+                let stated = Stated {
+                    controller_manager: self.args.controller_manager.as_deref(),
+                    kruise_manager: self.args.kruise_manager.as_deref(),
+                };
+                Some(Origin::of(&client, &version, stated).await?)
             }
             false => None,
         };
@@ -135,7 +143,7 @@ impl Cluster<'_> {
         // Namespaces are only removed while nodes end their pods, so the nodes outlive an interrupted run.
         let nodes = Mutex::new(None);
         let finished = tokio::select! {
-            finished = self.run_groups(fitting, &config, (&namespaces, &nodes), origin.as_deref()) => {
+            finished = self.run_groups(fitting, &config, (&namespaces, &nodes), origin.as_ref()) => {
                 Some(finished)
             }
             () = either(&mut interrupt, &mut terminate) => None,
@@ -174,6 +182,9 @@ impl Cluster<'_> {
                 None if needs_own_nodes(scenario) && !self.args.join_nodes => {
                     Some("needs simulated nodes: --join-nodes")
                 }
+                None if asks_kubelets(scenario) && self.args.join_nodes => {
+                    Some("asks a kubelet: simulated nodes have no port for the API server")
+                }
                 None => (time_of(scenario) > longest).then_some("lets much time pass: --longest"),
             };
             match why {
@@ -190,7 +201,7 @@ impl Cluster<'_> {
         files: Vec<ScenarioFile>,
         config: &kube::Config,
         (namespaces, nodes): (&Namespaces, &Mutex<Option<Joined>>),
-        origin: Option<&str>,
+        origin: Option<&Origin>,
     ) -> anyhow::Result<Vec<Finished>> {
         let client = Client::try_from(config.clone())?;
         let mut target = Target {
@@ -245,7 +256,7 @@ async fn run_all(
     files: Vec<ScenarioFile>,
     target: &Target,
     namespaces: &Namespaces,
-    (told, origin): (Reporting, Option<&str>),
+    (told, origin): (Reporting, Option<&Origin>),
 ) -> Vec<Finished> {
     let clock = Clock::real();
     // After the last failure, or once the reader is gone, started runs still finish, so that no namespace is left.
@@ -288,12 +299,16 @@ async fn run_one(
     file: &ScenarioFile,
     target: &Target,
     namespaces: &Namespaces,
-    origin: Option<&str>,
+    origin: Option<&Origin>,
 ) -> (Verdict, Option<PathBuf>) {
     let Some(origin) = origin else {
         return (suite::check_remote(file, target, namespaces).await, None);
     };
-    match suite::record_remote(file, target, namespaces, origin).await {
+    let origin = match origin.words(file) {
+        Ok(origin) => origin,
+        Err(error) => return (Verdict::Failed(error.to_string()), None),
+    };
+    match suite::record_remote(file, target, namespaces, &origin).await {
         Ok(recorded) => recorded,
         Err(error) => {
             let path = suite::recording_path(file);

@@ -74,6 +74,14 @@ pub fn needs_own_nodes(scenario: &Scenario) -> bool {
         || steps(scenario).any(of_nodes)
 }
 
+/// Whether the scenario asks a kubelet for logs or for programs in containers. The API server connects to the node's
+/// port for that, and simulated nodes have none.
+#[must_use]
+pub fn asks_kubelets(scenario: &Scenario) -> bool {
+    let asked = |command: &str| command.starts_with("logs ") || command.starts_with("exec ");
+    steps(scenario).any(|step| matches!(&step.verb, Verb::Kubectl(command) if asked(command)))
+}
+
 /// Whether pods come of the object.
 fn has_pods(object: &Value) -> bool {
     let spec = &object["spec"];
@@ -192,5 +200,7 @@ mod tests {
             assert_eq!(unportable(&scenario), None, "{own}");
         }
         assert!(changes_nodes(&parse("[{node: {drain: node-1}}]")));
+        assert!(asks_kubelets(&parse("[{kubectl: logs web-0}]")));
+        assert!(!asks_kubelets(&parse("[{kubectl: get pods}]")));
     }
 }

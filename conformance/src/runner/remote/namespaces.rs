@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
@@ -19,6 +19,9 @@ const MADE_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubeproof");
 /// A namespace that still exists after this long, in real time, is left to its cluster.
 const REMOVAL_TIME_MAX: Duration = Duration::from_secs(120);
 const REMOVAL_POLL: Duration = Duration::from_millis(200);
+/// Pods that their nodes have not ended after this long, in real time, are removed without them: the scenario may have
+/// let a node fail or a pod never stop.
+const PODS_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Why a namespace cannot be made or removed.
 #[derive(Debug, thiserror::Error)]
@@ -110,10 +113,18 @@ impl Namespaces {
             deleted => drop(deleted?),
         }
         let finalizers = self.0.lock().get(name).cloned().unwrap_or_default();
-        let deadline = Instant::now() + REMOVAL_TIME_MAX;
+        let began = Instant::now();
+        let mut has_forced = false;
         while api.get_opt(name).await?.is_some() {
-            if Instant::now() > deadline {
+            if began.elapsed() > REMOVAL_TIME_MAX {
                 return Err(NamespaceError::Remains(REMOVAL_TIME_MAX.as_secs()));
+            }
+            if !has_forced && began.elapsed() > PODS_TIME_MAX {
+                let pods: Api<Pod> = Api::namespaced(client.clone(), name);
+                let at_once = DeleteParams::default().grace_period(0);
+                pods.delete_collection(&at_once, &ListParams::default())
+                    .await?;
+                has_forced = true;
             }
             if !finalizers.is_empty() {
                 release(client, name, &finalizers).await?;
