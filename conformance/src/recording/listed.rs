@@ -34,7 +34,7 @@ struct Difference {
     because: String,
 }
 
-/// What the recordings of one program rightly have otherwise, in whichever scenario.
+/// Text that recordings of one program rightly have otherwise, in whichever scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Everywhere {
