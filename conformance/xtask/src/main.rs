@@ -1,10 +1,11 @@
-//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens`, `mutants` and `commits`.
 
 mod ci;
 mod commits;
 mod deny;
 mod goldens;
 mod import;
+mod mutants;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,6 +30,8 @@ enum Task {
     Deny,
     /// Review the goldens that differ, one by one.
     Goldens(goldens::Args),
+    /// Change the controllers in one place at a time, and see whether a scenario notices.
+    Mutants(mutants::Args),
     /// Check the messages of commits.
     Commits(commits::Args),
 }
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::run(&args),
         Task::Deny => deny::run(),
         Task::Goldens(args) => goldens::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::Commits(args) => commits::run(&args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,0 +1,69 @@
+use super::*;
+use crate::mutants::find::find;
+use crate::mutants::mutant::{Mutant, mutate};
+
+const SOURCE: &str =
+    "fn f() -> Pod {\n    let x;\n    x = g(a < b);\n    h(x)\n}\nfn i() -> T { j() }\n";
+
+/// The changes that are blamed for an error with these spans, each the part of the mutated text that `at` finds.
+fn blamed(spans: &[(&str, bool)]) -> Vec<String> {
+    let found = find("a/b.rs", SOURCE).unwrap();
+    let numbered: Vec<(u32, &Mutant)> = (1..).zip(&found).collect();
+    let mutated = mutate(SOURCE, &numbered, "is", "#![allow(warnings)]");
+    let spans: Vec<String> = spans
+        .iter()
+        .map(|(at, is_primary)| {
+            let start = mutated.text.find(at).unwrap();
+            let end = start + at.len();
+            format!(
+                r#"{{"file_name": "a/b.rs", "byte_start": {start}, "byte_end": {end}, "is_primary": {is_primary}}}"#
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"{{"level": "error", "message": "m", "rendered": null, "spans": [{}]}}"#,
+        spans.join(",")
+    );
+    let error: Message = serde_json::from_str(&text).unwrap();
+    let sources = BTreeMap::from([("a/b.rs".to_owned(), mutated)]);
+    let blamed = blame(&[error], &sources).unwrap();
+    let name = |number: u32| found[number as usize - 1].name();
+    blamed.into_iter().map(name).collect()
+}
+
+#[test]
+fn an_error_is_of_the_mutant_whose_text_it_is_in() {
+    assert_eq!(
+        blamed(&[("Default::default()", true)]),
+        ["a/b.rs: return `Default::default()` in f"]
+    );
+    // A secondary place in a mutant's text says more than the primary one outside of them.
+    assert_eq!(
+        blamed(&[("fn f() -> Pod", true), ("(a) == (b)", false)]),
+        ["a/b.rs: replace < with == in f"]
+    );
+}
+
+#[test]
+fn an_error_elsewhere_is_of_the_smallest_mutant_around() {
+    assert_eq!(
+        blamed(&[("a < b", true)]),
+        ["a/b.rs: replace < with <= in f"]
+    );
+}
+
+#[test]
+fn an_error_outside_of_mutants_is_of_the_function() {
+    let all = blamed(&[("h(x)", true)]);
+    assert_eq!(all.len(), 5, "{all:?}");
+    assert!(all.iter().all(|name| name.ends_with("in f")), "{all:?}");
+}
+
+#[test]
+fn an_error_of_no_mutant_is_told() {
+    let error = r#"{"level": "error", "message": "no such crate", "rendered": null, "spans":
+        [{"file_name": "c.rs", "byte_start": 0, "byte_end": 1, "is_primary": true}]}"#;
+    let error: Message = serde_json::from_str(error).unwrap();
+    let told = blame(&[error], &BTreeMap::new()).unwrap_err();
+    assert!(told.to_string().contains("no such crate"), "{told}");
+}

@@ -1,0 +1,157 @@
+//! Runs each mutant with the scenarios that reach it, until one fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::mutant::{Mutant, hash};
+use super::reach::Reach;
+use super::results::{Outcome, Results};
+use super::scenarios::{End, Program};
+use super::threads;
+
+/// How many scenarios the processes of a mutant run, one process after another; the last runs all that are left.
+const CHUNKS: [usize; 3] = [1, 6, 36];
+/// A run hangs that uses this many times the time of its scenarios, and this much more.
+const HANG_FACTOR: u32 = 5;
+const HANG: Duration = Duration::from_secs(5);
+
+/// The scenarios that noticed mutants, for guesses about others.
+#[derive(Default)]
+struct Noticed<'a> {
+    by_function: BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, usize>>,
+    by_file: BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
+}
+
+/// Runs these mutants, and adds what comes of them to the results.
+///
+/// # Errors
+/// The program cannot be run, or a result not be written.
+pub(crate) fn run(
+    program: &Program,
+    mutants: &[(u32, &Mutant)],
+    reach: &BTreeMap<String, Reach>,
+    results: &mut Results,
+    jobs: usize,
+) -> anyhow::Result<()> {
+    let noticed = parking_lot::Mutex::new(Noticed::default());
+    let work = |index: usize| {
+        let (number, mutant) = mutants[index];
+        let order = order(number, mutant, reach, &noticed.lock());
+        let outcome = run_one(program, number, &order, reach)?;
+        if let Some(name) = outcome.scenario()
+            && let Some((name, _)) = reach.get_key_value(name)
+        {
+            let mut noticed = noticed.lock();
+            let function = (mutant.file.as_str(), mutant.function.as_str());
+            let of_function = noticed.by_function.entry(function).or_default();
+            *of_function.entry(name).or_default() += 1;
+            let of_file = noticed.by_file.entry(&mutant.file).or_default();
+            *of_file.entry(name).or_default() += 1;
+        }
+        anyhow::Ok(outcome)
+    };
+    let mut survivors = 0;
+    let mut done = 0;
+    threads::each(mutants.len(), jobs, work, |index, outcome| {
+        let mutant = mutants[index].1;
+        let outcome = outcome?;
+        done += 1;
+        if let Outcome::Survived { .. } = outcome {
+            survivors += 1;
+            let (line, of) = (mutant.line, mutants.len());
+            println!("{done}/{of} survives: {} (line {line})", mutant.name());
+        }
+        results.add(mutant, outcome)
+    })?;
+    println!("mutants: {done} run, {survivors} survive");
+    Ok(())
+}
+
+/// A hash of the scenarios that reach a mutant: a survivor is run again when there are others.
+pub(crate) fn reached_by(number: u32, reach: &BTreeMap<String, Reach>) -> u64 {
+    let reaching = reach
+        .iter()
+        .filter(|(_, one)| one.mutants.contains(&number));
+    let texts = reaching.map(|(name, _)| format!("{name}\n"));
+    hash(texts.collect::<String>().as_bytes())
+}
+
+/// The scenarios that reach a mutant, likely ones first.
+fn order<'a>(
+    number: u32,
+    mutant: &Mutant,
+    reach: &'a BTreeMap<String, Reach>,
+    noticed: &Noticed<'_>,
+) -> Vec<&'a str> {
+    let reaching = reach
+        .iter()
+        .filter(|(_, one)| one.mutants.contains(&number));
+    let mut reaching: Vec<(&str, &Reach)> =
+        reaching.map(|(name, one)| (name.as_str(), one)).collect();
+    let function = (mutant.file.as_str(), mutant.function.as_str());
+    let of_function = noticed.by_function.get(&function);
+    let of_file = noticed.by_file.get(mutant.file.as_str());
+    let times = |of: Option<&BTreeMap<&str, usize>>, name: &str| {
+        let times = of.and_then(|times| times.get(name));
+        std::cmp::Reverse(times.copied().unwrap_or(0))
+    };
+    reaching.sort_by_key(|(name, one)| {
+        (
+            times(of_function, name),
+            times(of_file, name),
+            one.milliseconds,
+            one.mutants.len(),
+        )
+    });
+    reaching.into_iter().map(|(name, _)| name).collect()
+}
+
+fn run_one(
+    program: &Program,
+    number: u32,
+    order: &[&str],
+    reach: &BTreeMap<String, Reach>,
+) -> anyhow::Result<Outcome> {
+    let mut left = order;
+    let mut chunks = CHUNKS.into_iter();
+    while !left.is_empty() {
+        let size = chunks.next().unwrap_or(usize::MAX).min(left.len());
+        let (chunk, rest) = left.split_at(size);
+        left = rest;
+        let time: u64 = chunk.iter().map(|name| reach[*name].milliseconds).sum();
+        let limit = Duration::from_millis(time) * HANG_FACTOR + HANG;
+        let variable = ("KUBEPROOF_MUTANT", number.to_string().into());
+        let (lines, end) = program.run(chunk, limit, variable)?;
+        if let Some(failed) = lines.iter().find(|line| !line.passed) {
+            let scenario = failed.scenario.clone();
+            return Ok(Outcome::Noticed { scenario });
+        }
+        let scenario = chunk.get(lines.len()).copied().unwrap_or_default();
+        let scenario = scenario.to_owned();
+        match end {
+            End::Finished => {}
+            End::Hung => return Ok(Outcome::Hung { scenario }),
+            End::Crashed => return Ok(Outcome::Crashed { scenario }),
+        }
+    }
+    Ok(Outcome::Survived {
+        scenarios: order.len(),
+        reached_by: reached_by(number, reach),
+    })
+}
+
+/// The part of the mutants that shard `index` of `count` has.
+pub(crate) fn shard<T>(mutants: Vec<T>, index: usize, count: usize) -> Vec<T> {
+    let numbered = mutants.into_iter().enumerate();
+    let of_shard = numbered.filter(|(number, _)| number % count == index);
+    of_shard.map(|(_, mutant)| mutant).collect()
+}
+
+/// The program with all mutants.
+pub(crate) fn program(root: &Path, target: &Path) -> Program {
+    Program {
+        path: target.join("release").join("kubeproof"),
+        root: root.to_owned(),
+    }
+}
