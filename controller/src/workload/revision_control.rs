@@ -11,13 +11,13 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::controller_ref::{adopt_patch, controller_of};
+use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 use lru::LruCache;
 use parking_lot::Mutex;
 
 use crate::workload::history::{self, Choice, Proposal};
 
-const CONFLICT_ATTEMPTS_MAX: usize = 5;
 /// The number of parsed revisions that are cached.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("it is more than none");
 
@@ -181,13 +181,14 @@ impl RevisionControl<'_> {
         }
     }
 
+    /// Sets the number of a revision. As upstream, a conflict is retried with growing delays.
     async fn renumber(
         &self,
         mut revision: ControllerRevision,
         number: i64,
     ) -> Result<ControllerRevision, Error> {
         let name = revision.name_any();
-        let mut attempt = 1;
+        let mut delays = DEFAULT_BACKOFF.into_iter();
         loop {
             if revision.revision == number {
                 return Ok(revision);
@@ -197,10 +198,8 @@ impl RevisionControl<'_> {
             let replaced = self.api().replace(&name, &params, &revision).await;
             match replaced.map_err(Error::from) {
                 Ok(updated) => return Ok(updated),
-                Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
-                Err(error) => return Err(error),
+                Err(error) => retry_on_conflict(&mut delays, error).await?,
             }
-            attempt += 1;
             revision = self.api().get(&name).await?;
         }
     }
