@@ -26,7 +26,7 @@ const LEGENDS: &[(&str, &str, &str)] = &[
         " status ",
         "status = replicas/ready/available updated all/ready/available of expected",
     ),
-    ("  +", "‖ ", "‖ = in the controller's next sync"),
+    (" +", "‖ ", "‖ = in the controller's next sync"),
 ];
 
 /// The data of one step for the timeline.
