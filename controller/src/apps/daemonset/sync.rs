@@ -117,7 +117,10 @@ impl Controller {
         self.apply(set, plan, revisions.hash()).await?;
         let key = ObjectKey::of(&**set);
         if is_rolling(set) && self.expectations.satisfied(&key, (self.ctx.now)()) {
-            let plan = rollout::roll(observed);
+            // Pods that were created just now are unavailable, and count.
+            let pods = placement::by_node(&self.claim_pods(set, selector).await?);
+            let pods = &pods;
+            let plan = rollout::roll(Observed { pods, ..observed });
             self.apply(set, plan, revisions.hash()).await?;
         }
         let live: BTreeSet<String> = claimed
