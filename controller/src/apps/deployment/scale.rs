@@ -159,17 +159,28 @@ pub(super) fn roll_old_down(deployment: &Deployment, sets: &ReplicaSets) -> Vec<
     if old.is_empty() || unhealthy_left <= 0 {
         return Vec::new();
     }
+    let mut is_behind = false;
     for (set, size) in &mut old {
-        let unhealthy = (*size - available(set)).max(0).min(unhealthy_left);
+        if unhealthy_left <= 0 {
+            break;
+        }
+        // The status is from before the set was scaled down: its available replicas are going.
+        is_behind = available(set) > *size;
+        if is_behind {
+            break;
+        }
+        let unhealthy = (*size - available(set)).min(unhealthy_left);
         *size -= unhealthy;
         unhealthy_left -= unhealthy;
     }
-    let all_available: i32 = sets.all().map(available).sum();
-    let mut spare = (all_available - min_available).max(0);
-    for (_, size) in &mut old {
-        let less = (*size).min(spare);
-        *size -= less;
-        spare -= less;
+    if !is_behind {
+        let all_available: i32 = sets.all().map(available).sum();
+        let mut spare = (all_available - min_available).max(0);
+        for (_, size) in &mut old {
+            let less = (*size).min(spare);
+            *size -= less;
+            spare -= less;
+        }
     }
     let changed = old.into_iter().filter(|(set, size)| wanted(set) != *size);
     changed.map(|(set, size)| Scale::to(set, size)).collect()

@@ -61,7 +61,7 @@ fn percentages_that_come_to_nothing_leave_one_unavailable() {
 
 #[test]
 fn old_sets_lose_unhealthy_replicas_first_and_then_what_is_spare() {
-    let table: [(&[ReplicaSet], Option<ReplicaSet>, &[&str]); 5] = [
+    let table: [(&[ReplicaSet], Option<ReplicaSet>, &[&str]); 6] = [
         // Nothing is available beyond the minimum of 8.
         (
             &[set("a", 8, 8, (10, 13))],
@@ -88,6 +88,12 @@ fn old_sets_lose_unhealthy_replicas_first_and_then_what_is_spare() {
             &[set("a", 2, 0, (10, 13)), set("b", 8, 8, (10, 13))],
             Some(set("n", 3, 2, (10, 13))),
             &["a=0", "b=6"],
+        ),
+        // The old set was scaled down just now, and its status still counts those that go.
+        (
+            &[set("a", 8, 10, (10, 13))],
+            Some(set("n", 5, 2, (10, 13))),
+            &[],
         ),
     ];
     for (old, new, expected) in table {
