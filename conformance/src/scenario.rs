@@ -5,7 +5,7 @@ mod schema;
 mod shows;
 mod step;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -63,9 +63,9 @@ pub struct Scenario {
     /// The properties in compiled form.
     #[serde(skip)]
     pub(crate) declared: DeclaredProperties,
-    /// The properties that the scenario violates, to show the controller's fault.
+    /// The properties that the scenario violates, by name, each with the reason.
     #[serde(default)]
-    pub violates: BTreeSet<String>,
+    pub violates: BTreeMap<String, String>,
     /// Faults that rightly lead to another outcome, for `kubeproof explore`.
     #[serde(default)]
     pub differs: Vec<Differs>,
@@ -407,7 +407,7 @@ impl Scenario {
     /// Returns the `violations` that the scenario does not announce.
     #[must_use]
     pub fn unsaid(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
-        violations.retain(|one| !self.violates.contains(&one.property));
+        violations.retain(|one| !self.violates.contains_key(&one.property));
         violations
     }
 

@@ -229,7 +229,10 @@ fn verdict_of(
         (_, Verdict::Failed(why)) if !unmet_marks.is_empty() => {
             Verdict::Failed(format!("{unmet_marks}\n{why}"))
         }
-        (None, Verdict::Passed) if is_recorded => recorded::compare(file, run),
+        (None, Verdict::Passed) if is_recorded => match unneeded(&file.scenario, run) {
+            Some(why) => Verdict::Failed(why),
+            None => recorded::compare(file, run),
+        },
         (_, compared) => compared,
     }
 }
@@ -285,6 +288,20 @@ pub async fn check_remote(
 pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
     let unsaid = scenario.unsaid(run.violations(&scenario.declared));
     let told: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
+    (!told.is_empty()).then(|| told.join("\n"))
+}
+
+/// Returns the properties that `scenario` announces to violate and `run` keeps; `None` when there are no such.
+pub(crate) fn unneeded(scenario: &Scenario, run: &Run) -> Option<String> {
+    if scenario.violates.is_empty() {
+        return None;
+    }
+    let violations = run.violations(&scenario.declared);
+    let is_violated = |name: &&String| violations.iter().any(|one| one.property == **name);
+    let kept = scenario.violates.keys().filter(|name| !is_violated(name));
+    let told: Vec<String> = kept
+        .map(|name| format!("`violates` names {name:?}, which the run does not violate"))
+        .collect();
     (!told.is_empty()).then(|| told.join("\n"))
 }
 

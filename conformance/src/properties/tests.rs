@@ -57,13 +57,29 @@ fn a_scenario_states_what_holds_from_its_first_step_on() {
 #[test]
 fn a_run_fails_by_a_property_unless_its_scenario_says_so() {
     let broken = "- {name: three stay, expression: size(objects.Pod) == 3}\n";
-    for (more, is_said) in [("", false), ("violates: [three stay]", true)] {
+    for (more, is_said) in [("", false), ("violates: {three stay: two go}", true)] {
         let scenario = scenario(&format!("{broken}{more}")).unwrap().scenario;
         let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();
         let why = suite::violates(&scenario, &run);
         assert_eq!(why.is_none(), is_said, "{why:?}");
         let message = "three stay: failed expression: size(objects.Pod) == 3 (revision ";
         assert!(why.is_none_or(|why| why.starts_with(message)));
+    }
+}
+
+#[test]
+fn a_scenario_names_no_property_that_it_does_not_violate() {
+    let held = "- {name: one is there, expression: size(objects.Pod) >= 1}\n";
+    for (more, told) in [
+        ("", None),
+        (
+            "violates: {one is there: none is}",
+            Some("`violates` names \"one is there\", which the run does not violate"),
+        ),
+    ] {
+        let scenario = scenario(&format!("{held}{more}")).unwrap().scenario;
+        let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();
+        assert_eq!(suite::unneeded(&scenario, &run).as_deref(), told);
     }
 }
 
