@@ -9,8 +9,10 @@ pub mod general;
 mod clone_set;
 #[cfg(test)]
 mod journal;
+mod known;
 mod liveness;
 mod pods;
+mod revisions;
 mod stateful_set;
 mod world;
 
@@ -22,6 +24,8 @@ use kubeproof_apiserver::invariant::Invariants;
 use kubeproof_apiserver::status::FieldPath;
 use serde_json::Value;
 
+#[doc(hidden)]
+pub use known::Caches;
 pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
@@ -147,18 +151,20 @@ pub struct Observed<'a> {
     pub points: &'a [Point],
     /// Writes up to this version are setup: stated properties see them, but judge only later ones.
     pub given_rv: u64,
+    /// Whether the caches of its controllers showed the present.
+    pub caches: Caches,
 }
 
-fn built_in() -> Vec<Box<dyn Property>> {
-    let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();
-    built_in.extend(clone_set::all());
+fn built_in(caches: Caches) -> Vec<Box<dyn Property>> {
+    let mut built_in: Vec<Box<dyn Property>> = stateful_set::all(caches);
+    built_in.extend(clone_set::all(caches));
     built_in.push(Box::new(liveness::WriteLoop::default()));
     built_in
 }
 
 /// The names of the properties built in.
 pub(crate) fn built_in_names() -> Vec<String> {
-    let built_in = built_in();
+    let built_in = built_in(Caches::default());
     let names = built_in.iter().map(|property| property.name().to_owned());
     names.collect()
 }
@@ -167,7 +173,7 @@ pub(crate) fn built_in_names() -> Vec<String> {
 #[doc(hidden)]
 #[must_use]
 pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<Violation> {
-    let mut built_in = built_in();
+    let mut built_in = built_in(observed.caches);
     let mut rust: Vec<_> = declared.rust.iter().map(|rust| (rust.0)()).collect();
     let mut observer = declared.invariants.observe();
     let mut world = World::default();

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;
-use crate::properties::{self, DeclaredProperties, Observed, Violation};
+use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation};
 use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
@@ -115,6 +115,8 @@ pub struct Run {
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
     pub request_violations: Vec<Violation>,
+    /// Whether the caches of controllers showed the present.
+    pub caches: Caches,
 }
 
 impl Run {
@@ -135,6 +137,7 @@ impl Run {
             journal: &self.journal,
             points: &self.points,
             given_rv: self.steps.first().map_or(0, |step| step.after_rv),
+            caches: self.caches,
         };
         let mut violations = properties::violations(observed, declared);
         violations.extend_from_slice(&self.request_violations);
@@ -203,6 +206,7 @@ pub(crate) fn run_between(
             hits: testbed.fault_hits(),
             exchanges: testbed.exchanges(),
             request_violations: testbed.request_violations(),
+            caches: testbed.caches(),
         };
         ended(&run);
         testbed.shutdown().await;

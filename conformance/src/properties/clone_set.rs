@@ -1,18 +1,18 @@
 //! The guarantees of CloneSets.
 //!
-//! As for StatefulSets, a controller may act upon any generation since its observed one, and need not know that a pod
-//! which was ready is no longer so.
+//! As for StatefulSets, a controller may act upon any generation since its observed one.
 //!
 //! Source: openkruise/kruise pkg/controller/cloneset/sync.
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
+use super::known::{Caches, KnownPods};
 use super::pods::{
-    ReadyOnce, controller, int_or_percent, is_active, is_changed_in_place, is_deletion, is_ready,
-    is_relabeled, is_terminating, is_update_revision, label, least_fault, missing_claims, name,
-    namespace, revision, shared_claims, uid,
+    controller, int_or_percent, is_active, is_deletion, is_relabeled, is_terminating, label,
+    least_fault, missing_claims, name, namespace, shared_claims, uid,
 };
+use super::revisions::UpdateRevision;
 use super::{Property, World};
 
 const SETS: &str = "clonesets.apps.kruise.io";
@@ -22,13 +22,13 @@ const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
 const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 
 /// The properties of CloneSets.
-pub(super) fn all() -> Vec<Box<dyn Property>> {
+pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
     vec![
         Box::new(OneInstanceOnePod),
         Box::new(OneClaimOnePod),
         Box::new(OwnClaims),
         Box::new(MaxSurge),
-        Box::new(MaxUnavailable::default()),
+        Box::new(MaxUnavailable(KnownPods::new(caches))),
         Box::new(Partitioned),
         Box::new(DeletedForReason),
     ]
@@ -189,10 +189,7 @@ impl Property for MaxSurge {
 
 /// No pod that is up is taken down, by deletion or by an update in place, when that leaves less than
 /// the replicas without `maxUnavailable`.
-#[derive(Default)]
-struct MaxUnavailable {
-    ready: ReadyOnce,
-}
+struct MaxUnavailable(KnownPods);
 
 impl Property for MaxUnavailable {
     fn name(&self) -> &str {
@@ -200,20 +197,15 @@ impl Property for MaxUnavailable {
     }
 
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        if entry.gvr.resource != "pods" {
-            return Vec::new();
-        }
-        let was_ready = self.ready.take(entry);
-        let before = entry.previous.as_deref();
-        let is_up = was_ready && before.is_some_and(|pod| is_ready(pod) && is_active(pod));
-        let is_taken_down = is_deletion(entry) || is_changed_in_place(entry);
-        let pod = Pod::written(entry, world).filter(|_| is_up && is_taken_down);
-        let Some(pod) = pod.filter(|pod| !is_terminating(pod.set)) else {
+        let pod = Pod::written(entry, world);
+        let is_up = self.0.is_taken_from_up(entry, pod.is_some());
+        let Some(pod) = pod.filter(|pod| is_up && !is_terminating(pod.set)) else {
             return Vec::new();
         };
         let others = pod.all_of_set(world);
         let others = others.filter(|other| name(other) != name(pod.object));
-        let left = count(others.filter(|other| is_active(other) && self.ready.has(other)));
+        let is_up = |other: &&Value| self.0.is_up((namespace(other), name(other)), entry.time);
+        let left = count(others.filter(is_up));
         let lack = world.asked(uid(pod.set)).map(|set| {
             let least = replicas(set) - max_unavailable(set);
             (left < least).then_some(least)
@@ -239,11 +231,14 @@ impl Property for Partitioned {
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
         let is_created = entry.event == EventType::Added;
         let pod = Pod::written(entry, world).filter(|_| is_created || is_relabeled(entry));
-        let pod = pod.filter(|pod| is_update_revision(pod.set, revision(pod.object)));
-        let Some(pod) = pod else {
+        let update = pod.and_then(|pod| UpdateRevision::of(pod.set, world));
+        let Some((pod, update)) = pod
+            .zip(update)
+            .filter(|(pod, update)| update.is_new(pod.object))
+        else {
             return Vec::new();
         };
-        let of_update = |other: &&Value| revision(other) == revision(pod.object);
+        let of_update = |other: &&Value| update.has(other);
         let active = || pod.all_of_set(world).filter(|other| is_active(other));
         let new = count(active().filter(of_update));
         let old = count(active().filter(|other| !of_update(other)));

@@ -1,11 +1,11 @@
 //! Journals as tests write them: a set, its pods, and who does what to them.
 
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry, JournaledObject};
 use serde_json::{Value, json};
 
-use super::{DeclaredProperties, Observed, violations};
+use super::{Caches, DeclaredProperties, Observed, violations};
 
 /// A kind of workload with its controller.
 #[derive(Clone, Copy)]
@@ -33,10 +33,14 @@ impl Owner {
     }
 }
 
-/// Writes of a set and its pods.
+/// Writes of a set and its pods, a second between each two.
 pub(super) struct Journal {
     owner: Owner,
     entries: Vec<JournalEntry>,
+    time: Timestamp,
+    /// Whether time passes.
+    passes: bool,
+    caches: Caches,
 }
 
 impl Journal {
@@ -45,8 +49,40 @@ impl Journal {
         let journal = Self {
             owner,
             entries: Vec::new(),
+            time: Timestamp::UNIX_EPOCH,
+            passes: true,
+            caches: Caches::Current,
         };
         journal.set(1, spec, status)
+    }
+
+    /// Everything from the last write on happens in one instant.
+    pub(super) fn at_once(mut self) -> Self {
+        self.passes = false;
+        self
+    }
+
+    /// Events may reach the controller late.
+    pub(super) fn lagging(mut self) -> Self {
+        self.caches = Caches::MayLag;
+        self
+    }
+
+    /// The controller makes a revision, or the highest of an old one.
+    pub(super) fn revision(mut self, name: &str, number: i64) -> Self {
+        let event = match self.last("controllerrevisions", &name.into()) {
+            None => EventType::Added,
+            Some(_) => EventType::Modified,
+        };
+        let owner =
+            json!({"kind": self.owner.kind, "name": "web", "uid": "set", "controller": true});
+        let revision = json!({
+            "metadata": {"namespace": "default", "name": name, "uid": name, "ownerReferences": [owner]},
+            "revision": number,
+        });
+        let by = self.owner.controller;
+        self.write(("apps", "controllerrevisions"), event, (by, revision));
+        self
     }
 
     /// The set as it is in this generation.
@@ -74,9 +110,12 @@ impl Journal {
     ) {
         let previous = self.last(resource, &object["metadata"]["name"]);
         let previous = previous.filter(|_| event != EventType::Added).cloned();
+        if self.passes {
+            self.time += 1.second();
+        }
         self.entries.push(JournalEntry {
             rv: self.entries.len() as u64 + 1,
-            time: Timestamp::UNIX_EPOCH,
+            time: self.time,
             gvr: GroupVersionResource {
                 group: group.to_owned(),
                 version: "v1".to_owned(),
@@ -141,6 +180,12 @@ impl Journal {
         })
     }
 
+    pub(super) fn unready(self, name: &str) -> Self {
+        self.changed("kubelet", name, |pod| {
+            pod["status"] = json!({"conditions": [{"type": "Ready", "status": "False"}]});
+        })
+    }
+
     /// The controller deletes it, and it terminates.
     pub(super) fn deleted(self, name: &str) -> Self {
         let by = self.owner.controller;
@@ -164,6 +209,7 @@ impl Journal {
             journal: &self.entries,
             points: &[],
             given_rv: 0,
+            caches: self.caches,
         };
         let found = violations(observed, &DeclaredProperties::default());
         let told = found

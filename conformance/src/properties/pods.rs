@@ -1,6 +1,6 @@
 //! Pods of workloads, as properties look at them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
@@ -12,6 +12,11 @@ const REVISION: &str = "controller-revision-hash";
 /// The owner reference of a pod's controller; `None` for an object of another kind.
 pub(super) fn controller(object: &Value) -> Option<&Value> {
     (object["kind"] == "Pod").then_some(())?;
+    controller_of(object)
+}
+
+/// The owner reference of an object's controller.
+pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == true)
 }
@@ -32,7 +37,7 @@ pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"][key].as_str()
 }
 
-/// The name of the revision that the pod says it is of.
+/// The name or the hash of the revision that the pod says it is of.
 pub(super) fn revision(pod: &Value) -> Option<&str> {
     label(pod, REVISION)
 }
@@ -94,13 +99,6 @@ pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
         && previous.is_some_and(|previous| containers(previous) != containers(&entry.object))
 }
 
-/// Whether `revision` is the set's update revision and differs from its current revision.
-pub(super) fn is_update_revision(set: &Value, revision: Option<&str>) -> bool {
-    let status = &set["status"];
-    let (current, update) = (&status["currentRevision"], &status["updateRevision"]);
-    revision.is_some() && revision == update.as_str() && current.is_string() && current != update
-}
-
 /// A number, or a share of `of`, rounded down or up; `default` where nothing is said.
 pub(super) fn int_or_percent(value: &Value, of: i64, is_up: bool, default: i64) -> i64 {
     if let Some(number) = value.as_i64() {
@@ -114,32 +112,6 @@ pub(super) fn int_or_percent(value: &Value, of: i64, is_up: bool, default: i64) 
     match is_up {
         true => (share + 99).div_euclid(100),
         false => share.div_euclid(100),
-    }
-}
-
-/// Which pods have been ready since they were made, or since their containers were changed.
-///
-/// A controller decides upon what its caches show. So a pod that was ready once and is not any more
-/// counts as ready: that it failed may not be known yet.
-#[derive(Debug, Default)]
-pub(super) struct ReadyOnce(BTreeMap<String, bool>);
-
-impl ReadyOnce {
-    /// Learns from a write; returns whether the pod counted as ready before it.
-    pub(super) fn take(&mut self, entry: &JournalEntry) -> bool {
-        let pod = &entry.object;
-        let known = self.0.entry(uid(pod).to_owned()).or_default();
-        let before = *known;
-        if is_changed_in_place(entry) {
-            *known = false;
-        } else if is_ready(pod) {
-            *known = true;
-        }
-        before
-    }
-
-    pub(super) fn has(&self, pod: &Value) -> bool {
-        self.0.get(uid(pod)) == Some(&true)
     }
 }
 

@@ -1,32 +1,32 @@
 //! The guarantees of StatefulSets, Kubernetes' and OpenKruise's.
 //!
-//! A controller decides upon the state of its caches. Any state since the creation of a pod therefore counts: a pod
-//! that was ready once and no longer is forbids nothing, and the controller may act upon any generation since its
-//! observed one.
+//! A controller decides upon the state of its caches, so the states of a pod within the present instant count, too, and
+//! the controller may act upon any generation since its observed one.
 
 mod advanced;
+mod ordered;
 
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
-use super::pods::{
-    ReadyOnce, controller, is_deletion, is_finished, is_terminating, is_update_revision,
-    missing_claims, name, namespace, revision, shared_claims, uid,
-};
+use super::known::Caches;
+use super::pods::{controller, least_fault, missing_claims, name, namespace, shared_claims, uid};
+use super::revisions::UpdateRevision;
 use super::{Property, World};
+use ordered::Ordered;
 
 /// The properties of StatefulSets.
-pub(super) fn all() -> Vec<Box<dyn Property>> {
+pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
     let mut all: Vec<Box<dyn Property>> = vec![
         Box::new(OneClaimOnePod),
         Box::new(OnePodPerOrdinal),
         Box::new(OwnClaims),
-        Box::new(Ordered::default()),
+        Box::new(Ordered::new(caches)),
         Box::new(Partitioned),
     ];
-    all.extend(advanced::all());
+    all.extend(advanced::all(caches));
     all
 }
 
@@ -122,10 +122,6 @@ impl<'a> Pod<'a> {
         let is_gated = self.family == Family::Advanced && !spec["ordinals"]["start"].is_null();
         spec["podManagementPolicy"] != "Parallel" && !is_gated
     }
-
-    fn slots(&self) -> BTreeSet<i64> {
-        slots(self.family, self.set)
-    }
 }
 
 /// Returns the ordinals of the pods that should exist.
@@ -196,62 +192,6 @@ impl Property for OwnClaims {
     }
 }
 
-/// Ordered starts, stops and updates.
-#[derive(Default)]
-struct Ordered {
-    ready: ReadyOnce,
-}
-
-impl Property for Ordered {
-    fn name(&self) -> &str {
-        "ordered start, stop and update"
-    }
-
-    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        let Some(pod) = Pod::of(&entry.object, world) else {
-            return Vec::new();
-        };
-        self.ready.take(entry);
-        let ready = |other: &Pod<'_>| self.ready.has(other.object);
-        let others: Vec<Pod<'_>> = pod.all_of_set(world).collect();
-        let at = |ordinal: i64| others.iter().find(|other| other.ordinal == ordinal);
-        let (slots, name) = (pod.slots(), pod.name());
-        let is_by_controller = pod.is_written_by_controller(entry);
-        let mut found = Vec::new();
-        if entry.event == EventType::Added && is_by_controller && pod.is_ordered() {
-            let mut before = slots.range(..pod.ordinal);
-            let waiting = before.find(|ordinal| !at(**ordinal).is_some_and(ready));
-            found.extend(waiting.map(|ordinal| {
-                format!("{name} starts, and ordinal {ordinal} has never been ready")
-            }));
-        }
-        let is_deleted = is_by_controller && is_deletion(entry);
-        if is_deleted && !slots.contains(&pod.ordinal) && pod.is_ordered() {
-            let mut condemned = others
-                .iter()
-                .filter(|other| !slots.contains(&other.ordinal));
-            let higher = condemned.find(|other| other.ordinal > pod.ordinal);
-            found.extend(higher.map(|higher| format!("{name} stops before {}", higher.name())));
-        }
-        let is_update = is_deleted
-            && pod.family == Family::Native
-            && slots.contains(&pod.ordinal)
-            && !is_finished(pod.object)
-            && pod.set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"].is_null()
-            && !is_terminating(pod.set);
-        if is_update {
-            let mut above = slots.range(pod.ordinal + 1..);
-            let unready = above.find(|ordinal| {
-                !at(**ordinal).is_some_and(|other| ready(other) && !is_terminating(other.object))
-            });
-            found.extend(unready.map(|ordinal| {
-                format!("{name} is taken down, and ordinal {ordinal} is not ready")
-            }));
-        }
-        found
-    }
-}
-
 /// Below the partition nothing is of the update revision.
 struct Partitioned;
 
@@ -265,17 +205,20 @@ impl Property for Partitioned {
         let Some(pod) = created.filter(|pod| pod.family == Family::Native) else {
             return Vec::new();
         };
-        let rolling = &pod.set["spec"]["updateStrategy"]["rollingUpdate"];
-        let partition = rolling["partition"].as_i64().unwrap_or(0);
-        let start = pod.set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
-        let is_new = is_update_revision(pod.set, revision(pod.object));
-        match is_new && pod.ordinal < start + partition {
-            true => vec![format!(
-                "{} is created with partition {partition}",
-                pod.name()
-            )],
-            false => Vec::new(),
+        let update = UpdateRevision::of(pod.set, world);
+        if !update.is_some_and(|update| update.is_new(pod.object)) {
+            return Vec::new();
         }
+        let excess = world.asked(uid(pod.set)).map(|set| {
+            let rolling = &set["spec"]["updateStrategy"]["rollingUpdate"];
+            let partition = rolling["partition"].as_i64().unwrap_or(0);
+            let start = set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
+            (pod.ordinal < start + partition).then_some(partition)
+        });
+        let told = least_fault(excess);
+        let told =
+            told.map(|partition| format!("{} is created with partition {partition}", pod.name()));
+        told.into_iter().collect()
     }
 }
 

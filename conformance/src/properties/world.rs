@@ -7,6 +7,9 @@ use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
+use super::pods::controller_of;
+use crate::user_agent;
+
 /// A namespace and a name.
 type Key = (String, String);
 
@@ -40,10 +43,41 @@ impl World {
                 known.insert(generation, entry.object.shared());
             }
         }
+        if entry.gvr.resource == "controllerrevisions" && entry.event != EventType::Deleted {
+            self.learn_revision(entry);
+        }
+    }
+
+    /// A controller that makes a revision has seen the template that it is of: generations with the template that was
+    /// observed before are no longer binding.
+    fn learn_revision(&mut self, entry: &JournalEntry) {
+        let number = |object: &Value| object["revision"].as_i64();
+        let before = entry.previous.as_deref().and_then(number);
+        let owner = controller_of(&entry.object).and_then(|owner| owner["uid"].as_str());
+        let known = owner.and_then(|uid| self.asked.get_mut(uid));
+        let Some(known) = known.filter(|_| before < number(&entry.object)) else {
+            return;
+        };
+        let template = |set: &Value| set["spec"]["template"].clone();
+        let Some((first, last)) = known.values().next().zip(known.values().next_back()) else {
+            return;
+        };
+        let observed = last["status"]["observedGeneration"].as_i64();
+        let is_observed =
+            observed.is_some() && observed == first["metadata"]["generation"].as_i64();
+        let old = template(first);
+        let newer = known.iter().find(|(_, set)| template(set) != old);
+        let newer = newer.map(|(generation, _)| *generation);
+        if let Some(newer) =
+            newer.filter(|_| is_observed && user_agent::is_component(&entry.user_agent))
+        {
+            known.retain(|generation, _| *generation >= newer);
+        }
     }
 
     /// Returns the states of the workload of this uid, by generation: the one that its controller has last observed,
-    /// and all later ones. The controller may act upon any of these.
+    /// and all later ones, from the one with the template of the newest revision on. The controller may act upon any of
+    /// these.
     pub fn asked(&self, uid: &str) -> impl Iterator<Item = &Value> {
         let known = self.asked.get(uid).into_iter().flatten();
         known.map(|(_, object)| &**object)

@@ -50,6 +50,7 @@ impl Testbed {
             journal: &self.journal(),
             points: &points,
             given_rv,
+            caches: self.caches(),
         };
         let mut violations = properties::violations(observed, &self.declared);
         violations.extend(cluster.monitor.found());

@@ -3,9 +3,9 @@
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_node as node;
 
-use super::{Testbed, TestbedError};
+use super::{Mode, Testbed, TestbedError};
 use crate::fault_plan::Plan;
-use crate::properties::Violation;
+use crate::properties::{Caches, Violation};
 
 impl Testbed {
     /// Returns the faults of the simulated nodes: power off, disconnect, restore.
@@ -116,6 +116,14 @@ impl Testbed {
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         self.cluster().server.points()
+    }
+
+    /// Whether the caches of controllers have shown the present so far.
+    pub(crate) fn caches(&self) -> Caches {
+        match self.cluster().options.mode {
+            Mode::Virtual => Caches::with(self.faults_met().iter().map(|(fault, _)| fault)),
+            Mode::RealTime | Mode::Program(_) => Caches::MayLag,
+        }
     }
 
     /// The violations by requests of the controllers under test.

@@ -7,18 +7,22 @@ use std::collections::BTreeSet;
 use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
+use super::super::known::{Caches, KnownPods};
 use super::super::pods::{
-    ReadyOnce, int_or_percent, is_active, is_changed_in_place, is_deletion, is_ready, is_relabeled,
-    is_terminating, is_update_revision, least_fault, revision, uid,
+    int_or_percent, is_active, is_relabeled, is_terminating, least_fault, namespace, uid,
 };
+use super::super::revisions::UpdateRevision;
 use super::super::{Property, World};
 use super::{Family, Pod, slots};
 
+pub(super) const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
+pub(super) const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
+
 /// The properties of Advanced StatefulSets alone.
-pub(super) fn all() -> Vec<Box<dyn Property>> {
+pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
     vec![
         Box::new(Reserved),
-        Box::new(MaxUnavailable::default()),
+        Box::new(MaxUnavailable(KnownPods::new(caches))),
         Box::new(Partitioned),
     ]
 }
@@ -35,6 +39,12 @@ pub(super) fn reserved(set: &Value) -> BTreeSet<i64> {
     };
     let ranges: Option<Vec<_>> = stated.into_iter().flatten().map(range).collect();
     ranges.unwrap_or_default().into_iter().flatten().collect()
+}
+
+/// Whether the claims of pods grow with their templates.
+pub(super) fn resizes_claims(set: &Value) -> bool {
+    let strategy = &set["spec"]["volumeClaimUpdateStrategy"];
+    strategy["type"] == "OnPodRollingUpdate"
 }
 
 /// The pod that `entry` is about, if the controller of Advanced StatefulSets wrote it.
@@ -67,11 +77,8 @@ impl Property for Reserved {
 /// No pod that is up is taken down, by deletion or by an update in place, when as many are down
 /// already as may be.
 ///
-/// A pod counts as down when it is missing, terminating, or was never ready since it was created or changed.
-#[derive(Default)]
-struct MaxUnavailable {
-    ready: ReadyOnce,
-}
+/// A pod counts as down when it is missing, terminating or not ready.
+struct MaxUnavailable(KnownPods);
 
 impl Property for MaxUnavailable {
     fn name(&self) -> &str {
@@ -79,23 +86,17 @@ impl Property for MaxUnavailable {
     }
 
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        if entry.gvr.resource != "pods" {
-            return Vec::new();
-        }
-        let was_ready = self.ready.take(entry);
-        let is_up = was_ready && entry.previous.as_deref().is_some_and(is_ready);
-        let is_taken_down = is_deletion(entry) || is_changed_in_place(entry);
-        let Some(pod) = written(entry, world).filter(|_| is_up && is_taken_down) else {
+        let pod = written(entry, world);
+        let is_up = self.0.is_taken_from_up(entry, pod.is_some());
+        let Some(pod) = pod.filter(|pod| is_up && !is_terminating(pod.set)) else {
             return Vec::new();
         };
-        if is_terminating(pod.set) || !is_active(entry.previous.as_deref().unwrap_or(pod.object)) {
-            return Vec::new();
-        }
-        let up: BTreeSet<i64> = pod
-            .all_of_set(world)
-            .filter(|other| is_active(other.object) && self.ready.has(other.object))
-            .map(|other| other.ordinal)
-            .collect();
+        let others = pod.all_of_set(world);
+        let is_up = |other: &Pod<'_>| {
+            let key = (namespace(pod.set), other.name());
+            self.0.is_up(key, entry.time)
+        };
+        let up: BTreeSet<i64> = others.filter(is_up).map(|other| other.ordinal).collect();
         let excess = world.asked(uid(pod.set)).map(|set| {
             let slots = slots(pod.family, set);
             if !slots.contains(&pod.ordinal) {
@@ -149,14 +150,13 @@ impl Property for Partitioned {
         let Some(pod) = written(entry, world).filter(|_| is_created || is_relabeled(entry)) else {
             return Vec::new();
         };
-        if !is_update_revision(pod.set, revision(pod.object)) {
+        let update = UpdateRevision::of(pod.set, world);
+        let Some(update) = update.filter(|update| update.is_new(pod.object)) else {
             return Vec::new();
-        }
+        };
         let others = pod.all_of_set(world);
         let old = others.filter(|other| {
-            is_active(other.object)
-                && other.ordinal != pod.ordinal
-                && !is_update_revision(pod.set, revision(other.object))
+            is_active(other.object) && other.ordinal != pod.ordinal && !update.has(other.object)
         });
         let old = i64::try_from(old.count()).unwrap_or(i64::MAX);
         let mut asked = world.asked(uid(pod.set));

@@ -58,13 +58,13 @@ fn starts_and_stops_are_in_order_over_reserved_ordinals() {
     assert_eq!(
         set().created("web-2").told(),
         [format!(
-            "{property}: web-2 starts, and ordinal 0 has never been ready"
+            "{property}: web-2 starts, and ordinal 0 is not ready"
         )]
     );
-    let reserved = json!({"replicas": 1, "reserveOrdinals": [0]});
+    let none = json!({"replicas": 0});
     let stopped = |name| {
         let both = set().ready("web-0").created("web-2").ready("web-2");
-        both.set(2, reserved.clone(), json!({}))
+        both.set(2, none.clone(), json!({"observedGeneration": 2}))
             .deleted(name)
             .told()
     };
@@ -105,9 +105,13 @@ fn the_partition_stays_as_it_is() {
         let updated = updating(rolling).updated_in_place(name, "new");
         updated.told()
     };
-    assert_eq!(updated(json!({"partition": 2}), "web-2"), [""; 0]);
+    let first = || updating(json!({"partition": 2})).updated_in_place("web-2", "new");
+    assert_eq!(first().told(), [""; 0]);
     assert_eq!(
-        updated(json!({"partition": 2}), "web-1"),
+        first()
+            .ready("web-2")
+            .updated_in_place("web-1", "new")
+            .told(),
         [format!("{property}: web-1 is updated")]
     );
     // Without an order it is the number that counts.
@@ -135,5 +139,76 @@ fn the_partition_stays_as_it_is() {
         created.told(),
         [format!("{property}: web-2 is created")],
         "what is reserved does not count for a new pod"
+    );
+}
+
+#[test]
+fn pods_are_updated_from_the_highest_ordinal_down() {
+    let told = |journal: Journal| journal.updated_in_place("web-1", "new").told();
+    let overtaken = ["ordered start, stop and update: web-1 is updated before web-2"];
+    assert_eq!(told(updating(json!({}))), overtaken);
+    assert_eq!(updating(json!({})).deleted("web-1").told(), overtaken);
+    assert_eq!(told(updating(json!({"unorderedUpdate": {}}))), [""; 0]);
+    let both = json!({"maxUnavailable": 2});
+    let second = || updating(both.clone()).updated_in_place("web-2", "new");
+    assert_eq!(told(second()), [""; 0]);
+    let kept = updating(json!({"maxUnavailable": 2, "partition": 3}));
+    let kept = kept.deleted("web-1").told();
+    assert_eq!(kept, [""; 0], "the partition keeps web-2");
+    for state in ["PreparingUpdate", "PreparingDelete"] {
+        let held = updating(both.clone()).changed(OWNER.controller, "web-2", |pod| {
+            pod["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] = state.into();
+        });
+        assert_eq!(told(held), [""; 0], "a hook holds web-2 back");
+    }
+    let chosen = updating(json!({})).changed("kubectl", "web-1", |pod| {
+        pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = "true".into();
+    });
+    assert_eq!(
+        chosen.deleted("web-1").told(),
+        [""; 0],
+        "somebody asked for it"
+    );
+}
+
+#[test]
+fn claims_that_grow_keep_no_pod_from_its_update() {
+    let spec = |claims: &str| {
+        json!({
+            "replicas": 2, "podManagementPolicy": "Parallel",
+            "volumeClaimUpdateStrategy": {"type": claims},
+        })
+    };
+    let told = |claims: &str| {
+        let status = json!({"currentRevision": "old", "updateRevision": "new"});
+        let mut journal = Journal::of(OWNER, spec(claims), status);
+        for name in ["web-0", "web-1"] {
+            let old = json!({"controller-revision-hash": "old"});
+            journal = journal.created_with(name, &old).ready(name);
+        }
+        journal.updated_in_place("web-0", "new").told()
+    };
+    assert_eq!(told("OnPodRollingUpdate"), [""; 0]);
+    assert_eq!(told("OnDelete").len(), 1);
+}
+
+#[test]
+fn an_update_waits_for_pods_that_are_not_ready_any_more_unless_parallel() {
+    let told = |policy: &str| {
+        let spec = json!({"replicas": 2, "podManagementPolicy": policy});
+        let set = of_set(spec).created("web-0").ready("web-0");
+        let both = set.created("web-1").ready("web-1").unready("web-0");
+        both.updated_in_place("web-1", "new").told()
+    };
+    let ordered = told("OrderedReady");
+    let property = "ordered start, stop and update";
+    assert_eq!(
+        ordered[0],
+        format!("{property}: web-1 is updated, and ordinal 0 is not ready")
+    );
+    let told = told("Parallel");
+    assert!(
+        !told.iter().any(|one| one.starts_with(property)),
+        "{told:?}"
     );
 }
