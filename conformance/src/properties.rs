@@ -89,6 +89,13 @@ pub trait Property {
 
     /// Returns a description of each violation by the write `entry`, after which `world` holds the objects.
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String>;
+
+    /// Returns a description of each violation by a cluster that has settled with the objects of `world`. It is called
+    /// whenever [`Testbed::settle`](crate::Testbed::settle) has found nothing to wait for. Default: none.
+    fn judge_settled(&mut self, world: &World) -> Vec<String> {
+        let _ = world;
+        Vec::new()
+    }
 }
 
 /// Makes a property that remembers nothing yet.
@@ -151,8 +158,12 @@ pub struct Observed<'a> {
     pub points: &'a [Point],
     /// Writes up to this version are setup: stated properties see them, but judge only later ones.
     pub given_rv: u64,
+    /// The versions at which everything had settled, in order.
+    pub settled: &'a [u64],
     /// Whether the caches of its controllers showed the present.
     pub caches: Caches,
+    /// Properties that judge the setup, too, as the built-in ones do.
+    pub general: &'a [RustProperty],
 }
 
 fn built_in(caches: Caches) -> Vec<Box<dyn Property>> {
@@ -174,11 +185,17 @@ pub(crate) fn built_in_names() -> Vec<String> {
 #[must_use]
 pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<Violation> {
     let mut built_in = built_in(observed.caches);
+    built_in.extend(observed.general.iter().map(|general| (general.0)()));
     let mut rust: Vec<_> = declared.rust.iter().map(|rust| (rust.0)()).collect();
     let mut observer = declared.invariants.observe();
     let mut world = World::default();
     let mut found = Vec::new();
+    let mut settled = observed.settled.iter().copied().peekable();
     for entry in observed.journal {
+        while let Some(rv) = settled.next_if(|rv| *rv < entry.rv) {
+            let properties = built_in.iter_mut().chain(&mut rust);
+            judge_settled(properties, (rv, &world), &mut found);
+        }
         world.take(entry);
         let is_given = entry.rv <= observed.given_rv;
         let mut report = |property: &str, what: String| {
@@ -207,8 +224,33 @@ pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<
             broken.for_each(|one| report(one.name, one.message));
         }
     }
+    for rv in settled {
+        let properties = built_in.iter_mut().chain(&mut rust);
+        judge_settled(properties, (rv, &world), &mut found);
+    }
     found.extend(liveness::hot_requeues(observed.points));
     found
+}
+
+/// Adds to `found` what is wrong with the settled cluster of `world` at version `rv`, unless it was before.
+fn judge_settled<'p>(
+    properties: impl Iterator<Item = &'p mut Box<dyn Property>>,
+    (rv, world): (u64, &World),
+    found: &mut Vec<Violation>,
+) {
+    for property in properties {
+        for what in property.judge_settled(world) {
+            let name = property.name();
+            let is_known = |one: &Violation| one.property == name && one.what == what;
+            if !found.iter().any(is_known) {
+                found.push(Violation {
+                    rv,
+                    property: name.to_owned(),
+                    what,
+                });
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -127,6 +127,7 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
         kubectl: None,
         program: None,
         final_settle: None,
+        reconciles_again: false,
         under_test: Vec::new(),
     };
     Ok((file, options))

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;
-use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation};
+use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation, general};
 use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
@@ -92,6 +92,8 @@ pub struct RunOptions {
     pub kubectl: Option<PathBuf>,
     /// After the last step, waits until nothing was written for this long.
     pub final_settle: Option<Duration>,
+    /// Restarts the controllers when the scenario has ended settled: they are to write nothing more.
+    pub reconciles_again: bool,
 }
 
 /// The result of a run.
@@ -115,6 +117,10 @@ pub struct Run {
     pub exchanges: Vec<Exchange>,
     /// The violations by requests of controllers under test since the first step began.
     pub request_violations: Vec<Violation>,
+    /// The writes of the controllers that were restarted after the end, if they were to be.
+    pub second_writes: Vec<Violation>,
+    /// The versions at which everything had settled.
+    pub settled: Vec<u64>,
     /// Whether the caches of controllers showed the present.
     pub caches: Caches,
 }
@@ -137,7 +143,9 @@ impl Run {
             journal: &self.journal,
             points: &self.points,
             given_rv: self.steps.first().map_or(0, |step| step.after_rv),
+            settled: &self.settled,
             caches: self.caches,
+            general: &general::of_scenarios(),
         };
         let mut violations = properties::violations(observed, declared);
         violations.extend_from_slice(&self.request_violations);
@@ -196,7 +204,7 @@ pub(crate) fn run_between(
             Ok(transcript) => (Ok(transcript.text), transcript.unmet_marks),
             Err(error) => (Err(error), Vec::new()),
         };
-        let run = Run {
+        let mut run = Run {
             transcript,
             unmet_marks,
             points: testbed.points(),
@@ -206,9 +214,16 @@ pub(crate) fn run_between(
             hits: testbed.fault_hits(),
             exchanges: testbed.exchanges(),
             request_violations: testbed.request_violations(),
+            second_writes: Vec::new(),
+            settled: testbed.settled(),
             caches: testbed.caches(),
         };
         ended(&run);
+        let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);
+        if options.reconciles_again && ends_settled && run.transcript.is_ok() {
+            testbed.reconcile_again(QUIET).await?;
+            run.second_writes = testbed.second_writes();
+        }
         testbed.shutdown().await;
         Ok(run)
     })

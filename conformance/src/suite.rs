@@ -12,6 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
 use crate::explore;
+use crate::properties::Violation;
 use crate::replay;
 use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
@@ -140,6 +141,10 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 /// seed 0, its outcome.
 #[must_use]
 pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
+    let options = &RunOptions {
+        reconciles_again: options.program.is_none(),
+        ..options.clone()
+    };
     let (run, log) = match options.notes {
         true => {
             let (run, log) = replay::record(&file, options);
@@ -286,9 +291,15 @@ pub async fn check_remote(
 /// Returns the violations by `run` that `scenario` does not announce; `None` when there are no such violations.
 #[must_use]
 pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
-    let unsaid = scenario.unsaid(run.violations(&scenario.declared));
+    let unsaid = scenario.unsaid(all_violations(scenario, run));
     let told: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
     (!told.is_empty()).then(|| told.join("\n"))
+}
+
+fn all_violations(scenario: &Scenario, run: &Run) -> Vec<Violation> {
+    let mut violations = run.violations(&scenario.declared);
+    violations.extend_from_slice(&run.second_writes);
+    violations
 }
 
 /// Returns the properties that `scenario` announces to violate and `run` keeps; `None` when there are no such.
@@ -296,7 +307,7 @@ pub(crate) fn unneeded(scenario: &Scenario, run: &Run) -> Option<String> {
     if scenario.violates.is_empty() {
         return None;
     }
-    let violations = run.violations(&scenario.declared);
+    let violations = all_violations(scenario, run);
     let is_violated = |name: &&String| violations.iter().any(|one| one.property == **name);
     let kept = scenario.violates.keys().filter(|name| !is_violated(name));
     let told: Vec<String> = kept

@@ -1,6 +1,7 @@
 //! Testbeds, in which scenarios and tests run: a server, simulated nodes and controllers in one process, under virtual
 //! time unless a controller under test needs real time.
 
+mod again;
 mod apply;
 mod builder;
 mod crashes;
@@ -234,6 +235,10 @@ pub struct Testbed {
     cluster: Option<Box<Cluster>>,
     /// The version at which its test began.
     started_rv: u64,
+    /// The versions at which everything had settled.
+    settled: Mutex<Vec<u64>>,
+    /// The versions from which on, and up to which, restarted controllers had nothing to write.
+    again: Mutex<Vec<(u64, u64)>>,
     reported: Mutex<Reported>,
 }
 
@@ -419,6 +424,8 @@ impl Testbed {
             declared,
             started_rv: cluster.server.resource_version(),
             cluster: Some(Box::new(cluster)),
+            settled: Mutex::default(),
+            again: Mutex::default(),
             reported: Mutex::default(),
         })
     }

@@ -1,34 +1,84 @@
-//! Properties that hold for any controller, for [`TestbedBuilder::property_in_rust`].
+//! Properties that hold for any controller.
 //!
-//! None of them is part of a testbed unless its builder adds it. They judge the writes of controllers, not those of
-//! the test.
+//! Ten in all. Scenarios are held to every one of them. A testbed is held to the three that are rules for controllers
+//! under test, and to the others that its builder asks for: to all of them with
+//! [`TestbedBuilder::general_properties`], to one with [`TestbedBuilder::property_in_rust`].
+//!
+//! | property | name | a testbed |
+//! | --- | --- | --- |
+//! | [`NoOrphans`] | `no orphan stays` | on request |
+//! | [`UncontestedFields`] | `no two controllers fight over a field` | on request |
+//! | [`ObservedGenerations`] | `the observed generation catches up` | on request |
+//! | [`SecondReconcile`] | `a second reconcile writes nothing` | by [`Testbed::reconcile_again`] |
+//! | [`HOT_REQUEUE`] | `no hot requeue` | always |
+//! | [`Finalizers`] | `finalizers are removed` | always |
+//! | [`TransitionTimes`] | `transition times change with the status` | on request |
+//! | [`NoSecrets`] | `no secret in events or status` | on request |
+//! | [`SpecsAsAsked`] | `specs stay as asked` | on request |
+//! | [`ValidOwners`] | `owner references are valid` | on request |
+//!
+//! They judge the writes of controllers and nodes, not those of the test. [`TestbedBuilder::allow`] exempts a testbed from
+//! one of those that are always in force, `violates` a scenario from any.
 //!
 //! ```
+//! use std::time::Duration;
+//!
 //! use kubeproof::Testbed;
-//! use kubeproof::properties::general::{TransitionTimes, ValidOwners};
+//! use kubeproof::properties::general::ValidOwners;
 //!
 //! # let mut runtime = tokio::runtime::Builder::new_current_thread();
 //! # let runtime = runtime.enable_time().start_paused(true).build()?;
 //! # runtime.block_on(async {
 //! let builder = Testbed::builder().nodes(1).controllers(["deployment", "replicaset"]);
-//! let builder = builder.property_in_rust(TransitionTimes::default);
-//! let testbed = builder.property_in_rust(ValidOwners::default).start().await?;
-//! # testbed.shutdown().await;
+//! let one = builder.clone().property_in_rust(ValidOwners::default).start().await?;
+//! let all = builder.general_properties().start().await?;
+//! all.settle(Duration::from_secs(60)).await?;
+//! all.reconcile_again(Duration::from_secs(60)).await?;
+//! # one.shutdown().await;
+//! # all.shutdown().await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`Testbed::reconcile_again`]: crate::Testbed::reconcile_again
+//! [`TestbedBuilder::allow`]: crate::testbed::TestbedBuilder::allow
+//! [`TestbedBuilder::general_properties`]: crate::testbed::TestbedBuilder::general_properties
 //! [`TestbedBuilder::property_in_rust`]: crate::testbed::TestbedBuilder::property_in_rust
 
-use std::collections::BTreeMap;
+mod fields;
+mod finalizers;
+mod owners;
+mod second;
+mod secrets;
+mod specs;
+mod status;
 
-use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
-use super::pods::{name, namespace, uid};
-use super::{Property, World};
+use super::RustProperty;
+use super::pods::{name, namespace};
 use crate::user_agent;
+
+pub use fields::UncontestedFields;
+pub(crate) use finalizers::FinalizerJournal;
+pub use finalizers::Finalizers;
+pub use owners::{NoOrphans, ValidOwners};
+pub use second::SecondReconcile;
+pub(crate) use second::second_writes;
+pub use secrets::NoSecrets;
+pub use specs::{FilledIn, SpecsAsAsked};
+pub use status::{ObservedGenerations, TransitionTimes};
+
+/// The name of the rule that no controller repeats a request again and again while nothing changes: without a back-off,
+/// or without waiting for a change.
+///
+/// It is about requests, which a [`Property`](super::Property) does not see, so scenarios and testbeds check it
+/// themselves.
+pub const HOT_REQUEUE: &str = "no hot requeue";
+/// The name of the rule that the controllers of a testbed remove their finalizers, and of [`Finalizers`].
+pub const FINALIZERS: &str = "finalizers are removed";
 
 /// Whether a controller or a node wrote it, and not the test.
 fn is_by_component(entry: &JournalEntry) -> bool {
@@ -36,113 +86,33 @@ fn is_by_component(entry: &JournalEntry) -> bool {
     !is_loader && user_agent::is_component(&entry.user_agent)
 }
 
-/// The transition time of a condition changes only with its status.
-///
-/// Source: API conventions, "Typical status properties".
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TransitionTimes;
-
-impl Property for TransitionTimes {
-    fn name(&self) -> &str {
-        "transition times change with the status"
-    }
-
-    fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        if !is_by_component(entry) {
-            return Vec::new();
-        }
-        let conditions = |object: &Value| {
-            let conditions = object["status"]["conditions"].as_array().cloned();
-            conditions.unwrap_or_default()
-        };
-        let before = entry.previous.as_deref().map(conditions);
-        let before = before.unwrap_or_default();
-        let after = conditions(&entry.object);
-        let moved = after.iter().filter(|after| {
-            let old = before.iter().find(|old| old["type"] == after["type"]);
-            old.is_some_and(|old| {
-                old["status"] == after["status"]
-                    && old["lastTransitionTime"] != after["lastTransitionTime"]
-            })
-        });
-        let moved = moved.map(|condition| {
-            let (kind, status) = (&condition["type"], &condition["status"]);
-            format!(
-                "{} {} has another transition time of {}, which stays {}",
-                entry.gvr.resource,
-                name(&entry.object),
-                kind.as_str().unwrap_or_default(),
-                status.as_str().unwrap_or_default(),
-            )
-        });
-        moved.collect()
+/// `pods default/a`, `nodes a`
+fn named(resource: &str, object: &Value) -> String {
+    let resource = resource.split('.').next().unwrap_or_default();
+    match namespace(object) {
+        "" => format!("{resource} {}", name(object)),
+        namespace => format!("{resource} {namespace}/{}", name(object)),
     }
 }
 
-/// An owner reference names an object that exists or existed, by its kind, name and uid, in the namespace of the
-/// dependent or in none.
-///
-/// The owner may be gone already, because a controller decides upon its cache.
-///
-/// Source: Kubernetes documentation, "Owners and Dependents".
-#[derive(Clone, Debug, Default)]
-pub struct ValidOwners {
-    /// Group, kind, namespace and name, by uid.
-    known: BTreeMap<String, [String; 4]>,
+/// The properties that a testbed may be asked for, with nothing to remember yet.
+pub(crate) fn on_request() -> Vec<RustProperty> {
+    vec![
+        RustProperty::new(NoOrphans::default),
+        RustProperty::new(UncontestedFields::default),
+        RustProperty::new(ObservedGenerations::default),
+        RustProperty::new(TransitionTimes::default),
+        RustProperty::new(NoSecrets::default),
+        RustProperty::new(SpecsAsAsked::default),
+        RustProperty::new(ValidOwners::default),
+    ]
 }
 
-fn group(object: &Value) -> &str {
-    let version = object["apiVersion"].as_str().unwrap_or_default();
-    version.split_once('/').map_or("", |(group, _)| group)
-}
-
-impl ValidOwners {
-    fn fault(&self, owner: &Value, dependent: &Value) -> Option<&'static str> {
-        let Some([group_known, kind, namespace_known, name]) =
-            owner["uid"].as_str().and_then(|uid| self.known.get(uid))
-        else {
-            return Some("which never existed");
-        };
-        if group(owner) != group_known || owner["kind"] != **kind || owner["name"] != **name {
-            return Some("whose uid is that of another object");
-        }
-        let is_within = namespace_known.is_empty() || namespace_known == namespace(dependent);
-        (!is_within).then_some("which is in another namespace")
-    }
-}
-
-impl Property for ValidOwners {
-    fn name(&self) -> &str {
-        "owner references are valid"
-    }
-
-    fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        let object = &*entry.object;
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let known = [group(object), kind, namespace(object), name(object)];
-        let uid = uid(object).to_owned();
-        self.known.insert(uid, known.map(str::to_owned));
-        if !is_by_component(entry) || entry.event == EventType::Deleted {
-            return Vec::new();
-        }
-        let owners = |object: &Value| {
-            let owners = object["metadata"]["ownerReferences"].as_array().cloned();
-            owners.unwrap_or_default()
-        };
-        let before = entry.previous.as_deref().map(owners).unwrap_or_default();
-        let added = owners(object).into_iter();
-        let added = added.filter(|owner| !before.contains(owner));
-        let faults = added.filter_map(|owner| {
-            let fault = self.fault(&owner, object)?;
-            let text = |field: &str| owner[field].as_str().unwrap_or_default().to_owned();
-            let (kind, owner) = (text("kind"), text("name"));
-            let (resource, name) = (&entry.gvr.resource, name(object));
-            Some(format!(
-                "{resource} {name} is owned by {kind} {owner}, {fault}"
-            ))
-        });
-        faults.collect()
-    }
+/// The properties of every scenario.
+pub(crate) fn of_scenarios() -> Vec<RustProperty> {
+    let mut all = on_request();
+    all.push(RustProperty::new(Finalizers::default));
+    all
 }
 
 #[cfg(test)]

@@ -209,7 +209,9 @@ impl Journal {
             journal: &self.entries,
             points: &[],
             given_rv: 0,
+            settled: &[],
             caches: self.caches,
+            general: &[],
         };
         let found = violations(observed, &DeclaredProperties::default());
         let told = found

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
+use super::general::HOT_REQUEUE;
 use super::{Property, Violation, World};
 use crate::user_agent;
 
@@ -75,7 +76,7 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
         .filter(|(_, times)| *times >= REQUESTS_MAX);
     let violations = hot.map(|((rv, from, request), times)| Violation {
         rv,
-        property: "no hot requeue".to_owned(),
+        property: HOT_REQUEUE.to_owned(),
         what: format!(
             "{from} repeated `{}` {times} times while nothing changed",
             request.trim_end()

@@ -95,6 +95,16 @@ impl World {
         within.map(|(_, object)| &**object)
     }
 
+    /// Returns all objects, each with its resource, such as `pods` or `statefulsets.apps`, sorted by resource, namespace
+    /// and name.
+    pub fn objects(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let resources = self.objects.iter();
+        resources.flat_map(|(resource, objects)| {
+            let objects = objects.values();
+            objects.map(move |object| (resource.as_str(), &**object))
+        })
+    }
+
     /// Returns one object of `resource`, such as `pods` or `statefulsets.apps`. The namespace of a cluster-scoped object
     /// is empty.
     #[must_use]

@@ -277,6 +277,14 @@ impl TestbedBuilder {
         self
     }
 
+    /// Adds the [properties that hold for any controller](crate::properties::general), except for those that are always
+    /// in force.
+    pub fn general_properties(mut self) -> Self {
+        let general = properties::general::on_request();
+        self.options.rust_properties.extend(general);
+        self
+    }
+
     /// Sets the seed of the order in which simultaneous requests, responses and events pass between controllers and
     /// server. Each seed gives another order that a network could have produced. Default: 0, the order of tasks.
     pub fn schedule_seed(mut self, seed: u64) -> Self {

@@ -7,6 +7,7 @@ use futures::FutureExt;
 use kubeproof_apiserver::ApiServer;
 use kubeproof_controller::{Ended, Manager, panic_message};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::ControllerUnderTest;
@@ -15,6 +16,7 @@ use crate::fault_plan::StaleReads;
 /// Waits for crashes.
 pub(super) struct Crashes {
     task: JoinHandle<()>,
+    asked: Arc<Notify>,
     stale: Stale,
     ends: Ends,
 }
@@ -40,12 +42,22 @@ impl Crashes {
         let noted = Arc::clone(&ends);
         let stale = Stale::default();
         let (server, restarter, lag) = (server.clone(), manager.restarter(), stale.clone());
+        let asked = Arc::new(Notify::new());
+        let again = Arc::clone(&asked);
         let task = tokio::spawn(async move {
             let mut crashes = server.crashes();
-            while crashes.changed().await.is_ok() {
-                crashes.borrow_and_update();
-                if let Some(stale) = &*lag.0.lock() {
-                    server.inject(stale.fault());
+            loop {
+                tokio::select! {
+                    crash = crashes.changed() => {
+                        if crash.is_err() {
+                            return;
+                        }
+                        crashes.borrow_and_update();
+                        if let Some(stale) = &*lag.0.lock() {
+                            server.inject(stale.fault());
+                        }
+                    }
+                    () = again.notified() => {}
                 }
                 // All old controllers end before the next ones start.
                 lives.abort_all();
@@ -54,7 +66,17 @@ impl Crashes {
                 start(&mut lives, &client, &under_test, &noted);
             }
         });
-        Self { task, stale, ends }
+        Self {
+            task,
+            asked,
+            stale,
+            ends,
+        }
+    }
+
+    /// Restarts all controllers, as after a crash, but with reads of the present state.
+    pub(super) fn restart(&self) {
+        self.asked.notify_one();
     }
 
     /// Returns the controllers under test that have ended and must not, in the order in which they did.

@@ -50,10 +50,13 @@ impl Testbed {
             journal: &self.journal(),
             points: &points,
             given_rv,
+            settled: &self.settled(),
             caches: self.caches(),
+            general: &[],
         };
         let mut violations = properties::violations(observed, &self.declared);
         violations.extend(cluster.monitor.found());
+        violations.extend(self.second_writes());
         let allowed = &cluster.options.allowed;
         violations.retain(|one| !allowed.contains(&one.property));
         violations

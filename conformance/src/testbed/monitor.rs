@@ -25,6 +25,7 @@ use serde::Deserialize;
 use tower::{Service, ServiceExt};
 
 use crate::properties::Violation;
+use crate::properties::general::{FINALIZERS, HOT_REQUEUE};
 use request::{ObservedRequest, Scope};
 pub(super) use settled::Settled;
 
@@ -41,7 +42,6 @@ const FOUND_MAX: usize = 20;
 /// Reports, which are written and read at fixed times.
 const REPORTS: &[&str] = &["events", "leases"];
 
-const HOT_REQUEUE: &str = "no hot requeue";
 const LEAKED_WATCHES: &str = "no leaked watches";
 const IDLE_WRITES: &str = "no idle writes";
 
@@ -53,7 +53,7 @@ pub(super) const RULES: [&str; 7] = [
     settled::RESOURCES,
     settled::NAMESPACES,
     settled::SEEN,
-    settled::FINALIZERS,
+    FINALIZERS,
 ];
 
 /// The requests of the controllers under test so far, and the violations in them.

@@ -6,13 +6,13 @@ use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
 use serde_json::Value;
 
 use super::request::Scope;
-use super::{RequestMonitor, Responses, State};
+use super::{FINALIZERS, RequestMonitor, Responses, State};
+use crate::properties::general::FinalizerJournal;
 use crate::user_agent::{self, actor};
 
 pub(super) const RESOURCES: &str = "resources are served";
 pub(super) const NAMESPACES: &str = "namespaces exist";
 pub(super) const SEEN: &str = "objects of the test are seen";
-pub(super) const FINALIZERS: &str = "finalizers are removed";
 
 /// A controller that only looks whether there is a resource asks once.
 const MISSING_MAX: u32 = 2;
@@ -164,58 +164,18 @@ fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
 
 /// Objects that wait for a finalizer that no controller removes.
 fn held(settled: &Settled<'_>) -> Vec<String> {
-    let finalizers = |object: &Value| -> BTreeSet<String> {
-        let names = object["metadata"]["finalizers"].as_array();
-        let names = names.into_iter().flatten().filter_map(Value::as_str);
-        names.map(str::to_owned).collect()
-    };
-    // The controllers that put or removed each finalizer, and the terminating objects.
-    let mut handled: BTreeMap<String, &str> = BTreeMap::new();
-    let mut terminating: BTreeMap<(String, String, String), &JournalEntry> = BTreeMap::new();
+    let mut journal = FinalizerJournal::default();
     for entry in settled.journal {
-        let object = &entry.object;
-        let key = (
-            entry.gvr.resource.clone(),
-            text(object, "namespace").to_owned(),
-            text(object, "name").to_owned(),
-        );
-        let is_terminating = !text(object, "deletionTimestamp").is_empty();
-        match is_terminating && entry.event != EventType::Deleted {
-            true => terminating.insert(key, entry),
-            false => terminating.remove(&key),
-        };
         let agent = actor(&entry.user_agent);
-        if settled.under_test.contains(&agent) {
-            let after = finalizers(object);
-            let before = entry.previous.as_deref().map(finalizers);
-            let changed = after.symmetric_difference(before.as_ref().unwrap_or(&BTREE_EMPTY));
-            handled.extend(changed.map(|finalizer| (finalizer.clone(), agent)));
-        }
+        journal.take(entry, settled.under_test.contains(&agent));
     }
-    let collects = settled
-        .controllers
-        .iter()
-        .any(|name| name == GARBAGE_COLLECTOR);
-    let mut told = Vec::new();
-    for ((resource, namespace, name), entry) in terminating {
-        for finalizer in finalizers(&entry.object) {
-            let remedy = match handled.get(&finalizer) {
-                Some(agent) => format!("{agent} has to remove it once deletionTimestamp is set"),
-                None if OF_GARBAGE_COLLECTOR.contains(&&*finalizer) && !collects => {
-                    format!("add {GARBAGE_COLLECTOR} to TestbedBuilder::controllers")
-                }
-                None => continue,
-            };
-            let scope = match namespace.as_str() {
-                "" => String::new(),
-                namespace => format!("{namespace}/"),
-            };
-            told.push(format!(
-                "{resource} {scope}{name} was deleted but still has finalizer {finalizer}; {remedy}"
-            ));
-        }
-    }
-    told
+    let mut controllers = settled.controllers.iter();
+    let collects = controllers.any(|name| name == GARBAGE_COLLECTOR);
+    let remedy = format!("add {GARBAGE_COLLECTOR} to TestbedBuilder::controllers");
+    let told = journal.waiting().filter_map(|waiting| {
+        let is_collected = OF_GARBAGE_COLLECTOR.contains(&waiting.finalizer);
+        let uncollected = (is_collected && !collects).then(|| waiting.told_with(&remedy));
+        waiting.told().or(uncollected)
+    });
+    told.collect()
 }
-
-static BTREE_EMPTY: BTreeSet<String> = BTreeSet::new();

@@ -1,0 +1,83 @@
+//! Controllers that start again.
+
+use std::collections::BTreeSet;
+
+use kubeproof_apiserver::JournalEntry;
+
+use super::super::{Property, Violation, World};
+use super::{is_by_component, named};
+use crate::user_agent::actor;
+
+/// Reports, which are written at any time.
+const REPORTS: [&str; 2] = ["events", "leases"];
+
+/// Controllers that are started again when everything has settled find nothing to write.
+///
+/// [`Testbed::reconcile_again`](crate::Testbed::reconcile_again) starts them again and reports violations. As a property
+/// it is about the writes after a given version, of all clients but the test and the nodes.
+///
+/// Source: Kubernetes documentation, "Controllers" (desired versus current state); kubebuilder book, "Good practices"
+/// (reconciliation is idempotent).
+#[derive(Clone, Debug)]
+pub struct SecondReconcile {
+    after_rv: u64,
+    reported: BTreeSet<String>,
+}
+
+impl SecondReconcile {
+    /// The property that controllers write nothing after version `after_rv`.
+    #[must_use]
+    pub fn after(after_rv: u64) -> Self {
+        Self {
+            after_rv,
+            reported: BTreeSet::new(),
+        }
+    }
+}
+
+impl Property for SecondReconcile {
+    fn name(&self) -> &str {
+        "a second reconcile writes nothing"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
+        let is_counted = entry.rv > self.after_rv
+            && is_by_component(entry)
+            && actor(&entry.user_agent) != "kubelet"
+            && !REPORTS.contains(&&*entry.gvr.resource);
+        if !is_counted {
+            return Vec::new();
+        }
+        let agent = actor(&entry.user_agent);
+        let what = format!(
+            "{agent} writes {} again",
+            named(&entry.gvr.resource, &entry.object)
+        );
+        match self.reported.insert(what.clone()) {
+            true => vec![what],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Returns the writes of restarted controllers in `journal`, after the first of these versions and up to the second.
+pub(crate) fn second_writes(
+    journal: &[JournalEntry],
+    (after_rv, last_rv): (u64, u64),
+) -> Vec<Violation> {
+    let mut property = SecondReconcile::after(after_rv);
+    let begin = journal.partition_point(|entry| entry.rv <= after_rv);
+    let writes = journal[begin..]
+        .iter()
+        .take_while(|entry| entry.rv <= last_rv);
+    let mut found = Vec::new();
+    for entry in writes {
+        let told = property.judge(entry, &World::default());
+        found.extend(told.into_iter().map(|what| Violation {
+            rv: entry.rv,
+            property: property.name().to_owned(),
+            what,
+        }));
+    }
+    found
+}
