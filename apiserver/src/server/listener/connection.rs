@@ -25,7 +25,7 @@ use crate::endpoints::streams::Session;
 use crate::server::stall::StallLimit;
 
 /// Upstream's `MaxHeaderBytes` of 1 MiB, with what Go reads beyond it before it refuses a head.
-const HEAD_BYTES_MAX: usize = (1 << 20) + 4096;
+pub(super) const HEAD_BYTES_MAX: usize = (1 << 20) + 4096;
 /// Upstream's limit over HTTP/2: 1 MiB, with what Go adds for the overhead of ten fields.
 const HEADER_LIST_BYTES_MAX: u32 = (1 << 20) + 320;
 /// The maximum number of headers over HTTP/1.1: each takes some bytes of every request.

@@ -4,6 +4,7 @@ use http::header::{CONNECTION, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use hyper::ext::ReasonPhrase;
 
+use super::connection::HEAD_BYTES_MAX;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 
@@ -13,7 +14,10 @@ pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<ResponseBody>> 
         return None;
     }
     let headers = request.headers();
-    let mut response = if !is_known_encoding(headers) {
+    let mut response = if head_bytes(request) > HEAD_BYTES_MAX {
+        // Hyper limits its buffer, which the last read may exceed.
+        response::empty(431)
+    } else if !is_known_encoding(headers) {
         response::whole(
             501,
             "text/plain; charset=utf-8",
@@ -33,6 +37,16 @@ pub(super) fn refuse<B>(request: &Request<B>) -> Option<Response<ResponseBody>> 
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     Some(response)
+}
+
+/// Bytes of a head as it was sent, without white space that has no meaning.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    let uri = request.uri().path_and_query();
+    let line = request.method().as_str().len() + uri.map_or(0, |uri| uri.as_str().len());
+    let headers = request.headers().iter();
+    // `: ` and a line break.
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + 4);
+    line + headers.sum::<usize>()
 }
 
 fn is_known_encoding(headers: &HeaderMap) -> bool {
