@@ -28,6 +28,9 @@ impl Timed {
     }
 }
 
+/// Makes the requests of a row.
+type Make<'a> = &'a dyn Fn(usize) -> Call;
+
 pub(crate) async fn measure(options: &Options) {
     // A kube-apiserver takes its time.
     let fewer = if options.against.is_some() { 5 } else { 1 };
@@ -45,7 +48,7 @@ pub(crate) async fn measure(options: &Options) {
             let mut clients = Clients::open(target).await;
             let maps = format!("{namespace}/configmaps");
             let pods = format!("{namespace}/pods");
-            let rows: [(&mut Timed, usize, &dyn Fn(usize) -> Call); 4] = [
+            let rows: [(&mut Timed, usize, Make<'_>); 4] = [
                 (&mut small, written, &|index| {
                     Call::create(&maps, &config_map(index))
                 }),
