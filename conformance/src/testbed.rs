@@ -337,19 +337,9 @@ impl Testbed {
         let is_program = matches!(options.mode, Mode::Program(_));
         let noted = (options.notes || is_program).then(|| notes.clone());
         let wire = Wire::new(recorder.clone(), &server, noted.clone(), interleaving);
-        let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
-        if options.kruise.is_none() {
-            controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
-        }
         // Without jobs no controller asks nodes for images.
         let has_images = options.kruise.is_some_and(|gates| gates.image_pull_job);
-        if !has_images {
-            controllers.retain(|name| !IMAGE_CONTROLLERS.contains(&name.as_str()));
-        }
-        if !options.heartbeats {
-            controllers.retain(|name| name != NODE_LIFECYCLE);
-            lease_renewal = IDLE_LEASE_RENEWAL;
-        }
+        let (controllers, lease_renewal) = controllers_and_leases(&options, has_images);
         let syncs = Syncs::default();
         let manager = Manager::start_observed(
             kube::Client::new(wire.clone(), DEFAULT_NAMESPACE),
@@ -573,4 +563,20 @@ impl Testbed {
         lines.extend(outcome::describe(&self.api, &journal, &timeline, &names, 0).await?);
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
     }
+}
+
+/// The controllers that a testbed starts, and the time between two renewals of a node's lease.
+fn controllers_and_leases(options: &TestbedOptions, has_images: bool) -> (Vec<String>, Duration) {
+    let (mut controllers, mut lease_renewal) = (options.controllers.clone(), node::LEASE_RENEWAL);
+    if options.kruise.is_none() {
+        controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
+    }
+    if !has_images {
+        controllers.retain(|name| !IMAGE_CONTROLLERS.contains(&name.as_str()));
+    }
+    if !options.heartbeats {
+        controllers.retain(|name| name != NODE_LIFECYCLE);
+        lease_renewal = IDLE_LEASE_RENEWAL;
+    }
+    (controllers, lease_renewal)
 }
