@@ -235,8 +235,8 @@ pub struct Testbed {
     cluster: Option<Box<Cluster>>,
     /// The version at which its test began.
     started_rv: u64,
-    /// The versions at which everything had settled.
-    settled: Mutex<Vec<u64>>,
+    /// The versions at which nothing had been written for a time.
+    settled: Mutex<Vec<(u64, Duration)>>,
     /// The versions from which on, and up to which, restarted controllers had nothing to write.
     again: Mutex<Vec<(u64, u64)>>,
     reported: Mutex<Reported>,

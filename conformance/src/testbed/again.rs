@@ -69,8 +69,10 @@ impl Testbed {
             .collect()
     }
 
-    /// The versions at which everything had settled.
-    pub(crate) fn settled(&self) -> Vec<u64> {
-        self.settled.lock().clone()
+    /// The versions at which nothing had been written for at least `quiet`.
+    pub(crate) fn settled(&self, quiet: Duration) -> Vec<u64> {
+        let settled = self.settled.lock();
+        let settled = settled.iter().filter(|(_, own)| *own >= quiet);
+        settled.map(|(rv, _)| *rv).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! Faults of the controllers under test: the testbed finds them and reports them to its test.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use kubeproof_apiserver::{JournalEntry, Livelock};
 use serde_json::Value;
@@ -50,7 +51,7 @@ impl Testbed {
             journal: &self.journal(),
             points: &points,
             given_rv,
-            settled: &self.settled(),
+            settled: &self.settled(Duration::ZERO),
             caches: self.caches(),
             general: &[],
         };

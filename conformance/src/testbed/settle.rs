@@ -53,7 +53,7 @@ impl Testbed {
     ) -> Result<Timestamp, TestbedError> {
         check_runtime()?;
         let last = self.wait_until_quiet(quiet, longest).await?;
-        self.settled.lock().push(self.resource_version());
+        self.settled.lock().push((self.resource_version(), quiet));
         self.judge_settled();
         if self.cluster().options.fails_on_violations {
             self.judge()?;
