@@ -4,9 +4,11 @@
 //! point and each fitting kind of fault there is a plan, and a run with it. A run passes when its outcome equals the
 //! outcome without faults; its timeline may differ.
 
+mod bounds;
 #[cfg(unix)]
 #[cfg(feature = "cli")]
 mod branches;
+mod excuses;
 mod library;
 mod verdict;
 
@@ -14,7 +16,7 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use kubeproof_apiserver::EventType;
+use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
 pub use crate::fault_plan::{Kind, Plan, PlanError, Planned};
@@ -22,15 +24,18 @@ use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
 use crate::user_agent::is_component;
 
+#[doc(hidden)]
+pub use bounds::Bounds;
 #[cfg(unix)]
 #[doc(hidden)]
 #[cfg(feature = "cli")]
 pub use branches::{Branched, branches};
+#[doc(hidden)]
+pub use excuses::{Explained, Part, explain, stale_faults, stale_orders};
 pub use library::{ExploreError, Replay, Report, replay, testbed};
 pub use verdict::Divergence;
 #[doc(hidden)]
-pub use verdict::compare;
-use verdict::compare_outcomes;
+pub use verdict::{Seen, compare};
 
 /// Components whose requests are not explored: they are the cluster, not the controllers under test.
 const CLUSTER: &[&str] = &["kubelet", "default-scheduler", "kube-scheduler"];
@@ -60,8 +65,8 @@ pub struct Options {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Reference {
-    /// The transcript of the run.
-    pub transcript: String,
+    /// What is compared of the run.
+    pub seen: Seen,
     points: Vec<Point>,
 }
 
@@ -81,7 +86,7 @@ impl Reference {
     pub fn with(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let run = runner::run_whole(scenario, options)?;
         Ok(Self {
-            transcript: run.transcript?,
+            seen: seen(&run.transcript?, &run.journal, options),
             points: run.points,
         })
     }
@@ -193,75 +198,78 @@ pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOption
             .unmet(run.hits.iter().map(|hit| hit.fault.as_str())),
         _ => Vec::new(),
     };
-    let soon = verdict_of(scenario, reference, run);
+    let soon = verdict_of(scenario, reference, options, run);
     Carried {
         divergence: soon.and_then(|soon| late(scenario, reference, options, soon)),
         unmet,
     }
 }
 
-/// Runs the scenario again with the time of the slowest retry, and returns the divergence that is left.
+/// Runs the scenario again with the time of the slowest retry, and returns the divergence that is left. Events of which
+/// there were too many stay too many.
 fn late(
     scenario: &Scenario,
     reference: &Reference,
     options: &RunOptions,
     soon: Divergence,
 ) -> Option<Divergence> {
+    let excess = soon.excess();
     // Such a wait is too long in real time.
-    if options.program.is_some() {
+    if options.program.is_some() || excess.as_ref() == Some(&soon) {
         return Some(soon);
     }
     let late = RunOptions {
         final_settle: Some(FINAL_SETTLE),
         ..options.clone()
     };
-    attempt(scenario, reference, &late)
+    match (attempt(scenario, reference, &late), excess) {
+        (Some(late), Some(excess)) => Some(late.with(excess)),
+        (late, excess) => late.or(excess),
+    }
 }
 
 fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Option<Divergence> {
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
-    verdict_of(scenario, reference, std::panic::catch_unwind(run))
+    verdict_of(scenario, reference, options, std::panic::catch_unwind(run))
 }
 
 fn verdict_of(
     scenario: &Scenario,
     reference: &Reference,
+    options: &RunOptions,
     run: std::thread::Result<Result<Run, RunError>>,
 ) -> Option<Divergence> {
     match run {
         Err(panic) => Some(Divergence::of_panic(&*panic)),
-        Ok(Err(error)) => compare(&reference.transcript, Err(&error), &[]),
-        Ok(Ok(run)) => judge(scenario, reference, &run),
+        Ok(Err(error)) => compare(&reference.seen, Err(&error), &[], &Bounds::default()),
+        Ok(Ok(run)) => judge(scenario, reference, options, &run),
     }
 }
 
-fn judge(scenario: &Scenario, reference: &Reference, run: &Run) -> Option<Divergence> {
+/// What is compared of a run. How often something is tried, and so its events, depends on the order of what happens in
+/// one instant, and in real time on the machine.
+fn seen(transcript: &str, journal: &[JournalEntry], options: &RunOptions) -> Seen {
+    let seen = Seen::of_transcript(transcript);
+    match options.schedule_seed == 0 && options.program.is_none() {
+        true => seen.with_events(journal),
+        false => seen,
+    }
+}
+
+fn judge(
+    scenario: &Scenario,
+    reference: &Reference,
+    options: &RunOptions,
+    run: &Run,
+) -> Option<Divergence> {
+    let seen = run.transcript.as_ref();
+    let seen = seen.map(|transcript| self::seen(transcript, &run.journal, options));
     compare(
-        &reference.transcript,
-        run.transcript.as_ref(),
+        &reference.seen,
+        seen.as_ref().map_err(|error| *error),
         &scenario.unsaid(run.violations(&scenario.declared)),
+        &Bounds::of(options),
     )
-}
-
-impl Kind {
-    /// Whether the fault can meet what happens at `point`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn fits(self, point: &Point) -> bool {
-        match self {
-            Self::CrashBefore | Self::CrashAfter | Self::DropResponse | Self::StaleRestart => {
-                point.event.is_none() && point.is_write()
-            }
-            Self::Conflict => {
-                let conflicts = ["update", "patch", "delete"];
-                point.event.is_none() && conflicts.contains(&&*point.verb)
-            }
-            Self::Refuse => point.event.is_none() && point.is_write(),
-            Self::Break | Self::Expire => point.event.is_some(),
-            // Nothing is missed of the last thing that happens to an object but its end.
-            Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),
-        }
-    }
 }
 
 #[cfg(test)]

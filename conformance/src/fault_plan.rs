@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// A controller restarted on a stale replica sees the state of this many writes ago.
 const STALE_WRITES: u64 = 10;
@@ -15,7 +17,9 @@ const STALE_TIME: Duration = Duration::from_secs(60);
 const MISS_TIME: Duration = Duration::from_secs(30);
 
 /// A kind of fault that an exploration injects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "FaultKind")]
 pub enum Kind {
     /// The controllers crash before the write is carried out, and restart.
     CrashBefore,
@@ -28,6 +32,7 @@ pub enum Kind {
     /// The write is refused with an internal error.
     Refuse,
     /// The write is carried out and its response lost.
+    #[serde(rename = "lose-answer")]
     DropResponse,
     /// The watch breaks off instead of delivering an event.
     Break,
@@ -35,6 +40,7 @@ pub enum Kind {
     Expire,
     /// The event and later ones are withheld for 30 s; then the watch expires, so that the client lists again and sees
     /// only the final states.
+    #[serde(rename = "miss")]
     MissEvents,
 }
 
@@ -65,6 +71,39 @@ impl Kind {
             Self::Break => "break",
             Self::Expire => "expire",
             Self::MissEvents => "miss",
+        }
+    }
+
+    /// Whether the fault meets events of watches, not requests.
+    #[must_use]
+    pub(crate) fn is_of_events(self) -> bool {
+        matches!(self, Self::Break | Self::Expire | Self::MissEvents)
+    }
+
+    /// Whether the controllers crash and restart.
+    pub(crate) fn is_crash(self) -> bool {
+        matches!(
+            self,
+            Self::CrashBefore | Self::CrashAfter | Self::StaleRestart
+        )
+    }
+
+    /// Whether the fault can meet what happens at `point`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fits(self, point: &Point) -> bool {
+        match self {
+            Self::CrashBefore | Self::CrashAfter | Self::DropResponse | Self::StaleRestart => {
+                point.event.is_none() && point.is_write()
+            }
+            Self::Conflict => {
+                let conflicts = ["update", "patch", "delete"];
+                point.event.is_none() && conflicts.contains(&&*point.verb)
+            }
+            Self::Refuse => point.event.is_none() && point.is_write(),
+            Self::Break | Self::Expire => point.event.is_some(),
+            // Nothing is missed of the last thing that happens to an object but its end.
+            Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),
         }
     }
 
@@ -167,6 +206,11 @@ impl Planned {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether an exploration tries it: the kind fits the point.
+    pub(crate) fn is_explored(&self) -> bool {
+        self.kind.fits(&self.point)
     }
 
     /// Returns the point at which the fault strikes.

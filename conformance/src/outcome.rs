@@ -1,5 +1,7 @@
 //! The outcome of a transcript: final tables, status numbers, events.
 
+mod counted;
+mod facts;
 mod portable;
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use crate::generated::GeneratedNames;
 use crate::table;
 use crate::timeline::Timeline;
 
+pub(crate) use counted::{EventKey, Occurrences, reported};
+pub(crate) use facts::{Facts, facts};
 pub use portable::portable_outcome;
 
 /// The title of the requests that faults have met.
@@ -34,14 +38,6 @@ const TABLES: &[&str] = &[
     "controllerrevisions",
     "persistentvolumeclaims",
 ];
-/// Event sources whose Normal events say nothing about the controllers under test.
-const UNTOLD_SOURCES: &[&str] = &[
-    "default-scheduler",
-    "kubelet",
-    "persistentvolume-controller",
-    "rancher.io/local-path_local-path-provisioner",
-];
-
 /// The lines of the outcome. Events up to version `given_rv` are those of the given state.
 ///
 /// # Errors
@@ -241,48 +237,17 @@ fn revised(metadata: &Value, timeline: &Timeline, names: &GeneratedNames) -> Str
     }
 }
 
-/// Events in the order in which each first occurred, with how often each did.
+/// Events by their lines, in the order in which each first occurred, with how often each did.
 fn events(given: &[JournalEntry], since: &[JournalEntry]) -> Vec<(String, i64)> {
-    let mut counts: Vec<(String, i64)> = Vec::new();
-    let mut lines_by_event: BTreeMap<String, (usize, i64)> = BTreeMap::new();
-    let written = given.iter().chain(since);
-    for entry in written.filter(|entry| entry.gvr.resource == "events") {
+    let line = |entry: &JournalEntry| {
         let event = &entry.object;
-        let text = |field: &str| event[field].as_str().unwrap_or_default();
-        let source = match event["source"]["component"].as_str() {
-            Some(source) => source,
-            None => text("reportingComponent"),
-        };
-        let is_deleted = entry.event == kubeproof_apiserver::EventType::Deleted;
-        let is_untold = event["involvedObject"]["kind"] == "Node"
-            || (text("type") == "Normal" && UNTOLD_SOURCES.contains(&source));
-        if is_deleted || is_untold {
-            continue;
-        }
-        let message = text("message");
+        let message = event["message"].as_str().unwrap_or_default();
         let message = crate::refusals::first_line(message);
         let message = fold::mask_json(&message);
-        let line = format!("{} {} {message}", text("type"), text("reason"));
-        let index = match counts.iter().position(|(known, _)| *known == line) {
-            Some(index) => index,
-            None => {
-                counts.push((line, 0));
-                counts.len() - 1
-            }
-        };
-        // An event object repeats its count with each write, and may get another message; several
-        // objects add up.
-        let count = event["series"]["count"].as_i64();
-        let count = count.or_else(|| event["count"].as_i64()).unwrap_or(1);
-        let name = event["metadata"]["name"].as_str().unwrap_or_default();
-        let before = lines_by_event.insert(name.to_owned(), (index, count));
-        if let Some((line, before)) = before {
-            counts[line].1 -= before;
-        }
-        counts[index].1 += count;
-    }
-    counts.retain(|(_, count)| *count > 0);
-    counts
+        let text = |field: &str| event[field].as_str().unwrap_or_default();
+        format!("{} {} {message}", text("type"), text("reason"))
+    };
+    counted::events(given.iter().chain(since), line)
 }
 
 fn uid_pattern() -> Regex {

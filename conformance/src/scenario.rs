@@ -1,5 +1,6 @@
 //! Scenario files: the given state and the steps. Adding a scenario needs no Rust.
 
+mod differs;
 mod manifest;
 mod schema;
 mod shows;
@@ -21,6 +22,10 @@ use crate::kruise;
 use crate::properties::{Declaration, DeclaredProperties, Violation};
 
 pub use crate::time::HumanDuration;
+pub use differs::{
+    Differs, EventMay, FailureMay, Faults, FieldsMay, May, ObjectPattern, Pattern, WatchedEvent,
+    With, WriteVerb,
+};
 pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub use schema::schema;
@@ -30,9 +35,6 @@ pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
     Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
-
-/// The name under which a scenario explains a different order, as if it were a plan.
-const ORDER: &str = "order";
 
 /// The namespace of scenarios that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -66,7 +68,7 @@ pub struct Scenario {
     /// The properties that the scenario violates, by name, each with the reason.
     #[serde(default)]
     pub violates: BTreeMap<String, String>,
-    /// Faults that rightly lead to another outcome, for `kubeproof explore`.
+    /// Faults and orders that rightly lead to another outcome, for `kubeproof explore` and `kubeproof run --seeds`.
     #[serde(default)]
     pub differs: Vec<Differs>,
     /// Lines of the golden's outcome that a cluster may lack, for `kubeproof run --kubeconfig`.
@@ -82,17 +84,6 @@ pub struct Optional {
     /// The whole line, as it is compared: an event without its count.
     pub line: String,
     /// Why both are right.
-    pub because: String,
-}
-
-/// Faults that rightly lead to another outcome.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Differs {
-    /// The beginning of the plans: `lose-answer create pods`; empty for all; `order` for a different order within one
-    /// instant.
-    pub with: String,
-    /// Why that is right.
     pub because: String,
 }
 
@@ -391,17 +382,10 @@ impl Scenario {
         steps.any(|step| matches!(step.verb, Verb::Node(_)))
     }
 
-    /// Whether a plan of faults rightly leads to another outcome.
+    /// Whether the scenario may come to another outcome in another order of what happens in one instant.
     #[must_use]
-    pub fn explains(&self, plan: &str) -> bool {
-        let with = |one: &Differs| plan.starts_with(&one.with) && one.with != ORDER;
-        self.differs.iter().any(with)
-    }
-
-    /// Whether another order of what happens in one instant rightly leads to another outcome.
-    #[must_use]
-    pub fn explains_order(&self) -> bool {
-        self.differs.iter().any(|one| one.with == ORDER)
+    pub fn differs_in_order(&self) -> bool {
+        self.differs.iter().any(|one| one.with == With::Order)
     }
 
     /// Returns the `violations` that the scenario does not announce.

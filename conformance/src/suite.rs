@@ -5,13 +5,14 @@ mod recorded;
 #[cfg(feature = "scenarios")]
 mod trials;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
-use crate::explore;
+use crate::explore::{self, Bounds, Part, Plan, Seen};
 use crate::properties::Violation;
 use crate::replay;
 use crate::runner::{self, Run, RunOptions, remote};
@@ -111,6 +112,9 @@ pub struct Checked {
     pub offered: Option<String>,
     /// The log of the run, if requests were to be noted.
     pub log: Option<String>,
+    /// The parts of `differs` that explain the differences of another order.
+    #[doc(hidden)]
+    pub used: BTreeSet<Part>,
 }
 
 /// Reads and runs the scenario at `path` and compares its transcript with the golden.
@@ -126,6 +130,7 @@ pub fn check(path: &Path, options: &RunOptions) -> Checked {
             golden: None,
             offered: None,
             log: None,
+            used: BTreeSet::new(),
         },
     }
 }
@@ -157,9 +162,10 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     let evidence = recorded::evidence(&file);
     let is_stated = (text.as_ref()).is_none_or(|text| golden::states(text, &evidence));
     let golden_text = text.map(|text| content(&text).trim_end().to_owned());
+    let mut used = BTreeSet::new();
     let verdict = match &run {
         Err(error) => Verdict::Failed(error.to_string()),
-        Ok(run) => match verdict_of(&file, run, golden_text.as_deref(), options) {
+        Ok(run) => match verdict_of(&file, run, golden_text.as_deref(), options, &mut used) {
             Verdict::Passed if !is_stated => Verdict::Failed(format!(
                 "the golden is {evidence}, and its description says otherwise"
             )),
@@ -183,6 +189,7 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         golden: golden_text,
         offered,
         log,
+        used,
     }
 }
 
@@ -192,6 +199,7 @@ fn verdict_of(
     run: &Run,
     golden: Option<&str>,
     options: &RunOptions,
+    used: &mut BTreeSet<Part>,
 ) -> Verdict {
     let transcript = match &run.transcript {
         Ok(transcript) => transcript,
@@ -215,13 +223,15 @@ fn verdict_of(
         return Verdict::Failed(fault);
     }
     let compared = match options.schedule_seed {
-        _ if options.program.is_some() => differ_in_order(golden, transcript),
-        0 => differ(golden, transcript.trim_end()),
-        _ if file.scenario.explains_order() => Verdict::Passed,
-        _ => match differ_in_order(golden, transcript) {
-            Verdict::Passed => Verdict::Passed,
-            Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
-        },
+        seed if seed > 0 || options.program.is_some() => {
+            match differ_in_order(&file.scenario, (golden, transcript), seed, used) {
+                Verdict::Failed(_) if options.program.is_none() => {
+                    differ_late(&file.scenario, golden, options, used)
+                }
+                verdict => verdict,
+            }
+        }
+        _ => differ(golden, transcript.trim_end()),
     };
     // Recordings are of the scenario's own controllers, in the order of goldens.
     let is_recorded = options.schedule_seed == 0
@@ -243,24 +253,75 @@ fn verdict_of(
 }
 
 /// Compares the part that must not depend on the order within one instant: the outcome without events, which report
-/// the way there.
-fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
-    match explore::compare(golden, Ok(transcript), &[]) {
-        None => Verdict::Passed,
-        Some(divergence) => Verdict::Failed(divergence.outcome),
+/// the way there. What `differs` names may differ; `used` takes the parts that were needed for that.
+fn differ_in_order(
+    scenario: &Scenario,
+    (golden, transcript): (&str, &str),
+    schedule_seed: u64,
+    used: &mut BTreeSet<Part>,
+) -> Verdict {
+    let (golden, run) = (Seen::of_transcript(golden), Seen::of_transcript(transcript));
+    let Some(divergence) = explore::compare(&golden, Ok(&run), &[], &Bounds::default()) else {
+        return Verdict::Passed;
+    };
+    let order = (&Plan::default(), schedule_seed);
+    let explained = explore::explain(scenario, order, &divergence);
+    if explained.left.is_empty() {
+        used.extend(explained.used);
+        return Verdict::Passed;
     }
+    let left = explained.left.join("\n  ");
+    Verdict::Failed(match explained.used.is_empty() {
+        true => divergence.outcome,
+        false => format!(
+            "{}\n`differs` does not explain:\n  {left}",
+            divergence.outcome
+        ),
+    })
 }
 
 /// Retries the comparison after a longer final settle, so that slow convergence is not a difference.
-fn differ_late(scenario: &Scenario, golden: &str, options: &RunOptions) -> Verdict {
+fn differ_late(
+    scenario: &Scenario,
+    golden: &str,
+    options: &RunOptions,
+    used: &mut BTreeSet<Part>,
+) -> Verdict {
     let late = RunOptions {
         final_settle: Some(explore::FINAL_SETTLE),
         ..options.clone()
     };
     match runner::run(scenario, &late) {
-        Ok(transcript) => differ_in_order(golden, &transcript),
+        Ok(transcript) => {
+            differ_in_order(scenario, (golden, &transcript), options.schedule_seed, used)
+        }
         Err(error) => Verdict::Failed(error.to_string()),
     }
+}
+
+/// The number of orders in one of which each part of `differs` about orders has to explain something.
+const ORDERS_TRIED: u64 = 16;
+
+/// Returns the parts of `differs` about other orders that explain nothing, in words: neither in the orders before, which
+/// needed the parts `used`, nor in those of the seeds from `next_seed` up to 16.
+#[must_use]
+pub fn stale_orders(
+    file: &ScenarioFile,
+    options: &RunOptions,
+    mut used: BTreeSet<Part>,
+    next_seed: u64,
+) -> Vec<String> {
+    for schedule_seed in next_seed..=ORDERS_TRIED {
+        if explore::stale_orders(&file.scenario, &used).is_empty() {
+            break;
+        }
+        let options = RunOptions {
+            schedule_seed,
+            ..options.clone()
+        };
+        used.extend(check_file(file.clone(), &options).used);
+    }
+    explore::stale_orders(&file.scenario, &used)
 }
 
 /// Runs the scenario of `file` on a cluster, and compares the outcome with the golden's. Its namespace is one of

@@ -109,7 +109,9 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     }
     let progress = progress_bar(args.json);
     let keeps = args.report.is_some() || args.junit.is_some();
-    let mut found = Found::new(args.json, args.record_dir, keeps, &progress);
+    // Runs in real time are not the same each time.
+    let judged = base.program.is_none().then(|| options.clone());
+    let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = program::at_once(&base, args.jobs);
     let how = How {
@@ -140,7 +142,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     }
     found.report_numbers()?;
     refuse_nothing(&found, &options)?;
-    Ok(match found.diverged() {
+    Ok(match found.diverged() + found.stale() {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
@@ -235,7 +237,7 @@ fn replay(
         if !json {
             out::say("the same outcome")?;
         }
-        found::report_numbers(1, 0, json)?;
+        found::report_numbers(1, 0, 0, json)?;
         return Ok(ExitCode::SUCCESS);
     };
     if json {
@@ -249,7 +251,7 @@ fn replay(
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
         out::say(&format!("{}\n{}", out::diff(outcome), out::diff(timelines)))?;
     }
-    found::report_numbers(1, 1, json)?;
+    found::report_numbers(1, 1, 0, json)?;
     Ok(ExitCode::FAILURE)
 }
 

@@ -5,6 +5,7 @@ pub(super) mod junit;
 pub(super) mod leave;
 mod remote;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -15,6 +16,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
+use kubeproof::explore::Part;
 use kubeproof::report::{self, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
 use kubeproof::suite::{self, Update, Verdict};
@@ -167,6 +169,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 json: args.json,
                 fail_fast: args.fail_fast,
                 at_once: program::at_once(&options, args.jobs),
+                seeds: args.seeds,
             };
             run_all(jobs, &options, &telling)?
         }
@@ -245,6 +248,8 @@ struct Telling {
     json: bool,
     fail_fast: bool,
     at_once: usize,
+    /// The seed of the last order of each scenario, beginning with 0.
+    seeds: u64,
 }
 
 /// Runs the scenarios, each in an order; prints each in turn as it ends.
@@ -253,13 +258,14 @@ fn run_all(
     options: &RunOptions,
     telling: &Telling,
 ) -> anyhow::Result<Vec<Finished>> {
-    let mut finished = Vec::new();
+    let (mut finished, mut used) = (Vec::new(), BTreeSet::new());
     let work = |(path, schedule_seed)| run_one(path, schedule_seed, options, telling);
     let told = threads::in_order(telling.at_once, jobs.into_iter(), work, |one| {
-        let one = match one {
+        let mut one = match one {
             Ok(one) => one,
             Err(error) => return ControlFlow::Break(Err(error)),
         };
+        judge_orders(&mut one, &mut used, options, telling.seeds);
         let line = if telling.json {
             in_json(&one)
         } else {
@@ -282,6 +288,27 @@ fn run_all(
         ended?;
     }
     Ok(finished)
+}
+
+/// Lets the last of the orders up to seed `seeds` fail if a part of `differs` explains nothing in any order. `used` has the
+/// parts that the orders before needed, and is empty after the last.
+fn judge_orders(one: &mut Finished, used: &mut BTreeSet<Part>, options: &RunOptions, seeds: u64) {
+    let Some((file, own)) = one.differs.take() else {
+        return;
+    };
+    used.extend(own);
+    if one.schedule_seed < seeds {
+        return;
+    }
+    let used = std::mem::take(used);
+    if seeds == 0 || one.has_failed() {
+        return;
+    }
+    let stale = suite::stale_orders(&file, options, used, seeds + 1);
+    if !stale.is_empty() {
+        let stale = stale.join("\n  ");
+        one.verdict = Verdict::Failed(format!("this explains nothing in any order:\n  {stale}"));
+    }
 }
 
 fn run_one(
@@ -312,6 +339,9 @@ fn run_one(
     if wrote.is_some() && telling.update == Some(Update::Accept) {
         checked.verdict = Verdict::Passed;
     }
+    let file = checked.file.map(Box::new);
+    let differs = file.filter(|file| file.scenario.differs_in_order());
+    let differs = differs.map(|file| (file, checked.used));
     Ok(Finished {
         offers: checked.offered.is_some() && wrote.is_none(),
         name: match schedule_seed {
@@ -324,5 +354,6 @@ fn run_one(
         took: took.unsigned_abs(),
         wrote,
         shown,
+        differs,
     })
 }

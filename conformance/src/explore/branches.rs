@@ -42,17 +42,18 @@ pub fn branches(
             testbed.branch(plans, move |index| forks.lock().fork(index));
         };
         runner::run_between(scenario, options, begin, |run| {
+            let own = processes.lock().own_plan(plans, options);
             // A branch with an equal outcome has nothing to report.
-            if processes.lock().own.is_some() && judge(scenario, reference, run).is_none() {
+            if own.is_some_and(|own| judge(scenario, reference, &own, run).is_none()) {
                 processes.lock().leave(None);
             }
         })
     });
-    let soon = verdict_of(scenario, reference, std::panic::catch_unwind(run));
+    let run = std::panic::catch_unwind(run);
     let mut processes = processes.lock();
-    let own = processes.own.as_ref().map(|(index, _)| *index);
-    let plan = own.map_or_else(Plan::default, |index| plans[index].clone());
-    let own = with_plan(options, &plan);
+    let own = processes.own_plan(plans, options);
+    let own = own.unwrap_or_else(|| options.clone());
+    let soon = verdict_of(scenario, reference, &own, run);
     let divergence = soon.and_then(|soon| late(scenario, reference, &own, soon));
     // Only the run without faults continues from here.
     processes.leave(divergence.as_ref());
@@ -139,6 +140,12 @@ impl Processes {
                 false
             }
         }
+    }
+
+    /// The options of this process if it is a branch.
+    fn own_plan(&self, plans: &[Plan], options: &RunOptions) -> Option<RunOptions> {
+        let (index, _) = self.own.as_ref()?;
+        Some(with_plan(options, &plans[*index]))
     }
 
     /// Ends this process if it is a branch.

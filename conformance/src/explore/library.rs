@@ -10,7 +10,7 @@ use std::time::Duration;
 use kubeproof_apiserver::fault::Point;
 use tokio::runtime::Handle;
 
-use super::{Divergence, Options, Plan, compare_outcomes, pairs, plans};
+use super::{Bounds, Divergence, Options, Plan, Seen, compare, pairs, plans};
 use crate::causes::write_with_causes;
 use crate::outcome::portable_outcome;
 use crate::properties::Violation;
@@ -162,15 +162,14 @@ pub fn testbed(
         return Err(ExploreError::NoPlans.into());
     }
     let verdict = |plan: &Plan| match run(builder, plan, &script) {
-        Ok(run) => compare_outcomes(
-            (&reference.outcome, &reference.timeline),
-            (&run.outcome, &run.timeline),
-            &run.violations,
-        ),
-        Err(error) => Some(Divergence {
-            outcome: format!("the run failed: {error}"),
-            timelines: String::new(),
-        }),
+        Ok(run) => {
+            let bounds = Bounds::default();
+            compare(&reference.seen(), Ok(&run.seen()), &run.violations, &bounds)
+        }
+        Err(error) => Some(Divergence::unended(
+            format!("the run failed: {error}"),
+            None,
+        )),
     };
     let verdicts = each(&plans, verdict);
     let pairs = plans.iter().cloned().zip(verdicts);
@@ -228,6 +227,12 @@ pub fn replay(
     match replay.unmet.is_empty() {
         true => Ok(replay),
         false => Err(ExploreError::NotMet(replay.unmet.join(", ")).into()),
+    }
+}
+
+impl Replay {
+    fn seen(&self) -> Seen {
+        Seen::of_testbed(&self.outcome, &self.timeline)
     }
 }
 
@@ -355,6 +360,7 @@ mod tests {
         let divergence = |outcome: &str| Divergence {
             outcome: outcome.to_owned(),
             timelines: String::new(),
+            differences: Vec::new(),
         };
         let mut diverged: Vec<_> = (2..7).map(|n| (plan(n), divergence("-a\n+b"))).collect();
         diverged.insert(1, (plan(9), divergence("the run panicked")));

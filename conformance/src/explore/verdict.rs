@@ -1,14 +1,18 @@
 //! Whether a run with faults came to the outcome without them.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::LazyLock;
 
+use kubeproof_apiserver::JournalEntry;
 use kubeproof_controller::panic_message;
 use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
-use crate::outcome::portable_outcome;
+use super::bounds::Bounds;
+use crate::outcome::{EventKey, Facts, Occurrences, facts, portable_outcome, reported};
 use crate::properties::Violation;
 use crate::runner::RunError;
 
@@ -17,55 +21,244 @@ const OUTCOME_CONTEXT: usize = 2;
 /// Lines of context around a difference of timelines.
 const TIMELINE_CONTEXT: usize = 3;
 
+/// The letter of a revision.
+static LETTER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("(@|cur=|upd=)([A-Z][0-9]*)\\b").expect("a regex"));
+
 /// The difference between a run and the run without faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
-    /// The violations of properties if there are any; otherwise the unified diff of the outcomes, or the reason for a
+    /// The violations of properties, the unified diff of the outcomes and the events out of bounds, or the reason for a
     /// missing outcome.
     pub outcome: String,
     /// The unified diff of the timelines, without and with faults.
     pub timelines: String,
+    /// Each difference.
+    pub(super) differences: Vec<Difference>,
+}
+
+/// One difference between a run and the run without faults.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Difference {
+    /// The run came to no end.
+    Unended {
+        /// The step that failed, counted from one, if one did.
+        failing_step: Option<usize>,
+        why: String,
+    },
+    /// The run violated a property.
+    Violated { property: String },
+    /// A field of an object; without a value the object or the field is not there.
+    Field {
+        kind: String,
+        name: String,
+        field: String,
+        expected: Option<String>,
+        found: Option<String>,
+    },
+    /// A difference of the outcome's text that is in no field.
+    Text,
+    /// The number of an event is out of bounds.
+    Event {
+        key: EventKey,
+        expected: i64,
+        found: i64,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        match self {
+            Self::Unended { why, .. } => write!(f, "the run failed: {why}"),
+            Self::Violated { property } => write!(f, "the property {property:?} is violated"),
+            Self::Field {
+                kind,
+                name,
+                field,
+                expected,
+                found,
+            } => {
+                let (expected, found) = (value(expected), value(found));
+                write!(f, "{field} of {kind}/{name}: {expected} → {found}")
+            }
+            Self::Text => f.write_str("the outcome beside its tables and statuses"),
+            Self::Event {
+                key,
+                expected,
+                found,
+            } => write!(f, "event {key}: ×{expected} → ×{found}"),
+        }
+    }
 }
 
 impl Divergence {
     /// A run in which something panicked.
     pub(super) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        Self::unended(format!("the run panicked: {}", panic_message(panic)), None)
+    }
+
+    /// A run that came to no end.
+    pub(super) fn unended(outcome: String, failing_step: Option<usize>) -> Self {
         Self {
-            outcome: format!("the run panicked: {}", panic_message(panic)),
+            differences: vec![Difference::Unended {
+                failing_step,
+                why: outcome.clone(),
+            }],
+            outcome,
             timelines: String::new(),
         }
     }
+
+    /// The part of it that consists of events of which there are too many; `None` without such events.
+    pub(super) fn excess(&self) -> Option<Self> {
+        let is_excess = |one: &&Difference| matches!(one, Difference::Event { expected, found, .. } if found > expected);
+        let differences: Vec<Difference> =
+            self.differences.iter().filter(is_excess).cloned().collect();
+        if differences.is_empty() || differences.len() == self.differences.len() {
+            return (!differences.is_empty()).then(|| self.clone());
+        }
+        let words: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        Some(Self {
+            outcome: words.join("\n"),
+            timelines: self.timelines.clone(),
+            differences,
+        })
+    }
+
+    /// Both together.
+    pub(super) fn with(mut self, other: Self) -> Self {
+        self.outcome = format!("{}\n{}", self.outcome, other.outcome);
+        self.differences.extend(other.differences);
+        self
+    }
+
+    fn of_error(error: &RunError) -> Self {
+        let failing_step = match error {
+            RunError::Step { number, .. } => number.parse().ok(),
+            _ => None,
+        };
+        Self::unended(format!("the run failed: {error}"), failing_step)
+    }
 }
 
-/// Compares the outcomes of two runs; `None` when they are equal except for events and times.
+/// What is compared of a run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Seen {
+    /// The outcome without events and without the faults met.
+    outcome: String,
+    facts: Facts,
+    /// How often each event occurred; `None` when events are not compared.
+    events: Option<BTreeMap<EventKey, Occurrences>>,
+    timeline: String,
+}
+
+impl Seen {
+    /// What the transcript of a run has.
+    #[must_use]
+    pub fn of_transcript(transcript: &str) -> Self {
+        let names = revision_names(transcript);
+        Self {
+            outcome: comparable(&with_revisions(&names, &portable_outcome(transcript))),
+            facts: facts(transcript, |line| with_revisions(&names, line)),
+            events: None,
+            timeline: transcript.to_owned(),
+        }
+    }
+
+    /// What a testbed has: its portable outcome and its timeline.
+    pub(super) fn of_testbed(outcome: &str, timeline: &str) -> Self {
+        Self {
+            outcome: comparable(outcome),
+            facts: Facts::new(),
+            events: None,
+            timeline: timeline.to_owned(),
+        }
+    }
+
+    /// Adds the events among these writes.
+    #[must_use]
+    pub fn with_events(self, journal: &[JournalEntry]) -> Self {
+        Self {
+            events: Some(reported(journal)),
+            ..self
+        }
+    }
+
+    /// The timeline of the run, or its whole transcript.
+    #[must_use]
+    pub fn timeline(&self) -> &str {
+        &self.timeline
+    }
+}
+
+/// Compares two runs; `None` when they are equal except for times, and for events within `bounds`.
 ///
-/// A property violated is a difference, whatever the outcome. Events are left out because they report what happened on the way, faults included.
+/// A property violated is a difference, whatever the outcome.
 #[must_use]
 pub fn compare(
-    reference: &str,
-    run: Result<&String, &RunError>,
+    reference: &Seen,
+    run: Result<&Seen, &RunError>,
     violations: &[Violation],
+    bounds: &Bounds,
 ) -> Option<Divergence> {
-    let transcript = match run {
-        Ok(transcript) => transcript,
-        Err(error) => {
-            return Some(Divergence {
-                outcome: format!("the run failed: {error}"),
-                timelines: String::new(),
-            });
-        }
+    let run = match run {
+        Ok(run) => run,
+        Err(error) => return Some(Divergence::of_error(error)),
     };
-    let outcome = |transcript| with_revisions(transcript, &portable_outcome(transcript));
-    compare_outcomes(
-        (&outcome(reference), reference),
-        (&outcome(transcript), transcript),
-        violations,
-    )
+    let mut differences: Vec<Difference> = Vec::new();
+    let mut words: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let violated: BTreeSet<&String> = violations.iter().map(|one| &one.property).collect();
+    differences.extend(violated.into_iter().map(|property| Difference::Violated {
+        property: property.clone(),
+    }));
+    if reference.outcome != run.outcome {
+        let fields = fields(&reference.facts, &run.facts);
+        match fields.is_empty() {
+            true => differences.push(Difference::Text),
+            false => differences.extend(fields),
+        }
+        words.push(diff(&reference.outcome, &run.outcome, OUTCOME_CONTEXT));
+    }
+    if let (Some(expected), Some(found)) = (&reference.events, &run.events) {
+        let events = bounds.exceeded(expected, found);
+        words.extend(events.iter().map(ToString::to_string));
+        differences.extend(events);
+    }
+    (!differences.is_empty()).then(|| Divergence {
+        outcome: words.join("\n"),
+        timelines: diff(&reference.timeline, &run.timeline, TIMELINE_CONTEXT),
+        differences,
+    })
 }
 
-/// Replaces the letters of revisions in the outcome of `transcript` by their names. Letters go by the order of
-/// creation, which among several workloads is arbitrary.
-fn with_revisions(transcript: &str, outcome: &str) -> String {
+/// The fields in which two outcomes differ.
+fn fields(expected: &Facts, found: &Facts) -> Vec<Difference> {
+    let (nothing, mut differences) = (BTreeMap::new(), Vec::new());
+    let objects: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+    for object in objects {
+        let [expected, found] =
+            [expected, found].map(|facts| facts.get(object).unwrap_or(&nothing));
+        let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+        for field in names {
+            let [expected, found] = [expected, found].map(|fields| fields.get(field).cloned());
+            if expected != found {
+                differences.push(Difference::Field {
+                    kind: object.kind.clone(),
+                    name: object.name.clone(),
+                    field: field.clone(),
+                    expected,
+                    found,
+                });
+            }
+        }
+    }
+    differences
+}
+
+/// The names of the revisions that a transcript has letters for.
+fn revision_names(transcript: &str) -> BTreeMap<&str, &str> {
     let told = transcript
         .split_once("\noutcome\n")
         .map_or("", |(told, _)| told);
@@ -81,34 +274,17 @@ fn with_revisions(transcript: &str, outcome: &str) -> String {
             names.insert(letter, name);
         }
     }
-    let letter = Regex::new("(@|cur=|upd=)([A-Z][0-9]*)\\b");
-    let letter = letter.expect("the pattern is a regular expression");
-    let named = letter.replace_all(outcome, |found: &Captures<'_>| {
+    names
+}
+
+/// Replaces the letters of revisions by their names. Letters go by the order of creation, which among several
+/// workloads is arbitrary.
+fn with_revisions(names: &BTreeMap<&str, &str>, text: &str) -> String {
+    let named = LETTER.replace_all(text, |found: &Captures<'_>| {
         let name = names.get(&found[2]).copied().unwrap_or(&found[2]);
         format!("{}{name}", &found[1])
     });
     named.into_owned()
-}
-
-/// Compares outcomes and timelines that are not parts of transcripts.
-pub(super) fn compare_outcomes(
-    (expected, reference): (&str, &str),
-    (found, timeline): (&str, &str),
-    violations: &[Violation],
-) -> Option<Divergence> {
-    let (expected, found) = (comparable(expected), comparable(found));
-    let outcome = if !violations.is_empty() {
-        let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        told.join("\n")
-    } else if expected != found {
-        diff(&expected, &found, OUTCOME_CONTEXT)
-    } else {
-        return None;
-    };
-    Some(Divergence {
-        outcome,
-        timelines: diff(reference, timeline, TIMELINE_CONTEXT),
-    })
 }
 
 /// The outcome without events and without the faults met.
@@ -136,6 +312,13 @@ mod tests {
         format!("# t\n\ntimeline\n\noutcome\n\n  pods\n    {pods}\n\n  events\n    {events}\n")
     }
 
+    fn differences(reference: &str, run: &str) -> Vec<String> {
+        let (reference, run) = (Seen::of_transcript(reference), Seen::of_transcript(run));
+        let found = compare(&reference, Ok(&run), &[], &Bounds::default());
+        let found = found.into_iter().flat_map(|found| found.differences);
+        found.map(|one| one.to_string()).collect()
+    }
+
     #[test]
     fn revisions_are_compared_by_name_and_not_by_letter() {
         let run = |first: &str, second: &str, pod: &str| {
@@ -143,27 +326,102 @@ mod tests {
                 format!("  +0s x controllerrevision {name} created (revision 1) = {letter}\n")
             };
             let (first, second) = (created(first, "A"), created(second, "B"));
-            format!("# t\n{first}{second}\noutcome\n\n  pods\n    {pod} nginx\n")
+            format!("# t\n{first}{second}\noutcome\n\n  pods\n    {pod}   nginx   no owner\n")
         };
         let reference = run("web-1", "agent-1", "web-0@A");
         let other_order = run("agent-1", "web-1", "web-0@B");
-        assert_eq!(compare(&reference, Ok(&other_order), &[]), None);
+        assert_eq!(differences(&reference, &other_order), [""; 0]);
         let other_revision = run("web-1", "agent-1", "web-0@B");
-        assert!(compare(&reference, Ok(&other_revision), &[]).is_some());
+        let told = differences(&reference, &other_revision);
+        assert_eq!(told, ["REVISION of pod/web-0: web-1 → agent-1"]);
     }
 
     #[test]
-    fn other_events_are_no_other_outcome() {
-        let reference = transcript("web-0@A nginx", "×1 Normal SuccessfulCreate");
-        let same = transcript("web-0@A nginx", "×3 Warning FailedCreate");
-        assert_eq!(compare(&reference, Ok(&same), &[]), None);
-        let other = transcript("web-0@B nginx", "×1 Normal SuccessfulCreate");
-        let divergence = compare(&reference, Ok(&other), &[]).unwrap();
-        assert!(
-            divergence.outcome.contains("-web-0@A nginx"),
-            "{}",
-            divergence.outcome
+    fn each_field_that_differs_is_a_difference() {
+        let reference = transcript("web-0@A   nginx   no owner", "");
+        let found = transcript(
+            "web-0@B   nginx   owned by web\n    web-1@A   nginx   no owner",
+            "",
         );
-        assert!(!divergence.timelines.is_empty());
+        assert_eq!(
+            differences(&reference, &found),
+            [
+                "OWNER of pod/web-0: no owner → owned by web",
+                "REVISION of pod/web-0: A → B",
+                "IMAGE of pod/web-1: none → nginx",
+                "OWNER of pod/web-1: none → no owner",
+                "REVISION of pod/web-1: none → A",
+                "presence of pod/web-1: none → there",
+            ]
+        );
+        let strange = format!("{reference}\n  claims\n    none\n");
+        let told = differences(&reference, &strange);
+        assert_eq!(told, ["the outcome beside its tables and statuses"]);
+    }
+
+    #[test]
+    fn a_violation_and_a_run_without_an_end_are_differences() {
+        let seen = Seen::of_transcript(&transcript("web-0@A   nginx   no owner", ""));
+        let violation = Violation {
+            rv: 7,
+            property: "one pod per ordinal".to_owned(),
+            what: "two".to_owned(),
+        };
+        let bounds = Bounds::default();
+        let found = compare(&seen, Ok(&seen), &[violation], &bounds).unwrap();
+        assert_eq!(found.outcome, "one pod per ordinal: two (revision 7)");
+        let property = "one pod per ordinal".to_owned();
+        assert_eq!(found.differences, [Difference::Violated { property }]);
+        let failing = |number: &str| RunError::Step {
+            number: number.to_owned(),
+            words: "wait".to_owned(),
+            source: Box::new(crate::runner::StepError::NotSimulated),
+        };
+        for (number, step) in [("3", Some(3)), ("given 3", None)] {
+            let found = compare(&seen, Err(&failing(number)), &[], &bounds).unwrap();
+            let [Difference::Unended { failing_step, .. }] = found.differences[..] else {
+                panic!("{found:?}");
+            };
+            assert_eq!(failing_step, step);
+        }
+    }
+
+    #[test]
+    fn too_many_events_stay_too_many() {
+        let event = |expected: i64, found: i64| Difference::Event {
+            key: EventKey {
+                event_type: "Normal".to_owned(),
+                reason: "SuccessfulCreate".to_owned(),
+                kind: "statefulset".to_owned(),
+                name: "web".to_owned(),
+                client: "c".to_owned(),
+            },
+            expected,
+            found,
+        };
+        let of = |differences: &[Difference]| Divergence {
+            outcome: "all".to_owned(),
+            timelines: String::new(),
+            differences: differences.to_vec(),
+        };
+        assert_eq!(of(&[event(2, 1), Difference::Text]).excess(), None);
+        let only = of(&[event(1, 3)]);
+        assert_eq!(only.excess(), Some(only.clone()));
+        let both = of(&[event(2, 1), event(1, 3)]);
+        let excess = both.excess().unwrap();
+        assert_eq!(excess.differences, [event(1, 3)]);
+        assert_eq!(
+            excess.outcome,
+            "event Normal SuccessfulCreate statefulset/web by c: ×1 → ×3"
+        );
+        let joined = of(&[Difference::Text]).with(excess);
+        assert_eq!(joined.differences, [Difference::Text, event(1, 3)]);
+    }
+
+    #[test]
+    fn events_in_the_text_of_an_outcome_are_not_compared() {
+        let reference = transcript("web-0@A   nginx   no owner", "×1 Normal SuccessfulCreate a");
+        let same = transcript("web-0@A   nginx   no owner", "×3 Warning FailedCreate b");
+        assert_eq!(differences(&reference, &same), [""; 0]);
     }
 }

@@ -56,26 +56,27 @@ fn portable_events(section: &[String]) -> impl Iterator<Item = String> {
 }
 
 /// The words of a line; of pods with generated names it is not said which.
-fn portable_line(line: &str) -> String {
+pub(super) fn portable_line(line: &str) -> String {
     // The age of a container's restart.
     let is_age = |word: &&str| word.starts_with('(') || *word == "ago)";
     let is_restarted = line.contains(" ago)");
     let words = line.split_whitespace();
     let words = words.filter(|word| !is_restarted || !is_age(word));
-    let words = words.map(|word| {
-        let (name, number) = word.rsplit_once('-').unwrap_or((word, ""));
-        let is_generated = number.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit());
-        if is_generated {
-            format!("{name}-*")
-        } else {
-            word.to_owned()
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
+    words.map(portable_name).collect::<Vec<_>>().join(" ")
+}
+
+/// A word, of a generated name only the beginning.
+pub(super) fn portable_name(word: &str) -> String {
+    let (name, number) = word.rsplit_once('-').unwrap_or((word, ""));
+    let is_generated = number.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit());
+    match is_generated {
+        true => format!("{name}-*"),
+        false => word.to_owned(),
+    }
 }
 
 /// Returns the character ranges of the compared columns.
-fn compared(header: &str) -> Vec<(usize, usize)> {
+pub(super) fn compared(header: &str) -> Vec<(usize, usize)> {
     let characters: Vec<char> = header.chars().collect();
     let is_start = |index: &usize| {
         characters[*index] != ' '
@@ -89,7 +90,7 @@ fn compared(header: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-fn cell(line: &str, (start, end): (usize, usize)) -> String {
+pub(super) fn cell(line: &str, (start, end): (usize, usize)) -> String {
     line.chars().skip(start).take(end - start).collect()
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
+use std::process::Output;
 
 use kubeproof::explore::{self, Options, Reference};
 use kubeproof::runner::RunOptions;
@@ -106,6 +107,46 @@ fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
     assert_eq!(told, alone);
     let numbers: Value = serde_json::from_str(numbers).unwrap();
     assert_eq!(numbers["summary"]["diverged"], alone.len());
+}
+
+/// Explores conflicts in a scenario with this entry of `differs`.
+fn with_entry(directory: &str, with: &str) -> Output {
+    let path = unexplained(directory);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let entry = format!("{text}\ndiffers: [{{with: {with}, because: it is tried here}}]\n");
+    std::fs::write(&path, entry).unwrap();
+    let path = path.to_str().unwrap();
+    output(&["explore", path, "--from", FROM, "--faults", "conflict"])
+}
+
+#[test]
+fn an_entry_that_explains_nothing_fails() {
+    let unneeded = format!("{{fault: conflict, verb: update, from: {FROM}}}");
+    let ran = with_entry("unneeded", &unneeded);
+    let told = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{told}");
+    let stale = format!(
+        "STALE unneeded/unexplained: differs with `conflict update from {FROM}`: this explains no run"
+    );
+    assert!(told.contains(&stale), "{told}");
+    assert!(
+        told.ends_with("0 diverged, 1 unneeded in `differs`\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_entry_about_faults_that_are_not_tried_is_not_judged() {
+    for (directory, with) in [
+        (
+            "other-fault",
+            format!("{{fault: refuse, verb: update, from: {FROM}}}"),
+        ),
+        ("other-client", "{fault: conflict, verb: update}".to_owned()),
+    ] {
+        let ran = with_entry(directory, &with);
+        assert!(ran.status.success(), "{}", stdout(&ran));
+    }
 }
 
 /// The divergences of all plans in the orders of the seeds 0 and 1, with a run from the beginning for each.

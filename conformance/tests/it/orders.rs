@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
+
 use kubeproof::replay;
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
@@ -68,11 +70,49 @@ fn an_order_is_that_of_its_seed() {
     assert_eq!(creates(&parallel), creates(&events(&second)));
 }
 
+/// A scenario whose pods are alike, with another `differs`.
+fn with_differs(differs: &str) -> ScenarioFile {
+    let own = file("cloneset/cloneset-delete-refused");
+    let (before, rest) = own.text.split_once("\ndiffers:\n").unwrap();
+    let (_, steps) = rest.split_once("\nsteps:\n").unwrap();
+    let text = format!("{before}\ndiffers:\n{differs}\nsteps:\n{steps}");
+    let read = |name: &str| Ok(own.files[name].clone());
+    let other = ScenarioFile::parse(own.name.clone(), text, read).unwrap();
+    ScenarioFile {
+        path: own.path.clone(),
+        ..other
+    }
+}
+
 #[test]
-fn where_order_rightly_matters_the_scenario_says_so() {
-    let file = file("node/node-deployment-replaced");
-    assert!(file.scenario.explains_order());
-    assert!(!file.scenario.explains("order"), "it is no plan of faults");
-    let checked = suite::check_file(file, &in_order(1));
-    assert_eq!(checked.verdict, Verdict::Passed);
+fn another_order_may_change_what_the_scenario_names_and_nothing_else() {
+    let may = |object: &str| {
+        format!(
+            "- {{with: order, in: [{{object: {object}, exchanged: true}}], because: they are alike}}"
+        )
+    };
+    let named = suite::check_file(with_differs(&may("pod/sample-*")), &in_order(1));
+    assert_eq!(named.verdict, Verdict::Passed);
+    assert!(!named.used.is_empty());
+    let other = suite::check_file(with_differs(&may("pod/sample-00003")), &in_order(1));
+    let Verdict::Failed(why) = other.verdict else {
+        panic!("another pod is left than the golden has");
+    };
+    assert!(why.contains("+sample-00002@"), "{why}");
+    let faults = "- {with: {fault: refuse, anywhere: true}, because: it is no order}";
+    let faults = suite::check_file(with_differs(faults), &in_order(1));
+    assert_ne!(faults.verdict, Verdict::Passed);
+}
+
+#[test]
+fn what_no_order_changes_is_an_error() {
+    let differs = "
+- with: order
+  in:
+  - {object: pod/sample-*, exchanged: true}
+  - {object: cloneset/sample, fields: [READY]}
+  because: they are alike";
+    let file = with_differs(differs);
+    let stale = suite::stale_orders(&file, &RunOptions::default(), BTreeSet::new(), 1);
+    assert_eq!(stale, ["differs with order in: READY of cloneset/sample"]);
 }

@@ -99,6 +99,9 @@ fn every_scenario_of_the_suite_is_as_the_schema_says() {
 
 #[test]
 fn what_the_reader_refuses_the_schema_refuses() {
+    let differs = |entry: &str| {
+        format!("title: t\nsource: s\nsteps: []\ndiffers: [{{{entry}, because: b}}]\n")
+    };
     let with = |step: &str| format!("title: t\nsource: s\nsteps: [{step}]\n");
     for (text, why) in [
         (
@@ -127,6 +130,22 @@ fn what_the_reader_refuses_the_schema_refuses() {
         (
             "title: t\nsource: s\nsteps: []\nshows: [{text: t, marks: [], mark: a}]\n".to_owned(),
             "mark is unknown",
+        ),
+        (
+            differs("with: {fault: crash, verb: create}"),
+            "\"crash\" is none of",
+        ),
+        (
+            differs("with: {fault: refuse, verb: create, times: 2}"),
+            "times is unknown",
+        ),
+        (
+            differs("with: order, in: [{event: Failed, regarding: pod/a}]"),
+            "atMost is missing",
+        ),
+        (
+            differs("with: order, in: [{object: pod/a, field: NODE}]"),
+            "field is unknown",
         ),
     ] {
         let read: Result<Scenario, _> = serde_saphyr::from_str(&text);

@@ -2,11 +2,12 @@
 //! after the end of a scenario only the data of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use kubeproof::explore::{Divergence, Plan};
+use kubeproof::explore::{self, Divergence, Options, Part, Plan};
 use kubeproof::report::Matrix;
 use kubeproof::report::matrix::{self, Cell};
 use kubeproof::runner::RunOptions;
@@ -36,6 +37,12 @@ pub(super) struct Found<'p> {
     /// The differences of the present scenario, by their text.
     open: BTreeMap<String, Open>,
     cells: Cells,
+    /// The parts of `differs` that explained something in the present scenario.
+    used: BTreeSet<Part>,
+    /// The faults that are tried, by which `differs` is judged; `None` if runs are not the same each time.
+    judged: Option<Options>,
+    /// The number of parts of `differs` that explain nothing.
+    stale: usize,
 }
 
 /// A difference, with the run in which it was found first.
@@ -59,6 +66,7 @@ impl<'p> Found<'p> {
         json: bool,
         logs: Option<PathBuf>,
         keeps: bool,
+        judged: Option<Options>,
         progress: &'p ProgressBar,
     ) -> Self {
         Self {
@@ -72,7 +80,15 @@ impl<'p> Found<'p> {
             agents: BTreeSet::new(),
             open: BTreeMap::new(),
             cells: Cells::new(),
+            used: BTreeSet::new(),
+            judged,
+            stale: 0,
         }
+    }
+
+    /// Returns the number of parts of `differs` that explain nothing though all runs that they are about were done.
+    pub(super) fn stale(&self) -> usize {
+        self.stale
     }
 
     /// Returns the number of runs with a different outcome that no scenario explains.
@@ -92,7 +108,10 @@ impl<'p> Found<'p> {
             }
             Done::Planned(runs) => self.progress.inc_length(runs as u64),
             Done::Ran(ran, divergence) => self.take_run(ran, divergence)?,
-            Done::End(subject) => self.end(&subject)?,
+            Done::End(subject) => {
+                let stale = self.stale_of(&subject)?;
+                self.end(&subject, stale)?;
+            }
         }
         Ok(())
     }
@@ -116,16 +135,26 @@ impl<'p> Found<'p> {
             .set_message(format!("{} diverged", self.diverged));
         let cell = self.cells.entry(page::kind(&ran.plan)).or_default();
         cell.runs += 1;
-        let Some(divergence) = divergence else {
+        let Some(mut divergence) = divergence else {
             return Ok(());
         };
-        if ran.is_explained() {
+        let explained = ran.explained(&divergence);
+        if explained.left.is_empty() {
             cell.explained += 1;
             self.explained += 1;
+            self.used.extend(explained.used);
             return Ok(());
+        }
+        if !explained.used.is_empty() {
+            let left = explained.left.join("\n  ");
+            let _ = write!(
+                divergence.outcome,
+                "\n`differs` does not explain:\n  {left}"
+            );
         }
         cell.diverged += 1;
         self.diverged += 1;
+        self.used.extend(explained.used);
         if self.json {
             self.say(&in_json(&ran, &divergence))?;
         }
@@ -146,8 +175,26 @@ impl<'p> Found<'p> {
         Ok(())
     }
 
-    /// Closes the differences of a scenario.
-    fn end(&mut self, subject: &Subject) -> anyhow::Result<()> {
+    /// Reports what explained nothing of a scenario of which all runs were done.
+    fn stale_of(&mut self, subject: &Subject) -> anyhow::Result<Vec<String>> {
+        let used = std::mem::take(&mut self.used);
+        let Some(options) = &self.judged else {
+            return Ok(Vec::new());
+        };
+        let stale = explore::stale_faults(&subject.file.scenario, &used, options);
+        let name = &subject.file.name;
+        for part in &stale {
+            self.stale += 1;
+            self.say(&match self.json {
+                true => json!({"scenario": name, "stale": part}).to_string(),
+                false => format!("{} {name}: {part}: this explains no run", out::bad("STALE")),
+            })?;
+        }
+        Ok(stale)
+    }
+
+    /// Closes the differences of a scenario; `stale` are the parts of its `differs` that explain nothing.
+    fn end(&mut self, subject: &Subject, stale: Vec<String>) -> anyhow::Result<()> {
         let name = &subject.file.name;
         self.agents.extend(subject.reference.agents());
         let open = std::mem::take(&mut self.open).into_iter();
@@ -166,6 +213,7 @@ impl<'p> Found<'p> {
         let cells = std::mem::take(&mut self.cells);
         if let Some(shown) = &mut self.shown {
             shown.cases.extend(cases(subject, &cells, &closed));
+            shown.cases.extend(stale_case(subject, stale));
             shown.rows.push((name.clone(), cells));
             let told = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
                 scenario: name.clone(),
@@ -184,7 +232,7 @@ impl<'p> Found<'p> {
     pub(super) fn break_off(&mut self) -> anyhow::Result<()> {
         let subject = self.open.values().next();
         match subject.map(|open| Arc::clone(&open.ran.subject)) {
-            Some(subject) => self.end(&subject),
+            Some(subject) => self.end(&subject, Vec::new()),
             None => Ok(()),
         }
     }
@@ -226,7 +274,7 @@ impl<'p> Found<'p> {
                 self.explained
             ))?;
         }
-        report_numbers(self.runs, self.diverged, self.json)
+        report_numbers(self.runs, self.diverged, self.stale, self.json)
     }
 
     /// Returns the data of a report's table.
@@ -264,13 +312,32 @@ fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Cas
     cells.iter().map(of_kind).collect()
 }
 
+/// A case for what explains nothing, if there is any.
+fn stale_case(subject: &Subject, stale: Vec<String>) -> Option<Case> {
+    (!stale.is_empty()).then(|| Case {
+        class: subject.file.name.clone(),
+        name: "differs".to_owned(),
+        file: subject.file.path.display().to_string(),
+        took: None,
+        failure: Some(format!("this explains no run:\n{}", stale.join("\n"))),
+    })
+}
+
 /// Prints the number of runs in words; on standard error when standard output is JSON.
-pub(super) fn report_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::Result<()> {
-    let numbers = format!("{runs} runs, {diverged} diverged");
+pub(super) fn report_numbers(
+    runs: usize,
+    diverged: usize,
+    stale: usize,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut numbers = format!("{runs} runs, {diverged} diverged");
+    if stale > 0 {
+        let _ = write!(numbers, ", {stale} unneeded in `differs`");
+    }
     if !json {
         return out::say(&numbers);
     }
-    let summary = json!({"summary": {"runs": runs, "diverged": diverged}});
+    let summary = json!({"summary": {"runs": runs, "diverged": diverged, "stale": stale}});
     out::say(&summary.to_string())?;
     out::note(&numbers);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubeproof::explore::{self, Divergence, Options, Plan, Reference};
+use kubeproof::explore::{self, Divergence, Explained, Options, Plan, Reference};
 use kubeproof::runner::{RunError, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 
@@ -69,11 +69,10 @@ impl Job {
 }
 
 impl Ran {
-    /// Whether the scenario says that it differs.
-    pub(super) fn is_explained(&self) -> bool {
+    /// Which differences the scenario explains.
+    pub(super) fn explained(&self, divergence: &Divergence) -> Explained {
         let scenario = &self.subject.file.scenario;
-        let by_order = self.schedule_seed > 0 && scenario.explains_order();
-        by_order || scenario.explains(&self.plan.to_string())
+        explore::explain(scenario, (&self.plan, self.schedule_seed), divergence)
     }
 
     /// The command that runs it again.

@@ -1,10 +1,13 @@
 //! Runs that have ended, in words and as JSON.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kubeproof::explore::Part;
 use kubeproof::report::ScenarioReport;
+use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite::Verdict;
 use serde_json::json;
 
@@ -24,6 +27,8 @@ pub(super) struct Finished {
     /// The golden that was written, or the file left for review.
     pub(super) wrote: Option<PathBuf>,
     pub(super) shown: Option<ScenarioReport>,
+    /// Of a scenario that may differ in other orders: the file, and the parts of `differs` that this order needed.
+    pub(super) differs: Option<(Box<ScenarioFile>, BTreeSet<Part>)>,
 }
 
 impl Finished {

@@ -101,6 +101,7 @@ mod tests {
             offers: false,
             wrote: None,
             shown: None,
+            differs: None,
         };
         let text = of(&[
             Case::of(&finished("area/good", Verdict::Passed)),

@@ -277,6 +277,7 @@ async fn run_all(
                 offers: false,
                 wrote,
                 shown: None,
+                differs: None,
             }
         }
     });

@@ -1,0 +1,190 @@
+//! How many events a run with faults may have more or fewer than the run without them.
+//!
+//! Events are best effort, and a fault is reported. Each fault of a plan allows this, and nothing else:
+//!
+//! - A crash loses the events that are not yet sent: of each event as many as occur in one instant at most. So does a
+//!   lost answer, whose write counts as failed.
+//! - The sync that failed is repeated, and with it the events of its beginning: one more of each.
+//! - The client of the write reports the failure, and perhaps that of the next attempt: two more of each Warning, which
+//!   may be new. A client that reads from a stale replica fails for a minute: sixteen more.
+//!
+//! A crash is one of all controllers; another fault concerns its client.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use super::verdict::Difference;
+use super::{Kind, Planned};
+use crate::outcome::{EventKey, Occurrences};
+use crate::runner::RunOptions;
+
+/// How often a client reports the failure of one write.
+const REPORTS_MAX: i64 = 2;
+/// How often a client tries within a minute, after 5 ms and then after twice the time before, and some margin.
+const STALE_REPORTS_MAX: i64 = 16;
+
+/// The numbers of events that a run may have.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    faults: Vec<Planned>,
+    /// Whether the run went on for longer, in which more events may occur.
+    is_longer: bool,
+}
+
+impl Bounds {
+    /// The bounds of a run with these options.
+    pub(super) fn of(options: &RunOptions) -> Self {
+        Self {
+            faults: options.plan.faults().to_vec(),
+            is_longer: options.final_settle.is_some(),
+        }
+    }
+
+    /// Returns the events whose number is out of bounds.
+    pub(super) fn exceeded(
+        &self,
+        expected: &BTreeMap<EventKey, Occurrences>,
+        found: &BTreeMap<EventKey, Occurrences>,
+    ) -> Vec<Difference> {
+        let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+        let differing = keys.into_iter().filter_map(|key| {
+            let expected = expected.get(key).copied().unwrap_or_default();
+            let found = found.get(key).copied().unwrap_or_default().total;
+            (!self.range(key, expected).contains(&found)).then(|| Difference::Event {
+                key: key.clone(),
+                expected: expected.total,
+                found,
+            })
+        });
+        differing.collect()
+    }
+
+    fn range(&self, key: &EventKey, expected: Occurrences) -> RangeInclusive<i64> {
+        let (mut fewer, mut more) = (0, 0);
+        for fault in &self.faults {
+            let kind = fault.kind();
+            let is_crash = kind.is_crash();
+            if !is_crash && fault.point().from != key.client {
+                continue;
+            }
+            if is_crash || kind == Kind::DropResponse {
+                fewer += expected.at_once;
+            }
+            if key.event_type == "Warning" {
+                more += match kind {
+                    Kind::StaleRestart => STALE_REPORTS_MAX,
+                    _ => REPORTS_MAX,
+                };
+            } else if expected.total > 0 {
+                more += 1;
+            }
+        }
+        let at_most = match self.is_longer && expected.total > 0 {
+            true => i64::MAX,
+            false => expected.total + more,
+        };
+        (expected.total - fewer).max(0)..=at_most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::Plan;
+
+    fn key(event_type: &str, client: &str) -> EventKey {
+        let text = str::to_owned;
+        EventKey {
+            event_type: text(event_type),
+            reason: text("R"),
+            kind: text("pod"),
+            name: text("a"),
+            client: text(client),
+        }
+    }
+
+    fn range(plan: &str, event_type: &str, client: &str, total: i64) -> RangeInclusive<i64> {
+        let plan: Plan = plan.parse().unwrap();
+        let bounds = Bounds {
+            faults: plan.faults().to_vec(),
+            is_longer: false,
+        };
+        let at_once = total.min(2);
+        bounds.range(&key(event_type, client), Occurrences { total, at_once })
+    }
+
+    #[test]
+    fn each_fault_allows_what_it_causes() {
+        let crash = "crash-after create pods default/a from c";
+        let refuse = "refuse create pods default/a from c";
+        let lost = "lose-answer create pods default/a from c";
+        let stale = "stale-restart create pods default/a from c";
+        let miss = "miss MODIFIED pods default/a from c";
+        for (plan, event_type, client, total, expected) in [
+            (crash, "Normal", "c", 5, 3..=6),
+            (crash, "Normal", "other", 5, 3..=6),
+            (crash, "Normal", "c", 1, 0..=2),
+            (crash, "Normal", "c", 0, 0..=0),
+            (refuse, "Normal", "c", 5, 5..=6),
+            (refuse, "Normal", "other", 5, 5..=5),
+            (refuse, "Normal", "c", 0, 0..=0),
+            (refuse, "Warning", "c", 0, 0..=2),
+            (refuse, "Warning", "other", 0, 0..=0),
+            (stale, "Warning", "c", 1, 0..=17),
+            (lost, "Normal", "c", 5, 3..=6),
+            (lost, "Normal", "other", 5, 5..=5),
+            (miss, "Normal", "c", 5, 5..=6),
+        ] {
+            let found = range(plan, event_type, client, total);
+            assert_eq!(found, expected, "{plan}: {event_type} of {client}, {total}");
+        }
+        let both = format!("{crash}; {refuse}");
+        assert_eq!(range(&both, "Normal", "c", 5), 3..=7);
+    }
+
+    #[test]
+    fn without_faults_the_numbers_are_equal() {
+        let expected = BTreeMap::from([(
+            key("Normal", "c"),
+            Occurrences {
+                total: 2,
+                at_once: 1,
+            },
+        )]);
+        let bounds = Bounds::default();
+        assert_eq!(bounds.exceeded(&expected, &expected), []);
+        let told = |found: &BTreeMap<EventKey, Occurrences>| {
+            let exceeded = bounds.exceeded(&expected, found);
+            exceeded.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let none = BTreeMap::new();
+        assert_eq!(told(&none), ["event Normal R pod/a by c: ×2 → ×0"]);
+        let mut more = expected.clone();
+        more.insert(
+            key("Warning", "c"),
+            Occurrences {
+                total: 1,
+                at_once: 1,
+            },
+        );
+        assert_eq!(told(&more), ["event Warning R pod/a by c: ×0 → ×1"]);
+    }
+
+    #[test]
+    fn a_longer_run_may_repeat_events_but_has_no_others() {
+        let bounds = Bounds {
+            faults: Vec::new(),
+            is_longer: true,
+        };
+        let one = Occurrences {
+            total: 1,
+            at_once: 1,
+        };
+        assert_eq!(bounds.range(&key("Normal", "c"), one), 1..=i64::MAX);
+        assert_eq!(
+            bounds.range(&key("Normal", "c"), Occurrences::default()),
+            0..=0
+        );
+    }
+}
