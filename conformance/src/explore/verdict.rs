@@ -338,10 +338,10 @@ mod tests {
 
     #[test]
     fn each_field_that_differs_is_a_difference() {
-        let reference = transcript("web-0@A   nginx   no owner", "");
+        let reference = transcript("web-0@A   nginx   no owner", "×1 Normal Pulled a");
         let found = transcript(
             "web-0@B   nginx   owned by web\n    web-1@A   nginx   no owner",
-            "",
+            "×1 Normal Pulled a",
         );
         assert_eq!(
             differences(&reference, &found),
@@ -361,7 +361,10 @@ mod tests {
 
     #[test]
     fn a_violation_and_a_run_without_an_end_are_differences() {
-        let seen = Seen::of_transcript(&transcript("web-0@A   nginx   no owner", ""));
+        let seen = Seen::of_transcript(&transcript(
+            "web-0@A   nginx   no owner",
+            "×1 Normal Pulled a",
+        ));
         let violation = Violation {
             rv: 7,
             property: "one pod per ordinal".to_owned(),
