@@ -142,7 +142,9 @@ impl Store<'_> {
     /// Returns `current` with a status write applied: the status, and the metadata that a status
     /// write may change. Other sent fields are dropped.
     fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
+        // A uid is kept to be refused if it is another object's.
         let own = [
+            "uid",
             "labels",
             "annotations",
             "finalizers",

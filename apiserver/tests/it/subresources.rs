@@ -37,6 +37,22 @@ async fn with_pod(phase: &str) -> ApiServer {
     server
 }
 
+/// Source: `ValidateObjectMetaAccessorUpdate`; asked of a kube-apiserver v1.36.2.
+#[tokio::test]
+async fn a_status_patch_for_another_pod_of_the_name_is_invalid() {
+    let server = with_pod("Running").await;
+    for (uid, expected) in [(json!("other"), 422), (Value::Null, 200)] {
+        let patch = json!({"metadata": {"uid": uid}, "status": {"message": "m"}});
+        let (code, body) = send(&server, &format!("PATCH {PODS}/p/status"), patch).await;
+        assert_eq!(code, expected, "{body}");
+        if code == 422 {
+            let message = "Pod \"p\" is invalid: metadata.uid: Invalid value: \"other\": field is \
+                immutable";
+            assert_eq!(body["message"], message);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_budget_decides_over_an_eviction() {
     let rows = [

@@ -318,8 +318,8 @@ impl Kubelet {
                     record.wake = Some(after(self.now(), wait));
                     break;
                 }
-                // The pod is gone or was replaced: the watch will report it.
-                Err(error) if answered(&error, 404) || answered(&error, 409) => {
+                // The pod is gone or was replaced (a patch with its uid is invalid): the watch will report it.
+                Err(error) if [404, 409, 422].iter().any(|code| answered(&error, *code)) => {
                     record.wake = None;
                     break;
                 }
