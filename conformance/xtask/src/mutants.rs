@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// The number of runs at once.
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: NonZeroUsize,
+    /// Only the N likeliest scenarios for each mutant. One that survives them has no result yet.
+    #[arg(long, value_name = "N")]
+    first: Option<NonZeroUsize>,
     /// Print the mutants, and what came of those that were run.
     #[arg(long, conflicts_with_all = ["report", "build"])]
     list: bool,
@@ -87,8 +90,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.build {
             return Ok(ExitCode::SUCCESS);
         }
-        let program = run::program(&root, &dir.join("build"));
+        let program = run::program(&root, &dir)?;
         let jobs = args.jobs.get();
+        let limits = run::Limits {
+            jobs,
+            first: args.first.map_or(usize::MAX, NonZeroUsize::get),
+        };
         let reach = reach::measure(&program, sources, &dir.join("reach.json"), jobs)?;
         let numbered = compiled(&mutants, &results);
         let chosen = numbered.into_iter().filter(|(number, mutant)| {
@@ -105,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (index, count) = args.shard.unwrap_or((0, 1));
         let chosen = run::shard(chosen.collect(), index, count);
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
-        run::run(&program, &chosen, &reach, &mut results, jobs)?;
+        run::run(&program, &chosen, &reach, &mut results, limits)?;
     }
     report::write(&root, &mutants, &results)?;
     Ok(ExitCode::SUCCESS)
@@ -154,12 +161,20 @@ fn build(
     }
 }
 
-/// A hash of all sources in a tree. Scenarios and goldens do not belong to them.
+/// The parts of a tree on which a run depends, except for the scenario and its golden.
+const RUN: [&str; 5] = [
+    "Cargo.lock",
+    "apiserver/",
+    "conformance/src/",
+    "controller/",
+    "fixtures/",
+];
+
+/// A hash of these parts.
 fn hash_of(tree: &Path) -> anyhow::Result<u64> {
     let mut hashes = Vec::new();
     for file in tree::files(tree)? {
-        let is_data = ["conformance/scenarios", "conformance/snapshots"];
-        if !is_data.iter().any(|dir| file.starts_with(dir)) {
+        if RUN.iter().any(|path| file.starts_with(path)) {
             let content = std::fs::read(tree.join(&file))?;
             hashes.extend(mutant::hash(&content).to_le_bytes());
         }

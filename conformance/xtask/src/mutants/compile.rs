@@ -23,11 +23,20 @@ struct Line {
 pub(crate) struct Message {
     level: String,
     message: String,
+    code: Option<Code>,
     spans: Vec<Span>,
     #[serde(default)]
     children: Vec<Message>,
     rendered: Option<String>,
 }
+
+#[derive(Debug, Deserialize)]
+struct Code {
+    code: String,
+}
+
+/// The error of a value that is used after it was moved.
+const USED_AFTER_MOVE: &str = "E0382";
 
 /// A place in a source.
 #[derive(Debug, Deserialize)]
@@ -36,6 +45,7 @@ struct Span {
     byte_start: usize,
     byte_end: usize,
     is_primary: bool,
+    label: Option<String>,
     /// Where the macro is called that the place is in.
     expansion: Option<Box<Expansion>>,
 }
@@ -47,7 +57,7 @@ struct Expansion {
 
 /// Builds the program in `tree`.
 ///
-/// Returns the errors; there are none if the program is there.
+/// Returns the errors; the list is empty if the program is built.
 ///
 /// # Errors
 /// Cargo cannot be started, or fails without an error of the compiler.
@@ -119,6 +129,12 @@ fn blame_one(error: &Message, sources: &BTreeMap<String, Mutated>) -> Vec<u32> {
         .into_iter()
         .filter_map(|span| place_of(span, sources))
         .collect();
+    if (error.code.as_ref()).is_some_and(|code| code.code == USED_AFTER_MOVE) {
+        let leaving = between_move_and_use(error, sources);
+        if !leaving.is_empty() {
+            return leaving;
+        }
+    }
     let smallest = |of: &dyn Fn(&Place, &Range<usize>) -> Option<usize>| {
         let all = places.iter().filter_map(|(mutants, span)| {
             let fitting = mutants.iter().filter_map(|place| {
@@ -167,6 +183,29 @@ fn blame_one(error: &Message, sources: &BTreeMap<String, Mutated>) -> Vec<u32> {
         function.collect()
     });
     in_function.unwrap_or_default()
+}
+
+/// The mutants that delete a `return` between a move and a use of a value, so that the use is reached. Without such a
+/// mutant, those of the whole function.
+fn between_move_and_use(error: &Message, sources: &BTreeMap<String, Mutated>) -> Vec<u32> {
+    let used = error.spans.iter().find(|span| span.is_primary);
+    let Some((mutants, used)) = used.and_then(|span| place_of(span, sources)) else {
+        return Vec::new();
+    };
+    let moved = error.spans.iter().find(|span| {
+        let label = span.label.as_deref().unwrap_or_default();
+        !span.is_primary && label.contains("moved")
+    });
+    let moved = moved.and_then(|span| place_of(span, sources));
+    let moved = moved.map_or(used.start, |(_, moved)| moved.start);
+    let leaving = mutants.iter().filter(|place| place.leaves);
+    let leaving = leaving.filter(|place| place.body.contains(&used.start));
+    let is_between = |place: &&Place| (moved..used.start).contains(&place.region().start);
+    let numbers = |places: Vec<&Place>| places.into_iter().map(|place| place.number).collect();
+    match leaving.clone().filter(is_between).collect::<Vec<_>>() {
+        none if none.is_empty() => numbers(leaving.collect()),
+        between => numbers(between),
+    }
 }
 
 /// Whether a span lies within a text, or goes over its edge.

@@ -154,7 +154,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
         let of = self.type_name(&*item.self_ty);
         let name = match &item.trait_ {
-            // What a debugger sees is no behavior.
+            // Output for debuggers is not behavior.
             Some((path, _)) if path.is_ident("Debug") || path.is_ident("fmt::Debug") => return,
             Some((path, _)) => format!("<impl {} for {of}>", self.type_name(path)),
             None => of,

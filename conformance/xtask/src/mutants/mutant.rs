@@ -9,7 +9,7 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// The function, such as `Controller::sync` or `<impl Reconcile for Controller>::reconcile`.
     pub(crate) function: String,
-    /// What is changed, such as `replace < with <=`.
+    /// The change, such as `replace < with <=`.
     pub(crate) change: String,
     /// The line of the change, from 1.
     pub(crate) line: usize,
@@ -35,6 +35,13 @@ impl Mutant {
             1 => format!("{file}: {change} in {function}"),
             ordinal => format!("{file}: {change} in {function} ({ordinal})"),
         }
+    }
+
+    fn leaves(&self) -> bool {
+        let deleted = self.change.strip_prefix("delete `").unwrap_or_default();
+        ["return", "continue", "break"]
+            .iter()
+            .any(|leaving| deleted.starts_with(leaving))
     }
 
     /// What results are kept under: a result holds as long as the function stays as it is.
@@ -94,6 +101,8 @@ pub(crate) struct Place {
     pub(crate) added: [Range<usize>; 2],
     /// The body of the function.
     pub(crate) body: Range<usize>,
+    /// Whether the mutant deletes a statement that leaves a block early.
+    pub(crate) leaves: bool,
 }
 
 impl Place {
@@ -128,7 +137,7 @@ pub(crate) fn mutate(
         let (length, last) = (range.len(), usize::MAX);
         texts.push(((range.start, true, last - length, index), index, 0, before));
         let after_at = match length {
-            // What is added at one place has nothing after it.
+            // An addition at one place has no second part.
             0 => (range.start, true, last, index),
             _ => (range.end, false, length, last - index),
         };
@@ -162,6 +171,7 @@ pub(crate) fn mutate(
         number: *number,
         added,
         body: moved(mutant.body.start)..moved(mutant.body.end),
+        leaves: mutant.leaves(),
     });
     mutated.places = places.collect();
     mutated

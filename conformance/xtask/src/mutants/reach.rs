@@ -14,7 +14,7 @@ use super::tree::read;
 /// Enough for any scenario.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What a run of a scenario without an active mutant showed.
+/// The result of running a scenario without an active mutant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reach {
     /// A hash of the program's sources, the scenario and its golden.

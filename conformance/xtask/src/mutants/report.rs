@@ -14,7 +14,7 @@ use super::tree;
 
 const REPORT: &str = "conformance/mutants.md";
 const REASONS: &str = "conformance/mutants.toml";
-/// What the report says before its numbers.
+/// The text before the numbers.
 const INTRODUCTION: &str = include_str!("introduction.md");
 
 /// Why nothing notices some mutants.

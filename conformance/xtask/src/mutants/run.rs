@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Context as _;
+
 use super::mutant::{Mutant, hash};
 use super::reach::Reach;
 use super::results::{Outcome, Results};
@@ -23,6 +25,15 @@ struct Noticed<'a> {
     by_file: BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
 }
 
+/// How much is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits {
+    /// At once.
+    pub(crate) jobs: usize,
+    /// For each mutant, of the scenarios that reach it.
+    pub(crate) first: usize,
+}
+
 /// Runs these mutants, and adds what comes of them to the results.
 ///
 /// # Errors
@@ -32,13 +43,18 @@ pub(crate) fn run(
     mutants: &[(u32, &Mutant)],
     reach: &BTreeMap<String, Reach>,
     results: &mut Results,
-    jobs: usize,
+    limits: Limits,
 ) -> anyhow::Result<()> {
     let noticed = parking_lot::Mutex::new(Noticed::default());
     let work = |index: usize| {
         let (number, mutant) = mutants[index];
-        let order = order(number, mutant, reach, &noticed.lock());
+        let mut order = order(number, mutant, reach, &noticed.lock());
+        let reaching = order.len();
+        order.truncate(limits.first);
         let outcome = run_one(program, number, &order, reach)?;
+        if outcome.scenario().is_none() && order.len() < reaching {
+            return Ok(None);
+        }
         if let Some(name) = outcome.scenario()
             && let Some((name, _)) = reach.get_key_value(name)
         {
@@ -49,13 +65,15 @@ pub(crate) fn run(
             let of_file = noticed.by_file.entry(&mutant.file).or_default();
             *of_file.entry(name).or_default() += 1;
         }
-        anyhow::Ok(outcome)
+        anyhow::Ok(Some(outcome))
     };
     let mut survivors = 0;
     let mut done = 0;
-    threads::each(mutants.len(), jobs, work, |index, outcome| {
+    threads::each(mutants.len(), limits.jobs, work, |index, outcome| {
         let mutant = mutants[index].1;
-        let outcome = outcome?;
+        let Some(outcome) = outcome? else {
+            return Ok(());
+        };
         done += 1;
         if let Outcome::Survived { .. } = outcome {
             survivors += 1;
@@ -64,7 +82,8 @@ pub(crate) fn run(
         }
         results.add(mutant, outcome)
     })?;
-    println!("mutants: {done} run, {survivors} survive");
+    let open = mutants.len() - done;
+    println!("mutants: {done} run, {survivors} survive, {open} are still open");
     Ok(())
 }
 
@@ -148,10 +167,16 @@ pub(crate) fn shard<T>(mutants: Vec<T>, index: usize, count: usize) -> Vec<T> {
     of_shard.map(|(_, mutant)| mutant).collect()
 }
 
-/// The program with all mutants.
-pub(crate) fn program(root: &Path, target: &Path) -> Program {
-    Program {
-        path: target.join("release").join("kubeproof"),
-        root: root.to_owned(),
-    }
+/// The program with all mutants, in a file of its own: a build must not replace it while it runs.
+///
+/// # Errors
+/// It cannot be copied.
+pub(crate) fn program(root: &Path, dir: &Path) -> anyhow::Result<Program> {
+    let built = dir.join("build").join("release").join("kubeproof");
+    let (path, copy) = (dir.join("mutants"), dir.join("mutants.new"));
+    let copied = std::fs::copy(&built, &copy);
+    copied.with_context(|| format!("cannot copy {}", built.display()))?;
+    std::fs::rename(&copy, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    let root = root.to_owned();
+    Ok(Program { path, root })
 }

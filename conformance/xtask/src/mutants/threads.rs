@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 /// Does the work of each index on `jobs` threads, and hands the results to `done` on this thread as they come.
 ///
 /// # Errors
-/// That of `done`, after which no more work is begun.
+/// The error of `done`, after which no more work is begun.
 pub(crate) fn each<T: Send>(
     count: usize,
     jobs: usize,

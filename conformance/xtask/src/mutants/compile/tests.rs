@@ -7,21 +7,30 @@ const SOURCE: &str =
 
 /// The changes that are blamed for an error with these spans, each the part of the mutated text that `at` finds.
 fn blamed(spans: &[(&str, bool)]) -> Vec<String> {
-    let found = find("a/b.rs", SOURCE).unwrap();
+    blamed_for(SOURCE, "null", spans)
+}
+
+fn blamed_for(source: &str, code: &str, spans: &[(&str, bool)]) -> Vec<String> {
+    let found = find("a/b.rs", source).unwrap();
     let numbered: Vec<(u32, &Mutant)> = (1..).zip(&found).collect();
-    let mutated = mutate(SOURCE, &numbered, "is", "#![allow(warnings)]");
+    let mutated = mutate(source, &numbered, "is", "#![allow(warnings)]");
     let spans: Vec<String> = spans
         .iter()
         .map(|(at, is_primary)| {
             let start = mutated.text.find(at).unwrap();
             let end = start + at.len();
+            let label = match is_primary {
+                true => "null",
+                false => r#""value moved here""#,
+            };
             format!(
-                r#"{{"file_name": "a/b.rs", "byte_start": {start}, "byte_end": {end}, "is_primary": {is_primary}}}"#
+                r#"{{"file_name": "a/b.rs", "byte_start": {start}, "byte_end": {end}, "is_primary": {is_primary},
+                    "label": {label}}}"#
             )
         })
         .collect();
     let text = format!(
-        r#"{{"level": "error", "message": "m", "rendered": null, "spans": [{}]}}"#,
+        r#"{{"level": "error", "message": "m", "code": {code}, "rendered": null, "spans": [{}]}}"#,
         spans.join(",")
     );
     let error: Message = serde_json::from_str(&text).unwrap();
@@ -60,8 +69,18 @@ fn an_error_outside_of_mutants_is_of_the_function() {
 }
 
 #[test]
+fn a_use_after_a_move_is_of_the_return_between() {
+    let source = "fn f(a: T) -> ! { if b() { return c(); } if d() { g(a); return h(); } while i(&a) { j(); } k() }";
+    let code = r#"{"code": "E0382"}"#;
+    assert_eq!(
+        blamed_for(source, code, &[("i(&a)", true), ("g(a)", false)]),
+        ["a/b.rs: delete `return h();` in f"]
+    );
+}
+
+#[test]
 fn an_error_of_no_mutant_is_told() {
-    let error = r#"{"level": "error", "message": "no such crate", "rendered": null, "spans":
+    let error = r#"{"level": "error", "message": "no such crate", "code": null, "rendered": null, "spans":
         [{"file_name": "c.rs", "byte_start": 0, "byte_end": 1, "is_primary": true}]}"#;
     let error: Message = serde_json::from_str(error).unwrap();
     let told = blame(&[error], &BTreeMap::new()).unwrap_err();

@@ -7,7 +7,7 @@ use syn::{BinOp, Expr, ExprBinary, ExprMatch, ExprStruct, ExprUnary, Pat, UnOp};
 use super::{Finder, one_line, range};
 use crate::mutants::mutant::Splice;
 
-/// What an operator is replaced with.
+/// The replacements of an operator.
 fn replacements(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Eq(_) => &["!="],
@@ -147,7 +147,7 @@ impl Finder<'_> {
         for field in &one.fields {
             let name = one_line(self.text(field.member.span().byte_range()));
             let with = match base.as_str() {
-                // Its type is only known by the struct.
+                // Only the struct knows the type.
                 "Default::default()" => base.clone(),
                 base => format!("({base}).{name}"),
             };
