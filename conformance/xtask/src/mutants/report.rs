@@ -218,6 +218,14 @@ fn tables(outcomes: &[(&Mutant, Option<&Outcome>)]) -> String {
     };
     sum("**all workload controllers**", true);
     sum("", false);
+    let mut all = Numbers::default();
+    numbers.iter().for_each(|(of_area, _)| all.add(*of_area));
+    let run = all.noticed + all.hung + all.survived;
+    let _ = write!(
+        text,
+        "\n{run} of {} mutants that compile were run. Shares are of those.\n",
+        run + all.not_run
+    );
     text
 }
 

@@ -31,6 +31,7 @@ fn the_report_counts_and_lists_survivors() {
     assert!(outdated.is_empty());
     let row = "| StatefulSet | 4 | 0 | 1 | 1 | 0 | 2 | 1 | 33.3 % | 33.3 % |\n";
     assert!(text.contains(row), "{text}");
+    assert!(text.contains("3 of 4 mutants that compile were run."));
     assert!(text.contains("Survivors with a reason\n\n0 mutants"));
     assert!(text.contains(&format!(
         "- `{FILE}`, `f`\n  - `delete b();`\n  - `delete c();`\n"
