@@ -141,7 +141,7 @@ const STEPS: [Step; 12] = [
 ];
 
 /// The scenarios that are explored: each kind of workload, deletion with claims, and the garbage collector.
-const EXPLORED: &str = "^(statefulset/sts-(create|retention-both)|asts/asts-reserve-release\
+const EXPLORED: &str = "^(statefulset/sts-(create-ordered|retention-both)|asts/asts-reserve-release\
     |cloneset/cloneset-specified-delete-surge|gc/gc-foreground)$";
 
 /// A pattern for test targets.
