@@ -42,6 +42,8 @@ fn difference(path: &Path, minor: u32) -> Option<String> {
     let comparable = |text: &str| -> Vec<String> {
         let age = regex::Regex::new(r"\b[0-9]+[smhd][0-9smh]*\b").unwrap();
         let lines = text.trim_end().lines().map(|line| {
+            // A mark looks for the words of a newer kubectl.
+            let line = line.strip_prefix('►').unwrap_or(line);
             let mut line = line.replace(" kubectl ", " scenario ");
             // Ages are those of kubectl's own clock, or of the server's when it reads the table.
             if !line.trim_start().starts_with(['+', '#', '↳']) {

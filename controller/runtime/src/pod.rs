@@ -73,6 +73,13 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
+/// The pod's condition of the type `wanted`.
+#[must_use]
+pub fn condition<'a>(pod: &'a Pod, wanted: &str) -> Option<&'a PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|known| known.type_ == wanted)
+}
+
 /// Since when the condition Ready is what it is, when it is True.
 #[must_use]
 pub fn ready_since(pod: &Pod) -> Option<Timestamp> {

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::condition;
 
 use super::launch_priority;
 
@@ -80,13 +81,6 @@ pub(crate) fn has_gate(pod: &Pod) -> bool {
 pub(crate) fn has_readiness_gate(pod: &Pod, name: &str) -> bool {
     let gates = pod.spec.iter().flat_map(|spec| &spec.readiness_gates);
     gates.flatten().any(|gate| gate.condition_type == name)
-}
-
-/// The pod's condition of this type.
-#[must_use]
-pub(crate) fn condition<'a>(pod: &'a Pod, wanted: &str) -> Option<&'a PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|known| known.type_ == wanted)
 }
 
 /// Sets a condition unless its status is the same already.

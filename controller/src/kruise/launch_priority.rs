@@ -16,13 +16,13 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
+use kubeproof_runtime::pod::condition;
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::json;
 
-use super::in_place::condition;
 use priority::{barrier, config_map_name, key};
 
 pub(in crate::kruise) use priority::of_containers;

@@ -9,9 +9,10 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodReadinessGate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubeproof_runtime::pod::condition;
 use serde::{Deserialize, Serialize};
 
-use super::in_place::{self, condition, follow_gates, has_readiness_gate, whole_second};
+use super::in_place::{self, follow_gates, has_readiness_gate, whole_second};
 use super::lifecycle::State;
 
 /// The gate, and its condition.

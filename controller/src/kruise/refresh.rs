@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kubeproof_runtime::pod::condition;
 use kubeproof_runtime::sync_error::Error;
 
 use super::api::strategy::Lifecycle;
@@ -106,8 +107,7 @@ fn in_place(pod: &Pod, now: Timestamp, refresh: &mut Refresh) -> Result<(), Erro
 
 /// The conditions of the readiness gates that no update holds back.
 fn conditions(pod: &Pod, now: Timestamp, refresh: &mut Refresh) {
-    let is_ready =
-        in_place::condition(pod, READY_CONDITION).is_some_and(|one| one.status == "True");
+    let is_ready = condition(pod, READY_CONDITION).is_some_and(|one| one.status == "True");
     let ready = (in_place::has_gate(pod) && !is_ready).then(|| PodCondition {
         type_: READY_CONDITION.to_owned(),
         status: "True".to_owned(),
@@ -158,7 +158,7 @@ fn next_state(pod: &Pod, rules: Rules<'_>) -> Option<State> {
 
 /// Whether the scheduler has found a node for the pod.
 fn has_node(pod: &Pod) -> bool {
-    in_place::condition(pod, "PodScheduled").is_some_and(|one| one.status == "True")
+    condition(pod, "PodScheduled").is_some_and(|one| one.status == "True")
 }
 
 #[cfg(test)]

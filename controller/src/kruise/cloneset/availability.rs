@@ -9,7 +9,7 @@ use crate::kruise::{in_place, lifecycle};
 /// Running and ready, for so long, and not in an update.
 #[must_use]
 pub(crate) fn is_update_ready(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
-    let condition = in_place::condition(pod, in_place::READY_CONDITION);
+    let condition = pod::condition(pod, in_place::READY_CONDITION);
     pod::is_ready(pod)
         && pod::is_available(pod, min_ready_seconds, now)
         && condition.is_none_or(|condition| condition.status == "True")

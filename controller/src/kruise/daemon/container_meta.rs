@@ -30,7 +30,7 @@ use serde_json::json;
 use super::super::GROUP;
 use super::super::container_hash::{self, metadata_variables};
 use super::super::in_place::{
-    self, Hashes, READY_CONDITION, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers,
+    Hashes, READY_CONDITION, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers,
 };
 
 const NAME: &str = "kruise-daemon-containermeta";
@@ -95,7 +95,7 @@ impl Daemon {
     /// Returns the annotation's value for the pod; notes the containers that have to restart.
     fn look(&self, pod: &Pod, known: Option<&RuntimeContainers>) -> RuntimeContainers {
         let uid = pod.uid().unwrap_or_default();
-        let is_updated = in_place::condition(pod, READY_CONDITION)
+        let is_updated = pod::condition(pod, READY_CONDITION)
             .is_some_and(|condition| condition.status == "False");
         let mut found = Vec::new();
         for status in statuses(pod) {

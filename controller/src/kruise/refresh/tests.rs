@@ -132,7 +132,7 @@ fn a_gated_pod_is_made_ready_unless_an_update_runs() {
     let [PodWrite::Status(written)] = new.as_slice() else {
         panic!("{new:?}");
     };
-    let condition = in_place::condition(written, READY_CONDITION).unwrap();
+    let condition = kubeproof_runtime::pod::condition(written, READY_CONDITION).unwrap();
     assert_eq!(condition.status, "True");
     assert!(writes(written).0.is_empty(), "once is enough");
 
