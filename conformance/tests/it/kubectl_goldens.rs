@@ -13,10 +13,6 @@ use kubeproof::suite;
 /// Scenarios whose golden the real kubectl does not give, each with the reason.
 const OTHERWISE: &[(&str, &str)] = &[
     (
-        "imagepulljob/asts-predownload",
-        "kubectl comes at once, and controllers go on while it starts",
-    ),
-    (
         "kubectl/kubectl-create-watch",
         "kubectl comes at once, and controllers go on while it starts",
     ),
