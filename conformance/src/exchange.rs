@@ -31,5 +31,5 @@ pub use compare::{Difference, compare};
 pub use divergences::{Divergences, DivergencesError, Summary};
 pub use format::{Case, Exchange, FormatError, RecordedFile, recorded_dir};
 pub use replay::{replay, replay_in_process};
-pub use tls::Trust;
+pub use tls::{Trust, connector};
 pub use transport::{NetworkOptions, Target, TransportError};

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::client::{Target, any_certificate, connector};
+use kubeproof::exchange::{Trust, connector};
+
+use crate::client::Target;
 
 /// The choices of the command line.
 pub(crate) struct Options {
@@ -39,10 +41,12 @@ impl Options {
                 .trim_end_matches('/')
                 .parse()
                 .expect("the URL has an IP address and a port");
-            let tls = (scheme == "https").then(|| match &authority {
-                Some(file) => connector(&std::fs::read(file).expect("the authority can be read")),
-                None => any_certificate(),
-            });
+            let trust = match authority {
+                Some(file) => Trust::Authority(file.into()),
+                None => Trust::Anybody,
+            };
+            let tls =
+                (scheme == "https").then(|| connector(&trust).expect("the authority can be read"));
             let token = token.clone();
             Target {
                 address,

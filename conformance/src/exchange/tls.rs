@@ -28,7 +28,10 @@ pub enum Trust {
 }
 
 /// A connector that accepts what `trust` says.
-pub(super) fn connector(trust: &Trust) -> Result<TlsConnector, TransportError> {
+///
+/// # Errors
+/// [`TransportError::Authority`] for a file without certificates.
+pub fn connector(trust: &Trust) -> Result<TlsConnector, TransportError> {
     let provider = Arc::new(crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
