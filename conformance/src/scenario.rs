@@ -382,7 +382,7 @@ impl Scenario {
         steps.any(|step| matches!(step.verb, Verb::Node(_)))
     }
 
-    /// Whether the scenario may come to another outcome in another order of what happens in one instant.
+    /// Whether the outcome may differ when the events of one instant come in another order.
     #[must_use]
     pub fn differs_in_order(&self) -> bool {
         self.differs.iter().any(|one| one.with == With::Order)

@@ -1,4 +1,4 @@
-//! What the controller of a workload may take for the state of its pods.
+//! The states of its pods that the controller of a workload may know.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ type Key = (String, String);
 /// The states of pods that a controller may have in its cache: the present one, those of the present instant, and
 /// the one before. Caches that may lag can have any state since the pod was created.
 ///
-/// What the controller has done itself it knows.
+/// The controller knows its own writes.
 #[derive(Debug)]
 pub(super) struct KnownPods {
     caches: Caches,

@@ -21,7 +21,7 @@ const ORDER: &str = "order";
 /// Stands for the rest of a name.
 const REST: char = '*';
 
-/// Runs that rightly come to another outcome.
+/// Runs whose outcome differs for a good reason.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "Unchecked")]
 #[schemars(with = "Unchecked")]
@@ -34,7 +34,7 @@ pub struct Differs {
     pub because: String,
 }
 
-/// Runs that rightly come to another outcome.
+/// Runs whose outcome differs for a good reason.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Differs")]

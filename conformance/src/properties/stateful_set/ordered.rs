@@ -20,13 +20,13 @@ const BEGUN: [&str; 4] = ["PreparingUpdate", "Updating", "Updated", "PreparingDe
 
 /// Pods start, stop and are updated in order, and nothing goes on while a pod is not ready.
 pub(super) struct Ordered {
-    /// What a controller knows that remembers what it has just done.
+    /// The pods as a controller knows them that remembers its own writes.
     known: KnownPods,
-    /// What a controller knows that decides about several pods at once.
+    /// The pods as a controller knows them that decides about several pods at once.
     known_before: KnownPods,
 }
 
-/// What a controller does to a pod.
+/// An action of a controller on a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Act {
     Start,
@@ -97,7 +97,7 @@ impl Ordered {
     }
 }
 
-/// What the controller does to the pod by `entry`, as far as an order is kept.
+/// The action of the controller in `entry`; `None` for one without an order.
 fn act(entry: &JournalEntry, pod: &Pod<'_>) -> Option<Act> {
     if entry.event == EventType::Added {
         return Some(Act::Start);
