@@ -54,11 +54,20 @@ impl PathElement {
         match self {
             Self::Field(name) => ["f:", name].concat(),
             Self::Key(keys) => {
-                let keys: Vec<String> = keys
-                    .iter()
-                    .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
-                    .collect();
-                format!("k:{{{}}}", keys.join(","))
+                let mut text = String::from("k:{");
+                for (index, (name, value)) in keys.iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    write_string(&mut text, name);
+                    text.push(':');
+                    match value {
+                        Value::String(value) => write_string(&mut text, value),
+                        value => text.push_str(&value.to_string()),
+                    }
+                }
+                text.push('}');
+                text
             }
             Self::Value(value) => format!("v:{value}"),
             Self::Index(index) => format!("i:{index}"),
@@ -72,6 +81,21 @@ impl PathElement {
             Self::Value(_) => 2,
             Self::Index(_) => 3,
         }
+    }
+}
+
+/// Whether a string is written in JSON as it is.
+pub(super) fn is_plain(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\'))
+}
+
+/// Writes a string of JSON.
+pub(super) fn write_string(json: &mut String, text: &str) {
+    if is_plain(text) {
+        json.extend(["\"", text, "\""]);
+    } else {
+        json.push_str(&serde_json::to_string(text).expect("texts have a form in JSON"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::path::PathElement;
+use super::path::{PathElement, is_plain, write_string};
 use crate::meta::fields;
 
 /// A set of paths into an object.
@@ -34,6 +34,10 @@ impl Node {
     /// Writes the node at `element` as an entry of a map.
     fn write_at(&self, json: &mut String, element: &PathElement) {
         write_key(json, element);
+        self.write_below(json);
+    }
+
+    fn write_below(&self, json: &mut String) {
         self.children.write(json, self.member);
         json.push(',');
     }
@@ -252,7 +256,8 @@ impl FieldSet {
 
     /// The set as the JSON of `FieldsV1`, sorted as maps of JSON are.
     pub(super) fn to_json(&self) -> String {
-        let mut json = String::with_capacity(256);
+        // Most pods' fields take less, so that the text is not moved as it grows.
+        let mut json = String::with_capacity(4096);
         self.write(&mut json, false);
         json
     }
@@ -270,10 +275,15 @@ impl FieldSet {
             }
         } else {
             // Sets are ordered by content, and a number's is not the order of its digits.
-            let mut sorted: Vec<_> = self.iter().collect();
-            sorted.sort_by_cached_key(|(element, _)| element.serialize());
-            for (element, node) in sorted {
-                node.write_at(json, element);
+            let serialized = self
+                .iter()
+                .map(|(element, node)| (element.serialize(), node));
+            let mut sorted: Vec<_> = serialized.collect();
+            sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
+            for (key, node) in sorted {
+                write_string(json, &key);
+                json.push(':');
+                node.write_below(json);
             }
         }
         if json.as_bytes().last() == Some(&b',') {
@@ -301,14 +311,9 @@ impl FieldSet {
 
 /// Writes an element as the key of a map, with its colon.
 fn write_key(json: &mut String, element: &PathElement) {
-    let is_plain = |byte: u8| byte >= b' ' && !matches!(byte, b'"' | b'\\');
     match element {
-        PathElement::Field(name) if name.bytes().all(is_plain) => {
-            json.push_str("\"f:");
-            json.push_str(name);
-            json.push('"');
-        }
-        element => json.push_str(&Value::from(element.serialize()).to_string()),
+        PathElement::Field(name) if is_plain(name) => json.extend(["\"f:", name, "\""]),
+        element => write_string(json, &element.serialize()),
     }
     json.push(':');
 }
