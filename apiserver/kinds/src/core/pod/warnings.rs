@@ -105,19 +105,23 @@ fn warn(own: &Value, path: &FieldPath, is_template: bool, warnings: &mut Vec<Str
         warnings.push(format!("{path}: {SECCOMP}"));
     }
     for (container, path) in containers(spec, &at) {
-        let key = format!("{}{}", seccomp::OF_CONTAINER, text(&container["name"]));
-        if !annotations[&key].is_null() && !has_seccomp(container) {
-            let path = path_of_annotations.key(&key);
-            warnings.push(format!("{path}: {SECCOMP}"));
+        if annotations.is_object() {
+            let key = format!("{}{}", seccomp::OF_CONTAINER, text(&container["name"]));
+            if !annotations[&key].is_null() && !has_seccomp(container) {
+                let path = path_of_annotations.key(&key);
+                warnings.push(format!("{path}: {SECCOMP}"));
+            }
         }
         if is_template {
             warn_of_profile(container, spec, annotations, &path_of_annotations, warnings);
         }
+        let halves = ["limits", "requests"].map(|half| {
+            let path = path.child("resources").child(half);
+            (&container["resources"][half], path)
+        });
         for resource in BYTES {
-            for half in ["limits", "requests"] {
-                let path = path.child("resources").child(half);
-                let amounts = &container["resources"][half];
-                warn_of_amounts(amounts, &path, &[resource], warnings);
+            for (amounts, path) in &halves {
+                warn_of_amounts(amounts, path, &[resource], warnings);
             }
         }
         warn_of_env(&container["env"], &path.child("env"), warnings);
@@ -248,9 +252,12 @@ fn warn_of_env(env: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let mut names = BTreeSet::new();
     for (index, variable) in items(env).enumerate() {
         let (name, value) = (text(&variable["name"]), text(&variable["value"]));
+        if names.insert(name) {
+            continue;
+        }
         let reference = format!("$({name})");
         let extends = value.contains(&reference) && value != reference;
-        if !names.insert(name) && (!extends || !variable["valueFrom"].is_null()) {
+        if !extends || !variable["valueFrom"].is_null() {
             let path = path.index(index);
             warnings.push(format!("{path}: hides previous definition of {name:?}, which may be dropped when using apply"));
         }

@@ -68,8 +68,8 @@ pub(super) fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut 
             if !volume[source].is_null() {
                 warnings.push(format!("{}: {why}", path.child(name)));
             }
-            if source == "glusterfs" {
-                let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+            let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+            if source == "glusterfs" && !claim.is_null() {
                 let path = path.child("ephemeral").child("volumeClaimTemplate");
                 warn_of_claim_spec(claim, &path.child("spec"), warnings);
             }
@@ -102,6 +102,9 @@ fn warn_of_files(volume: &Value, warnings: &mut Vec<String>) {
         ("downwardAPI", "DownwardAPI", ""),
     ] {
         let own = &volume[source];
+        if own["items"].is_null() {
+            continue;
+        }
         let what = match field {
             "" => kind.to_owned(),
             field => format!("{kind} {:?}", text(&own[field])),
