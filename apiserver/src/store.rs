@@ -27,7 +27,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::registry::core::service::ServiceRanges;
 use crate::registry::{Context, Passes, Strategy};
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, Snapshot, StoredObject, Table};
+use crate::storage::{ObjectKey, StoredObject, Table};
 use refusals::check_name;
 
 pub(crate) use admit::View;
@@ -163,7 +163,7 @@ impl Store<'_> {
         }
     }
 
-    fn context<'b>(&'b self, siblings: &'b Snapshot) -> Context<'b> {
+    fn context<'b>(&'b self, siblings: &'b Table) -> Context<'b> {
         Context {
             siblings,
             now: self.state.clock.now(),

@@ -14,13 +14,13 @@ use crate::meta::selector::LabelSelector;
 use crate::meta::validation::NameRule;
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{ApiError, FieldErrors};
-use kubeproof_storage::Snapshot;
+use kubeproof_storage::Table;
 
 /// The server's state that a strategy can read.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The objects of the same resource, all namespaces.
-    pub siblings: &'a Snapshot,
+    /// The table of the resource. Few kinds look at other objects, so no snapshot is taken for all.
+    pub siblings: &'a Table,
     /// The time of the write.
     pub now: Timestamp,
     /// The addresses and ports of services.

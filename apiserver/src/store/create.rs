@@ -133,8 +133,8 @@ impl Store<'_> {
 
     /// Lets the strategy of the kind prepare the object, whose name is known.
     fn prepare(&self, mut object: Value) -> Result<Named, ApiError> {
-        let siblings = self.table().snapshot();
-        let context = self.context(&siblings);
+        let table = self.table();
+        let context = self.context(&table);
         let faults = self.strategy.begin_create(&mut object, context)?;
         self.invalid(object::name(&object), faults)?;
         self.strategy.prepare_for_create(&mut object, context);

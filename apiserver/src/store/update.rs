@@ -99,8 +99,8 @@ impl Store<'_> {
         if matches!(subresource, Subresource::Other | Subresource::Unchecked) {
             return Ok(());
         }
-        let siblings = self.table().snapshot();
-        let context = self.context(&siblings);
+        let table = self.table();
+        let context = self.context(&table);
         if subresource == Subresource::Status {
             self.strategy.prepare_for_status_update(next, old, context);
             return Ok(());

@@ -8,8 +8,10 @@ mod pairs;
 mod resource_version;
 mod table;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -184,11 +186,12 @@ impl Storage {
     /// The table of `gvr`'s resource, made on first use; versions of a resource share it,
     /// and so do the two groups that have events.
     pub fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {
-        let mut key = gvr.group_resource();
-        canonicalize(&mut key.group);
-        if let Some(table) = self.tables.get(&key) {
+        let asked: &dyn ResourceKey = &(canonical(&gvr.group), gvr.resource.as_str());
+        if let Some(table) = self.tables.get(asked) {
             return Arc::clone(&table);
         }
+        let mut key = gvr.group_resource();
+        canonicalize(&mut key.group);
         let was_dropped = is_custom(&key) || self.dropped_among_builtin.lock().contains(&key);
         let table = self.tables.entry(key.clone()).or_insert_with(|| {
             let versions = Arc::clone(&self.versions);
@@ -326,7 +329,49 @@ fn is_custom(resource: &GroupResource) -> bool {
 
 /// Makes the group of events that of the table they are in.
 fn canonicalize(group: &mut String) {
-    if group == EVENTS_GROUP {
+    if canonical(group).is_empty() {
         group.clear();
+    }
+}
+
+fn canonical(group: &str) -> &str {
+    if group == EVENTS_GROUP { "" } else { group }
+}
+
+/// The group and the name of a resource: a key of tables that need not own its texts.
+trait ResourceKey {
+    fn parts(&self) -> (&str, &str);
+}
+
+impl ResourceKey for GroupResource {
+    fn parts(&self) -> (&str, &str) {
+        (&self.group, &self.resource)
+    }
+}
+
+impl ResourceKey for (&str, &str) {
+    fn parts(&self) -> (&str, &str) {
+        *self
+    }
+}
+
+impl<'k> Borrow<dyn ResourceKey + 'k> for GroupResource {
+    fn borrow(&self) -> &(dyn ResourceKey + 'k) {
+        self
+    }
+}
+
+impl PartialEq for dyn ResourceKey + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for dyn ResourceKey + '_ {}
+
+impl Hash for dyn ResourceKey + '_ {
+    /// Equal to the derived one of [`GroupResource`].
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
     }
 }

@@ -375,6 +375,11 @@ impl Table {
         }
     }
 
+    /// Whether nothing was written since `snapshot` of this table.
+    pub fn is_as_in(&self, snapshot: &Snapshot) -> bool {
+        self.state.read().objects.ptr_eq(&snapshot.objects)
+    }
+
     /// The objects as they were at version `rv`.
     pub fn snapshot_at(&self, rv: ResourceVersion) -> Result<Snapshot, WindowError> {
         let state = self.state.read();

@@ -216,7 +216,8 @@ fn allocate_address(
         // Another address than before is refused by validation.
         return;
     }
-    let siblings = context.siblings.range(None, None);
+    let siblings = context.siblings.snapshot();
+    let siblings = siblings.range(None, None);
     let used: BTreeSet<String> = siblings
         .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
         .collect();
@@ -277,7 +278,8 @@ fn allocate_ports(
     let held: BTreeSet<i64> = old
         .map(|old| ports_of(&old["spec"]).collect())
         .unwrap_or_default();
-    let siblings = context.siblings.range(None, None);
+    let siblings = context.siblings.snapshot();
+    let siblings = siblings.range(None, None);
     let mut used: BTreeSet<i64> = siblings
         .flat_map(|own| ports_of(&own.value()["spec"]).collect::<Vec<_>>())
         .collect();
