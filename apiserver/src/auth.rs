@@ -36,7 +36,7 @@ mod tokens;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
@@ -150,12 +150,15 @@ pub(crate) struct User {
 impl User {
     /// The administrator: the holder of the server's own token, or any client of a server without
     /// it.
-    fn admin() -> Self {
-        Self {
-            name: "kubernetes-admin".to_owned(),
-            groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
-            ..Self::default()
-        }
+    fn admin() -> Arc<Self> {
+        static ADMIN: LazyLock<Arc<User>> = LazyLock::new(|| {
+            Arc::new(User {
+                name: "kubernetes-admin".to_owned(),
+                groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
+                ..User::default()
+            })
+        });
+        Arc::clone(&ADMIN)
     }
 
     /// How Go writes the struct, with types and all.

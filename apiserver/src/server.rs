@@ -310,13 +310,13 @@ impl ApiServer {
     {
         // Simulated time does not pass while the server works.
         let started = self.core.clock.is_real().then(Instant::now);
-        let path = parts.uri.path().to_owned();
-        let query_text = parts.uri.query().unwrap_or_default().to_owned();
-        if let Some(refused) = filters::refuse_path(&path, &parts.uri) {
+        let path = parts.uri.path();
+        let query_text = parts.uri.query().unwrap_or_default();
+        if let Some(refused) = filters::refuse_path(path, &parts.uri) {
             return refused;
         }
-        let info = RequestInfo::parse(&parts.method, &path, &query_text);
-        let query = Query::parse(&query_text);
+        let info = RequestInfo::parse(&parts.method, path, query_text);
+        let query = Query::parse(query_text);
         let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
         let failed = |error: &ApiError| paths::unrouted(error, &parts.headers, &query);
         let most = self.core.timeouts.request;
@@ -388,11 +388,11 @@ impl ApiServer {
             return response::unsniffed(failed(&forbidden));
         }
         drop(attributes);
-        if paths::is_unknown(&path) {
+        if paths::is_unknown(path) {
             return response::error(&ApiError::PageNotFound, Accepted::JSON);
         }
         let Some(info) = info else {
-            let body = match control::is_for(&path) {
+            let body = match control::is_for(path) {
                 true => body::read(body, timeout).await,
                 false => Ok(Bytes::new()),
             };
@@ -402,11 +402,11 @@ impl ApiServer {
             };
             let (method, headers) = (&parts.method, &parts.headers);
             let is_aggregated = aggregated::is_asked_for(headers);
-            let labels = RequestLabels::of_path(method, &path, is_aggregated);
+            let labels = RequestLabels::of_path(method, path, is_aggregated);
             let asked = paths::Asked {
                 method: method.clone(),
-                path,
-                query: query_text,
+                path: path.to_owned(),
+                query: query_text.to_owned(),
                 headers: headers.clone(),
                 body,
             };
@@ -460,7 +460,9 @@ impl ApiServer {
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
         let rv = self.core.storage.resource_version().get();
-        let asked = RequestFacts::of(&info, user_agent);
+        let is_asked = self.core.livelocks.are_limited() || !faults.is_idle();
+        let asked = is_asked.then(|| RequestFacts::of(&info, user_agent));
+        let asked = asked.flatten();
         if self.core.livelocks.stop(asked.as_ref(), received) {
             drop(seat);
             std::future::pending::<()>().await;

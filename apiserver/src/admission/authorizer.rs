@@ -22,24 +22,24 @@ impl Authorizer for UserAuthorizer {
         let account = check.service_account.as_ref();
         let account = account.map(|(namespace, name)| auth::service_account_user(namespace, name));
         let user = account.as_ref().unwrap_or(&self.user);
-        let verb = check.verb.clone();
+        let verb = (&check.verb).into();
         let attributes = match check.path.as_str() {
             "" => Attributes::Resource {
                 verb,
-                group: check.group.clone(),
-                version: ANY_VERSION.to_owned(),
-                resource: check.resource.clone(),
-                subresource: check.subresource.clone(),
-                namespace: check.namespace.clone(),
-                name: check.name.clone(),
+                group: (&check.group).into(),
+                version: ANY_VERSION.into(),
+                resource: (&check.resource).into(),
+                subresource: (&check.subresource).into(),
+                namespace: (&check.namespace).into(),
+                name: (&check.name).into(),
                 selectors: Selectors {
-                    field: check.field_selector.clone(),
-                    label: check.label_selector.clone(),
+                    field: (&check.field_selector).into(),
+                    label: (&check.label_selector).into(),
                 },
             },
             path => Attributes::Path {
                 verb,
-                path: path.to_owned(),
+                path: path.into(),
             },
         };
         let (storage, access) = (&self.storage, self.metrics.access());

@@ -58,13 +58,13 @@ fn may(attributes: Attributes<'_>, user: &User, verb: &str, signer: &str) -> boo
         .into_iter()
         .any(|name| {
             let permission = auth::Attributes::Resource {
-                verb: verb.to_owned(),
-                group: GROUP.to_owned(),
-                version: auth::ANY_VERSION.to_owned(),
-                resource: "signers".to_owned(),
-                subresource: String::new(),
-                namespace: String::new(),
-                name,
+                verb: verb.into(),
+                group: GROUP.into(),
+                version: auth::ANY_VERSION.into(),
+                resource: "signers".into(),
+                subresource: "".into(),
+                namespace: "".into(),
+                name: name.into(),
                 selectors: auth::Selectors::default(),
             };
             auth::authorize(attributes.state, user, &permission).is_allowed()

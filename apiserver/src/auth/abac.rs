@@ -76,7 +76,7 @@ impl AbacPolicy {
     }
 
     /// Decides by the first policy that matches.
-    pub(super) fn decide(&self, user: &User, attributes: &Attributes) -> Decision {
+    pub(super) fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Decision {
         let allows = |policy: &Policy| policy.is_for(user) && policy.covers(attributes);
         match self.0.iter().any(allows) {
             true => Decision::Allowed(String::new()),
@@ -147,7 +147,7 @@ impl Policy {
         of_user && of_group && !(self.user.is_empty() && self.group.is_empty())
     }
 
-    fn covers(&self, attributes: &Attributes) -> bool {
+    fn covers(&self, attributes: &Attributes<'_>) -> bool {
         if self.readonly && !matches!(attributes.verb(), "get" | "list" | "watch") {
             return false;
         }
@@ -216,23 +216,23 @@ mod tests {
                 ..User::default()
             };
             let (verb, rest) = action.split_once(' ').unwrap();
-            let verb = verb.to_owned();
+            let verb = verb.into();
             let attributes = match rest.strip_prefix(':') {
                 Some(path) => Attributes::Path {
                     verb,
-                    path: path.to_owned(),
+                    path: path.into(),
                 },
                 None => {
                     let (group, rest) = rest.split_once('/').unwrap();
                     let (resource, namespace) = rest.split_once(' ').unwrap();
                     Attributes::Resource {
                         verb,
-                        group: group.to_owned(),
-                        version: "v1".to_owned(),
-                        resource: resource.to_owned(),
-                        subresource: String::new(),
-                        namespace: namespace.to_owned(),
-                        name: String::new(),
+                        group: group.into(),
+                        version: "v1".into(),
+                        resource: resource.into(),
+                        subresource: "".into(),
+                        namespace: namespace.into(),
+                        name: "".into(),
                         selectors: super::super::Selectors::default(),
                     }
                 }

@@ -1,5 +1,7 @@
 //! The attributes of an action that needs a permission.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::User;
@@ -9,48 +11,51 @@ use crate::status::{ApiError, quoted};
 
 /// The attributes of an action that needs a permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Attributes {
+pub(crate) enum Attributes<'a> {
     /// Something to a resource; `""` where a part is absent.
     Resource {
-        verb: String,
-        group: String,
+        verb: Cow<'a, str>,
+        group: Cow<'a, str>,
         /// The version of the group, or `*` for any.
-        version: String,
-        resource: String,
-        subresource: String,
-        namespace: String,
-        name: String,
-        selectors: Selectors,
+        version: Cow<'a, str>,
+        resource: Cow<'a, str>,
+        subresource: Cow<'a, str>,
+        namespace: Cow<'a, str>,
+        name: Cow<'a, str>,
+        selectors: Selectors<'a>,
     },
     /// Something to another path.
-    Path { verb: String, path: String },
+    Path {
+        verb: Cow<'a, str>,
+        path: Cow<'a, str>,
+    },
 }
 
 /// The conditions on the objects of a request, in the form of a query; empty if absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Selectors {
-    pub(crate) field: String,
-    pub(crate) label: String,
+pub(crate) struct Selectors<'a> {
+    pub(crate) field: Cow<'a, str>,
+    pub(crate) label: Cow<'a, str>,
 }
 
 /// Any version of a group.
 pub(crate) const ANY_VERSION: &str = "*";
 
-impl Attributes {
+impl<'a> Attributes<'a> {
     /// What authorization must allow. A namespace is in itinfo.
-    pub(crate) fn of(info: &RequestInfo) -> Self {
-        let text = |part: Option<&String>| part.cloned().unwrap_or_default();
+    pub(crate) fn of(info: &'a RequestInfo) -> Self {
+        let text = |part: Option<&'a String>| Cow::from(part.map_or("", String::as_str));
         let own = info.group.is_empty() && info.resource == "namespaces";
         let namespace = if own { &info.name } else { &info.namespace };
         let name = info.name.as_ref().or(info.selected_name.as_ref());
         Self::Resource {
-            verb: info.asked.to_owned(),
-            group: info.group.clone(),
-            version: info.version.clone(),
-            resource: info.resource.clone(),
+            verb: info.asked.into(),
+            group: (&info.group).into(),
+            version: (&info.version).into(),
+            resource: (&info.resource).into(),
             subresource: text(info.subresource.as_ref()),
             namespace: text(namespace.as_ref()),
-            name: name.cloned().unwrap_or_default(),
+            name: text(name),
             selectors: Selectors {
                 field: text(info.field_selector.as_ref()),
                 label: text(info.label_selector.as_ref()),
@@ -59,7 +64,7 @@ impl Attributes {
     }
 }
 
-impl Attributes {
+impl Attributes<'_> {
     /// The refusal of this to `user`, and `why` if there is more to say.
     pub(crate) fn forbidden(&self, user: &User, why: &str) -> ApiError {
         let user = quoted(&user.name);
@@ -84,7 +89,7 @@ impl Attributes {
                 name,
                 ..
             } => {
-                let scope = match namespace.as_str() {
+                let scope = match namespace.as_ref() {
                     "" => "at the cluster scope".to_owned(),
                     namespace => format!("in the namespace {}", quoted(namespace)),
                 };
@@ -92,10 +97,10 @@ impl Attributes {
                 let message =
                     format!("User {user} cannot {verb} resource {whole} in API group {of} {scope}");
                 let resource = GroupResource {
-                    group: group.clone(),
-                    resource: resource.clone(),
+                    group: group.to_string(),
+                    resource: resource.to_string(),
                 };
-                (resource, name.as_str(), message)
+                (resource, name.as_ref(), message)
             }
         };
         // Upstream lets no refusal look like HTML.
@@ -124,7 +129,7 @@ impl Attributes {
     pub(crate) fn with_verb(&self, other: String) -> Self {
         let mut attributes = self.clone();
         match &mut attributes {
-            Self::Resource { verb, .. } | Self::Path { verb, .. } => *verb = other,
+            Self::Resource { verb, .. } | Self::Path { verb, .. } => *verb = other.into(),
         }
         attributes
     }

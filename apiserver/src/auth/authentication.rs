@@ -1,6 +1,8 @@
 //! Authentication of a user by credentials.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +30,7 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 /// # Errors
 /// `Unauthorized` for unknown credentials; `Forbidden` for a request that a web page may have sent
 /// to a server that asks for no credentials.
-pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
+pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<Arc<User>, ApiError> {
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
     let authenticators = &state.authenticators;
@@ -37,14 +39,14 @@ pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<User, A
         None => Ok(None),
     };
     if let Ok(Some(user)) = named {
-        return Ok(user.authenticated());
+        return Ok(Arc::new(user.authenticated()));
     }
     let known = match &state.client_authorities {
         Some(authorities) => certificate::user(state, authorities, certificates),
         None => Ok(None),
     };
     if let Ok(Some(user)) = known {
-        return Ok(user);
+        return Ok(Arc::new(user));
     }
     // Bytes that are not UTF-8 make an unknown token, not an absent one.
     let given = parts.headers.get(AUTHORIZATION);
@@ -73,7 +75,7 @@ pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<User, A
     match is_open {
         true => Ok(User::admin()),
         false if authenticators.refuses_anonymous => Err(ApiError::Unauthorized),
-        false => Ok(User::anonymous()),
+        false => Ok(Arc::new(User::anonymous())),
     }
 }
 
@@ -81,18 +83,18 @@ pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<User, A
 ///
 /// # Errors
 /// The reason of the refusal, in the words of TokenReview.
-pub(crate) async fn review_token(
+pub(crate) async fn review_token<'a>(
     state: &State,
     token: &str,
-    audiences: &[String],
-) -> Result<(User, Vec<String>), String> {
+    audiences: &'a [String],
+) -> Result<(Arc<User>, Cow<'a, [String]>), String> {
     let known = known_token(state, token, audiences);
     let (Err(why), Some(webhook)) = (&known, &state.authenticators.webhook) else {
         return known;
     };
     // Boxed, or every request of the server were as large as this.
     match Box::pin(webhook.holder(state, token, audiences)).await {
-        Ok(Some((user, meant))) => Ok((user.authenticated(), meant)),
+        Ok(Some((user, meant))) => Ok((Arc::new(user.authenticated()), meant.into())),
         Ok(None) => known,
         Err(error) => Err(match why.strip_suffix(']') {
             Some(others) => format!("{others}, {error}]"),
@@ -105,13 +107,13 @@ pub(crate) async fn review_token(
 const INVALID: &str = "invalid bearer token";
 
 /// The holder of a token that this server knows itself.
-fn known_token(
+fn known_token<'a>(
     state: &State,
     token: &str,
-    audiences: &[String],
-) -> Result<(User, Vec<String>), String> {
+    audiences: &'a [String],
+) -> Result<(Arc<User>, Cow<'a, [String]>), String> {
     if state.token.as_deref() == Some(token) {
-        return Ok((User::admin(), audiences.to_vec()));
+        return Ok((User::admin(), audiences.into()));
     }
     let listed = state.authenticators.token_file.as_ref();
     if let Some(user) = listed.and_then(|file| file.user(token)) {
@@ -119,7 +121,7 @@ fn known_token(
         let meant = audiences.iter().filter(|audience| own.contains(audience));
         let meant: Vec<String> = meant.cloned().collect();
         if !meant.is_empty() {
-            return Ok((user.authenticated(), meant));
+            return Ok((Arc::new(user.authenticated()), meant.into()));
         }
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
@@ -133,7 +135,8 @@ fn known_token(
             check_secret(state, &claims, token).map_err(|why| refused(&why))?;
             let own = state.tokens.audiences();
             let meant = audiences.iter().filter(|audience| own.contains(audience));
-            return Ok((holder_by_secret(&claims), meant.cloned().collect()));
+            let user = Arc::new(holder_by_secret(&claims));
+            return Ok((user, meant.cloned().collect()));
         }
         claims => claims.map_err(told)?,
     };
@@ -155,7 +158,7 @@ fn known_token(
     if let Some(warn_after) = claims.warn_after {
         state.metrics.access().token_used(now > warn_after);
     }
-    Ok((holder(&claims), meant))
+    Ok((Arc::new(holder(&claims)), meant.into()))
 }
 
 fn go_list(items: &[String]) -> String {

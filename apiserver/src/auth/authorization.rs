@@ -89,7 +89,7 @@ impl Authorizers {
         &self,
         storage: &Storage,
         access: &Access,
-        (user, attributes): (&User, &Attributes),
+        (user, attributes): (&User, &Attributes<'_>),
     ) -> Decision {
         if user.is_privileged() {
             return Decision::Allowed(String::new());
@@ -133,7 +133,7 @@ impl Authorizers {
 }
 
 /// Whether `user` may do it.
-pub(crate) fn authorize(state: &State, user: &User, attributes: &Attributes) -> Decision {
+pub(crate) fn authorize(state: &State, user: &User, attributes: &Attributes<'_>) -> Decision {
     let access = state.metrics.access();
     let asked = (user, attributes);
     state.authorizers.decide(&state.storage, access, asked)

@@ -115,7 +115,7 @@ impl AuthorizationWebhook {
     }
 
     /// The question whether `user` may.
-    pub(super) fn spec(&self, user: &User, attributes: &Attributes) -> Value {
+    pub(super) fn spec(&self, user: &User, attributes: &Attributes<'_>) -> Value {
         let mut spec = Map::new();
         let mut set = |field: &str, value: Value| spec.insert(field.to_owned(), value);
         match attributes {
@@ -210,15 +210,15 @@ fn decision(status: &Value) -> Decision {
 }
 
 /// An object of the texts that are not empty.
-fn texts(fields: &[(&str, &String)]) -> Value {
+fn texts(fields: &[(&str, &str)]) -> Value {
     let fields = fields.iter().filter(|(_, text)| !text.is_empty());
     fields
-        .map(|(field, text)| ((*field).to_owned(), Value::from(text.as_str())))
+        .map(|(field, text)| ((*field).to_owned(), Value::from(*text)))
         .collect::<Map<_, _>>()
         .into()
 }
 
-fn resource(attributes: &Attributes) -> Value {
+fn resource(attributes: &Attributes<'_>) -> Value {
     let Attributes::Resource {
         verb,
         group,

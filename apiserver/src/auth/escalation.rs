@@ -71,13 +71,13 @@ struct Check<'a> {
 impl Check<'_> {
     fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
         let attributes = Attributes::Resource {
-            verb: verb.to_owned(),
-            group: GROUP.to_owned(),
-            version: ANY_VERSION.to_owned(),
-            resource: resource.to_owned(),
-            subresource: String::new(),
-            namespace: self.namespace.to_owned(),
-            name: name.to_owned(),
+            verb: verb.into(),
+            group: GROUP.into(),
+            version: ANY_VERSION.into(),
+            resource: resource.into(),
+            subresource: "".into(),
+            namespace: self.namespace.into(),
+            name: name.into(),
             selectors: Selectors::default(),
         };
         authorize(self.state, self.user, &attributes).is_allowed()

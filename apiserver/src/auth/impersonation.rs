@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
 use lru::LruCache;
@@ -80,10 +81,10 @@ impl LastModes {
 /// `BadRequest` for impersonation headers without a user name.
 pub(crate) async fn impersonate(
     state: &State,
-    requester: User,
+    requester: Arc<User>,
     headers: &HeaderMap,
-    attributes: &Attributes,
-) -> Result<(User, Option<ImpersonationMode>), ApiError> {
+    attributes: &Attributes<'_>,
+) -> Result<(Arc<User>, Option<ImpersonationMode>), ApiError> {
     let Some(wanted) = wanted(headers)? else {
         return Ok((requester, None));
     };
@@ -98,7 +99,7 @@ pub(crate) async fn impersonate(
     let nanos = nanos_between(started, state.clock.now());
     let mode = permitted.as_ref().ok().map(|(mode, _)| *mode);
     state.metrics.access().impersonated(mode, nanos);
-    permitted.map(|(mode, user)| (user, Some(mode)))
+    permitted.map(|(mode, user)| (Arc::new(user), Some(mode)))
 }
 
 /// The first mode that permits the impersonation, and the user as it has them.
@@ -106,7 +107,7 @@ fn permitted(
     state: &State,
     requester: &User,
     wanted: &User,
-    attributes: &Attributes,
+    attributes: &Attributes<'_>,
 ) -> Result<(ImpersonationMode, User), ApiError> {
     let check = Check {
         state,
@@ -183,7 +184,7 @@ struct Check<'a> {
     state: &'a State,
     requester: &'a User,
     /// The access that the request asks for.
-    attributes: &'a Attributes,
+    attributes: &'a Attributes<'a>,
 }
 
 impl Check<'_> {
@@ -236,30 +237,32 @@ impl Check<'_> {
         }
         let mut attributes = of(mode, group, "serviceaccounts", name);
         if let Attributes::Resource { namespace: own, .. } = &mut attributes {
-            namespace.clone_into(own);
+            *own = namespace.into();
         }
         self.permit(mode, &attributes)
     }
 
     fn groups(&self, mode: ImpersonationMode, groups: &[String]) -> Result<(), ApiError> {
-        let asked = |name: &str| of(mode, group_of(mode), "groups", name);
+        fn asked(mode: ImpersonationMode, name: &str) -> Attributes<'_> {
+            of(mode, group_of(mode), "groups", name)
+        }
         if mode.is_constrained() {
             let is_in = |group: &str| groups.iter().any(|own| own == group);
             if is_in("") {
                 let why = "impersonating the empty string group is not allowed";
-                return Err(asked("").forbidden(self.requester, why));
+                return Err(asked(mode, "").forbidden(self.requester, why));
             }
             if is_in(MASTERS) {
                 let why = "impersonating the system:masters group is not allowed";
-                return Err(asked(MASTERS).forbidden(self.requester, why));
+                return Err(asked(mode, MASTERS).forbidden(self.requester, why));
             }
-            if groups.len() >= MANY && self.permit(mode, &asked("*")).is_ok() {
+            if groups.len() >= MANY && self.permit(mode, &asked(mode, "*")).is_ok() {
                 return Ok(());
             }
         }
         groups
             .iter()
-            .try_for_each(|group| self.permit(mode, &asked(group)))
+            .try_for_each(|group| self.permit(mode, &asked(mode, group)))
     }
 
     fn extra(
@@ -267,29 +270,29 @@ impl Check<'_> {
         mode: ImpersonationMode,
         extra: &BTreeMap<String, Vec<String>>,
     ) -> Result<(), ApiError> {
-        let asked = |key: &str, value: &str| {
+        fn asked<'a>(mode: ImpersonationMode, key: &'a str, value: &'a str) -> Attributes<'a> {
             let mut attributes = of(mode, AUTHENTICATION, "userextras", value);
             if let Attributes::Resource { subresource, .. } = &mut attributes {
-                key.clone_into(subresource);
+                *subresource = key.into();
             }
             attributes
-        };
+        }
         if mode.is_constrained() {
             if let Some(why) = extra.iter().find_map(|(key, values)| fault(key, values)) {
-                return Err(asked("", "").forbidden(self.requester, &why));
+                return Err(asked(mode, "", "").forbidden(self.requester, &why));
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY && self.permit(mode, &asked("*", "*")).is_ok() {
+            if count >= MANY && self.permit(mode, &asked(mode, "*", "*")).is_ok() {
                 return Ok(());
             }
         }
         let mut pairs = extra
             .iter()
             .flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-        pairs.try_for_each(|(key, value)| self.permit(mode, &asked(key, value)))
+        pairs.try_for_each(|(key, value)| self.permit(mode, &asked(mode, key, value)))
     }
 
-    fn permit(&self, mode: ImpersonationMode, attributes: &Attributes) -> Result<(), ApiError> {
+    fn permit(&self, mode: ImpersonationMode, attributes: &Attributes<'_>) -> Result<(), ApiError> {
         let clock = &self.state.clock;
         let started = clock.now();
         let decision = authorize(self.state, self.requester, attributes);
@@ -312,15 +315,20 @@ fn group_of(mode: ImpersonationMode) -> &'static str {
 }
 
 /// The permission of `mode` on a part of the wanted user.
-fn of(mode: ImpersonationMode, group: &str, resource: &str, name: &str) -> Attributes {
+fn of<'a>(
+    mode: ImpersonationMode,
+    group: &'a str,
+    resource: &'a str,
+    name: &'a str,
+) -> Attributes<'a> {
     Attributes::Resource {
-        verb: mode.verb(),
-        group: group.to_owned(),
-        version: ANY_VERSION.to_owned(),
-        resource: resource.to_owned(),
-        subresource: String::new(),
-        namespace: String::new(),
-        name: name.to_owned(),
+        verb: mode.verb().into(),
+        group: group.into(),
+        version: ANY_VERSION.into(),
+        resource: resource.into(),
+        subresource: "".into(),
+        namespace: "".into(),
+        name: name.into(),
         selectors: Selectors::default(),
     }
 }

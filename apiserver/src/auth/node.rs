@@ -29,7 +29,7 @@ pub(super) fn of(user: &User) -> Option<&str> {
 }
 
 /// Decides for a kubelet, and has no opinion about other users.
-pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes) -> Decision {
+pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes<'_>) -> Decision {
     let Some(node) = of(user) else {
         return Decision::NoOpinion(String::new());
     };
@@ -59,7 +59,7 @@ pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes) ->
         name,
         fields: &selectors.field,
     };
-    let decided = match (group.as_str(), resource.as_str()) {
+    let decided = match (group.as_ref(), resource.as_ref()) {
         ("", "secrets") => asked.read_of_namespace(Kind::Secret),
         ("", "configmaps") => asked.read_of_namespace(Kind::ConfigMap),
         ("", "persistentvolumeclaims") if subresource == "status" => {
@@ -102,7 +102,7 @@ static RULES: LazyLock<Vec<Value>> = LazyLock::new(|| {
 });
 
 /// Decides by the rules that all nodes have.
-fn by_rules(attributes: &Attributes) -> Decision {
+fn by_rules(attributes: &Attributes<'_>) -> Decision {
     match RULES.iter().any(|rule| attributes.is_granted_by(rule)) {
         true => Decision::Allowed(String::new()),
         false => Decision::NoOpinion(String::new()),

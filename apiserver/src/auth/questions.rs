@@ -57,7 +57,7 @@ pub(crate) async fn resolved<T>(state: &State, mut check: impl FnMut() -> T) -> 
 pub(super) fn answer(
     webhook: &AuthorizationWebhook,
     user: &User,
-    attributes: &Attributes,
+    attributes: &Attributes<'_>,
 ) -> Option<Decision> {
     let spec = webhook.spec(user, attributes);
     let text = spec.to_string();

@@ -18,7 +18,7 @@ struct Grant {
 }
 
 /// Decides by the roles in `storage`.
-pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes) -> Decision {
+pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes<'_>) -> Decision {
     let Grants { found, missing } = grants(storage, user, attributes.namespace());
     let granting = found.into_iter().find(|grant| {
         grant

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -11,7 +11,11 @@ use crate::request::options::is_well_escaped;
 use crate::x509::{Authorities, Certificate, Usage};
 
 /// The headers that are removed from every request.
-const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
+const STANDARD: [HeaderName; 3] = [
+    HeaderName::from_static("x-remote-user"),
+    HeaderName::from_static("x-remote-uid"),
+    HeaderName::from_static("x-remote-group"),
+];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
 /// The proxies that may name the user of a request, and the headers in which they do.
@@ -104,20 +108,27 @@ impl Proxies {
 
 /// Removes the headers by which proxies name users, so that nothing behind authentication sees them.
 pub(crate) fn clear(headers: &mut HeaderMap, proxies: Option<&Proxies>) {
-    let own = proxies.map(|proxies| &proxies.headers);
-    let names = own.iter().flat_map(|own| {
-        let names = own.username_headers.iter().chain(&own.uid_headers);
-        names.chain(&own.group_headers).map(String::as_str)
-    });
-    for name in names.chain(STANDARD) {
+    for name in &STANDARD {
+        headers.remove(name);
+    }
+    remove_prefixed(headers, STANDARD_EXTRA);
+    let Some(Proxies { headers: own, .. }) = proxies else {
+        return;
+    };
+    let names = own.username_headers.iter().chain(&own.uid_headers);
+    for name in names.chain(&own.group_headers) {
         headers.remove(name.trim().to_ascii_lowercase());
     }
-    let prefixes = own.iter().flat_map(|own| &own.extra_header_prefixes);
-    let prefixes = prefixes.map(|prefix| prefix.to_ascii_lowercase());
-    let prefixes: Vec<String> = prefixes.chain([STANDARD_EXTRA.to_owned()]).collect();
-    let is_extra = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-    let extra = headers.keys().filter(|name| is_extra(name.as_str()));
-    for name in extra.cloned().collect::<Vec<_>>() {
+    for prefix in &own.extra_header_prefixes {
+        remove_prefixed(headers, &prefix.to_ascii_lowercase());
+    }
+}
+
+fn remove_prefixed(headers: &mut HeaderMap, prefix: &str) {
+    let prefixed = headers.keys();
+    let prefixed = prefixed.filter(|name| name.as_str().starts_with(prefix));
+    // Without such headers, the vector does not allocate.
+    for name in prefixed.cloned().collect::<Vec<_>>() {
         headers.remove(name);
     }
 }

@@ -92,7 +92,7 @@ pub(crate) struct Request<'a> {
     pub(crate) info: RequestInfo,
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) query: Query,
-    pub(crate) user: User,
+    pub(crate) user: Arc<User>,
     pub(crate) headers: HeaderMap,
     pub(crate) user_agent: Arc<str>,
     pub(crate) body: Bytes,
@@ -114,8 +114,12 @@ pub(crate) struct Request<'a> {
 impl Request<'_> {
     /// The view of the server that faults give this list.
     fn view(&self) -> View {
+        let faults = &self.state.faults;
+        if faults.is_idle() {
+            return View::default();
+        }
         let asked = RequestFacts::of(&self.info, &self.user_agent);
-        asked.map_or_else(View::default, |asked| self.state.faults.view(&asked))
+        asked.map_or_else(View::default, |asked| faults.view(&asked))
     }
 
     fn store(&self, dry_run: bool) -> Store<'_> {

@@ -372,7 +372,7 @@ impl Faults {
         std::future::pending().await
     }
 
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.state.in_force.load(Ordering::SeqCst) == 0
     }
 

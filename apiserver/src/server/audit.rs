@@ -219,7 +219,7 @@ impl ApiServer {
                     namespace,
                     name,
                 };
-                (verb.as_str(), Some(resource))
+                (verb.as_ref(), Some(resource))
             }
             Some(Attributes::Path { .. }) | None => (method.as_str(), None),
         };

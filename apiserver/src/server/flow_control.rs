@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use jiff::Timestamp;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use serde_json::Value;
 
 use crate::auth::{Attributes, User};
@@ -59,7 +59,7 @@ enum Distinguisher {
 #[derive(Debug, Default)]
 pub(crate) struct FlowControl {
     tables: OnceLock<[Arc<Table>; 2]>,
-    flows: Mutex<Option<Arc<Flows>>>,
+    flows: RwLock<Option<Arc<Flows>>>,
 }
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ struct Flows {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asking<'r> {
     pub(super) user: &'r User,
-    pub(super) attributes: &'r Attributes,
+    pub(super) attributes: &'r Attributes<'r>,
     /// The time limit of the whole request.
     pub(super) timeout: Duration,
     pub(super) is_watch: bool,
@@ -107,7 +107,7 @@ impl FlowControl {
         &self,
         storage: &Storage,
         user: &User,
-        attributes: &Attributes,
+        attributes: &Attributes<'_>,
     ) -> Option<Arc<Flow>> {
         let flows = self.flows(storage);
         let mut sorted = flows.sorted.iter();
@@ -135,14 +135,17 @@ impl FlowControl {
                 })
             })
         });
-        let (schemas, levels) = (schemas.snapshot(), levels.snapshot());
-        let mut held = self.flows.lock();
-        if let Some(flows) = held.as_ref()
-            && flows.schemas.has_objects_of(&schemas)
-            && flows.levels.has_objects_of(&levels)
-        {
+        let is_current =
+            |flows: &Flows| schemas.is_as_in(&flows.schemas) && levels.is_as_in(&flows.levels);
+        if let Some(flows) = self.flows.read().as_ref().filter(|flows| is_current(flows)) {
             return Arc::clone(flows);
         }
+        let mut held = self.flows.write();
+        // Another request may have read them meanwhile. What is read under the lock is never older.
+        if let Some(flows) = held.as_ref().filter(|flows| is_current(flows)) {
+            return Arc::clone(flows);
+        }
+        let (schemas, levels) = (schemas.snapshot(), levels.snapshot());
         let flows = Arc::new(Flows::new(schemas, levels, held.as_deref()));
         *held = Some(Arc::clone(&flows));
         flows

@@ -1,5 +1,7 @@
 //! The user of a request, after authentication and impersonation.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -19,7 +21,7 @@ impl ApiServer {
         &self,
         parts: &Parts,
         received: Timestamp,
-    ) -> Result<User, ApiError> {
+    ) -> Result<Arc<User>, ApiError> {
         let access = self.core.metrics.access();
         let user = auth::authenticate(&self.core, parts).await;
         let outcome = match &user {
@@ -41,17 +43,17 @@ impl ApiServer {
     }
 
     /// The user that `user` acts as, and the attributes to authorize.
-    pub(super) async fn identify(
+    pub(super) async fn identify<'a>(
         &self,
-        user: User,
-        parts: &Parts,
-        info: Option<&RequestInfo>,
+        user: Arc<User>,
+        parts: &'a Parts,
+        info: Option<&'a RequestInfo>,
         record: Option<&Record>,
-    ) -> Result<(User, Attributes), ApiError> {
+    ) -> Result<(Arc<User>, Attributes<'a>), ApiError> {
         let attributes = info.map_or_else(
             || Attributes::Path {
-                verb: parts.method.as_str().to_lowercase(),
-                path: parts.uri.path().to_owned(),
+                verb: parts.method.as_str().to_lowercase().into(),
+                path: parts.uri.path().into(),
             },
             Attributes::of,
         );

@@ -141,6 +141,11 @@ impl Livelocks {
         self.state.lock().found.clone()
     }
 
+    /// Whether requests are counted.
+    pub(super) fn are_limited(&self) -> bool {
+        self.limits.is_some()
+    }
+
     /// Counts a request; whether it is one that is not to be answered.
     pub(super) fn stop(&self, asked: Option<&RequestFacts>, now: Timestamp) -> bool {
         let (Some(limits), Some(asked)) = (self.limits, asked) else {

@@ -26,7 +26,7 @@ pub(super) struct Incoming {
     pub(super) info: RequestInfo,
     pub(super) resource: Arc<ResourceInfo>,
     pub(super) query: Query,
-    pub(super) user: User,
+    pub(super) user: Arc<User>,
     pub(super) user_agent: Arc<str>,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,

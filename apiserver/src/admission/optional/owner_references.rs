@@ -36,13 +36,13 @@ pub(super) fn check(attributes: Attributes<'_>) -> Result<(), ApiError> {
     let namespace = namespace(attributes.object);
     if attributes.old.is_some() {
         let deletion = auth::Attributes::Resource {
-            verb: "delete".to_owned(),
-            group: gvr.group.clone(),
-            version: gvr.version.clone(),
-            resource: gvr.resource.clone(),
-            subresource: attributes.subresource.to_owned(),
-            namespace: namespace.to_owned(),
-            name: name(attributes.object).to_owned(),
+            verb: "delete".into(),
+            group: (&gvr.group).into(),
+            version: (&gvr.version).into(),
+            resource: (&gvr.resource).into(),
+            subresource: attributes.subresource.into(),
+            namespace: namespace.into(),
+            name: name(attributes.object).into(),
             selectors: auth::Selectors::default(),
         };
         if let Err(why) = permitted(attributes, user, &deletion) {
@@ -68,15 +68,15 @@ pub(super) fn check(attributes: Attributes<'_>) -> Result<(), ApiError> {
 }
 
 /// The permission to set the finalizers of every object.
-fn anything() -> auth::Attributes {
+fn anything() -> auth::Attributes<'static> {
     auth::Attributes::Resource {
-        verb: "update".to_owned(),
-        group: "*".to_owned(),
-        version: auth::ANY_VERSION.to_owned(),
-        resource: "*".to_owned(),
-        subresource: "finalizers".to_owned(),
-        namespace: String::new(),
-        name: "*".to_owned(),
+        verb: "update".into(),
+        group: "*".into(),
+        version: auth::ANY_VERSION.into(),
+        resource: "*".into(),
+        subresource: "finalizers".into(),
+        namespace: "".into(),
+        name: "*".into(),
         selectors: auth::Selectors::default(),
     }
 }
@@ -113,17 +113,17 @@ fn check_blocking(
     }
     for owner in owners {
         let namespace = match owner.namespaced {
-            true => namespace(attributes.object).to_owned(),
-            false => String::new(),
+            true => namespace(attributes.object),
+            false => "",
         };
         let finalizers = auth::Attributes::Resource {
-            verb: "update".to_owned(),
-            group: group.to_owned(),
-            version: version.to_owned(),
-            resource: owner.gvr().resource.clone(),
-            subresource: "finalizers".to_owned(),
-            namespace,
-            name: text("name").to_owned(),
+            verb: "update".into(),
+            group: group.into(),
+            version: version.into(),
+            resource: (&owner.gvr().resource).into(),
+            subresource: "finalizers".into(),
+            namespace: namespace.into(),
+            name: text("name").into(),
             selectors: auth::Selectors::default(),
         };
         permitted(attributes, user, &finalizers).map_err(|why| {
@@ -140,7 +140,7 @@ fn check_blocking(
 fn permitted(
     attributes: Attributes<'_>,
     user: &User,
-    permission: &auth::Attributes,
+    permission: &auth::Attributes<'_>,
 ) -> Result<(), String> {
     let decision = auth::authorize(attributes.state, user, permission);
     match decision.is_allowed() {

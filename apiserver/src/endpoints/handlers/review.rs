@@ -4,6 +4,7 @@
 mod selectors;
 mod validation;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -197,8 +198,8 @@ async fn decided(
 }
 
 /// The permission that a question is about, and what of the question does not count.
-fn attributes(spec: &Value) -> (Attributes, Vec<String>) {
-    let of = |half: &str, field: &str| spec[half][field].as_str().unwrap_or_default().to_owned();
+fn attributes(spec: &Value) -> (Attributes<'_>, Vec<String>) {
+    let of = |half: &str, field: &str| Cow::from(spec[half][field].as_str().unwrap_or_default());
     if spec["nonResourceAttributes"].is_object() {
         let text = |field: &str| of("nonResourceAttributes", field);
         let attributes = Attributes::Path {
@@ -212,9 +213,9 @@ fn attributes(spec: &Value) -> (Attributes, Vec<String>) {
     let attributes = Attributes::Resource {
         verb: text("verb"),
         group: text("group"),
-        version: match text("version").as_str() {
-            "" => ANY_VERSION.to_owned(),
-            version => version.to_owned(),
+        version: match text("version") {
+            none if none.is_empty() => ANY_VERSION.into(),
+            version => version,
         },
         resource: text("resource"),
         subresource: text("subresource"),

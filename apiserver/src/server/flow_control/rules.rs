@@ -53,7 +53,7 @@ impl Rules {
     }
 
     /// Whether a request of `user` is taken.
-    pub(super) fn take(&self, user: &User, attributes: &Attributes) -> bool {
+    pub(super) fn take(&self, user: &User, attributes: &Attributes<'_>) -> bool {
         let is_subject = |subject: &Subject| subject.is(user);
         let mut rules = self.0.iter();
         rules.any(|rule| rule.subjects.iter().any(is_subject) && rule.covers(attributes))
@@ -75,7 +75,7 @@ impl Subject {
 }
 
 impl Rule {
-    fn covers(&self, attributes: &Attributes) -> bool {
+    fn covers(&self, attributes: &Attributes<'_>) -> bool {
         match attributes {
             Attributes::Resource {
                 verb,
@@ -85,7 +85,7 @@ impl Rule {
                 namespace,
                 ..
             } => self.resources.iter().any(|rule| {
-                let in_scope = match namespace.as_str() {
+                let in_scope = match namespace.as_ref() {
                     "" => rule.cluster_scope,
                     namespace => any(&rule.namespaces, namespace),
                 };
@@ -94,7 +94,7 @@ impl Rule {
                     && any(&rule.groups, group)
                     && rule.resources.iter().any(|own| {
                         own == "*"
-                            || match subresource.as_str() {
+                            || match subresource.as_ref() {
                                 "" => own == resource,
                                 subresource => own
                                     .split_once('/')

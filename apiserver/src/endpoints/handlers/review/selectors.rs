@@ -8,7 +8,7 @@ use crate::meta::selector::{FieldSelector, LabelSelector};
 
 /// Returns the selectors of a question in the form of a query, and the faults of those that do not
 /// count in full. Unreadable requirements are left out, because a requirement only narrows a question.
-pub(super) fn read(spec: &Value) -> (Selectors, Vec<String>) {
+pub(super) fn read(spec: &Value) -> (Selectors<'static>, Vec<String>) {
     let asked = &spec["resourceAttributes"];
     let mut faults = Vec::new();
     let mut read = |name: &str, term: fn(&Value) -> Option<String>, parses: fn(&str) -> bool| {
@@ -24,7 +24,11 @@ pub(super) fn read(spec: &Value) -> (Selectors, Vec<String>) {
     let label = read("labelSelector", label_term, |query| {
         LabelSelector::parse(query).is_ok()
     });
-    (Selectors { field, label }, faults)
+    let selectors = Selectors {
+        field: field.into(),
+        label: label.into(),
+    };
+    (selectors, faults)
 }
 
 fn query(
