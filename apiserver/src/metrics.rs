@@ -16,7 +16,6 @@ mod requests;
 mod summary;
 mod tables;
 
-use std::mem;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -277,7 +276,7 @@ impl Metrics {
     fn count(&self, noted: &mut Vec<Noted>) -> &Counters {
         let counters = self.counters.get_or_init(Counters::default);
         let mut known = Known::default();
-        for noted in mem::take(noted) {
+        for noted in noted.drain(..) {
             counters.count(&noted, &mut known);
         }
         counters

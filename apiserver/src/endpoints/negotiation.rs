@@ -206,6 +206,16 @@ fn by_handler(
             ..Accepted::JSON
         });
     };
+    // Most clients name one media type and nothing else.
+    let mut media = MediaType::ALL.into_iter();
+    let only = media.find(|media| media.as_str() == accept);
+    if let Some(media) = only.filter(|media| allows(*media, Transform::None)) {
+        return Ok(Accepted {
+            media,
+            pretty,
+            ..Accepted::JSON
+        });
+    }
     clauses(accept)
         .iter()
         .find_map(|clause| {

@@ -1,6 +1,7 @@
 //! The server on a socket: HTTP/1.1 and HTTP/2, plain or over TLS.
 
 mod activity;
+mod answer_body;
 mod connection;
 mod descriptors;
 mod plaintext;
@@ -20,13 +21,13 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt as _;
-use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use self::activity::Activity;
+use self::answer_body::AnswerBody;
 use self::descriptors::Failure;
 use self::request_log::Logged;
 pub use self::request_log::REQUEST_LOG;
@@ -82,9 +83,9 @@ async fn accept(
         acceptor,
         failed: Arc::new(move || failed.tls_handshake_failed()),
     });
-    let answer = answer_with(move |request| {
+    let answer: Answer = Arc::new(move |request| {
         let server = server.clone();
-        async move {
+        Box::pin(async move {
             let logged = Logged::begin(&request);
             let mut response = match protocol::refuse(&request) {
                 Some(refused) => refused,
@@ -94,8 +95,8 @@ async fn accept(
                 logged.answer(response.status().as_u16());
                 response.extensions_mut().insert(Arc::new(logged));
             }
-            response
-        }
+            response.map(AnswerBody::Own)
+        })
     });
     serve_connections(listener, acceptor, shutdown, answer).await
 }
@@ -125,10 +126,8 @@ where
 }
 
 /// A service of HTTP. Its types are erased, so that connections are compiled once, in this crate.
-type Answer = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Answered> + Send + Sync>;
-
-/// A response whose body is of any type.
-type Answered = Response<UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>>;
+type Answer =
+    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<AnswerBody>> + Send + Sync>;
 
 /// Erases the types of a service.
 fn answer_with<A, F, B>(answer: A) -> Answer
@@ -140,9 +139,8 @@ where
 {
     Arc::new(move |request| {
         let answered = answer(request);
-        let erased =
-            answered.map(|response| response.map(|body| body.map_err(Into::into).boxed_unsync()));
-        erased.boxed()
+        let erased = |body: B| AnswerBody::Other(body.map_err(Into::into).boxed_unsync());
+        answered.map(move |response| response.map(erased)).boxed()
     })
 }
 
