@@ -22,6 +22,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     /// The number of runs at once.
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: NonZeroUsize,
-    /// Only the N likeliest scenarios for each mutant. One that survives them has no result yet.
+    /// Only the N likeliest scenarios for each mutant.
     #[arg(long, value_name = "N")]
     first: Option<NonZeroUsize>,
     /// Print the mutants, and what came of those that were run.
@@ -103,8 +104,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             is_wanted.is_none_or(|only| only.is_match(&mutant.name()))
                 && match results.of(mutant) {
                     None => true,
-                    Some(Outcome::Survived { reached_by, .. }) => {
-                        args.again || *reached_by != run::reached_by(*number, &reach)
+                    Some(Outcome::Survived {
+                        scenarios,
+                        reaching,
+                        reached_by,
+                    }) => {
+                        let is_partial = *scenarios < limits.first.min(*reaching);
+                        let has_others = *reached_by != run::reached_by(*number, &reach);
+                        args.again || is_partial || has_others
                     }
                     Some(_) => false,
                 }
@@ -112,7 +119,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (index, count) = args.shard.unwrap_or((0, 1));
         let chosen = run::shard(chosen.collect(), index, count);
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
-        run::run(&program, &chosen, &reach, &mut results, limits)?;
+        let files = numbers_of_files(&mutants);
+        run::run(&program, &chosen, &files, &reach, &mut results, limits)?;
     }
     report::write(&root, &mutants, &results)?;
     Ok(ExitCode::SUCCESS)
@@ -134,6 +142,16 @@ fn compiled<'a>(mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutan
     numbered
         .filter(|(_, mutant)| results.of(mutant) != Some(&Outcome::Uncompiled))
         .collect()
+}
+
+/// The numbers of the mutants of each file, which follow one another.
+fn numbers_of_files(mutants: &[Mutant]) -> BTreeMap<&str, Range<u32>> {
+    let mut files: BTreeMap<&str, Range<u32>> = BTreeMap::new();
+    for (number, mutant) in (1..).zip(mutants) {
+        let numbers = files.entry(&mutant.file).or_insert(number..number);
+        numbers.end = number + 1;
+    }
+    files
 }
 
 /// Builds the program, without the mutants that do not compile. Returns a hash of its sources.
@@ -195,7 +213,11 @@ fn list(args: &Args, mutants: &[Mutant], results: &Results) {
             Some(Outcome::Noticed { scenario }) => format!("noticed by {scenario}"),
             Some(Outcome::Hung { scenario }) => format!("hangs in {scenario}"),
             Some(Outcome::Crashed { scenario }) => format!("crashes in {scenario}"),
-            Some(Outcome::Survived { scenarios, .. }) => format!("survives {scenarios} scenarios"),
+            Some(Outcome::Survived {
+                scenarios,
+                reaching,
+                ..
+            }) => format!("survives {scenarios} of {reaching} scenarios"),
         };
         println!("{name} (line {}): {outcome}", mutant.line);
         let kind = outcome.split(' ').next().unwrap_or_default().to_owned();

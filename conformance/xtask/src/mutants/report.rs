@@ -41,6 +41,8 @@ struct Numbers {
     survived: usize,
     /// Survivors that no scenario reaches.
     unreached: usize,
+    /// Survivors that were not run with all scenarios that reach them.
+    partial: usize,
     not_run: usize,
 }
 
@@ -52,9 +54,14 @@ impl Numbers {
             Some(Outcome::Uncompiled) => self.uncompiled += 1,
             Some(Outcome::Noticed { .. }) => self.noticed += 1,
             Some(Outcome::Hung { .. } | Outcome::Crashed { .. }) => self.hung += 1,
-            Some(Outcome::Survived { scenarios, .. }) => {
+            Some(Outcome::Survived {
+                scenarios,
+                reaching,
+                ..
+            }) => {
                 self.survived += 1;
-                self.unreached += usize::from(*scenarios == 0);
+                self.unreached += usize::from(*reaching == 0);
+                self.partial += usize::from(scenarios < reaching);
             }
         }
     }
@@ -66,6 +73,7 @@ impl Numbers {
         self.hung += other.hung;
         self.survived += other.survived;
         self.unreached += other.unreached;
+        self.partial += other.partial;
         self.not_run += other.not_run;
     }
 
@@ -91,12 +99,13 @@ impl Numbers {
             hung,
             survived,
             unreached,
+            partial,
             not_run,
         } = self;
         let (share, of_deletions) = (self.share(), deletions.share());
         format!(
-            "| {title} | {all} | {uncompiled} | {not_run} | {noticed} | {hung} | {survived} | {unreached} | {share} \
-             | {of_deletions} |\n"
+            "| {title} | {all} | {uncompiled} | {not_run} | {noticed} | {hung} | {survived} | {unreached} | {partial} \
+             | {share} | {of_deletions} |\n"
         )
     }
 }
@@ -200,8 +209,8 @@ fn tables(outcomes: &[(&Mutant, Option<&Outcome>)]) -> String {
         }
     }
     let mut text = "| | mutants | do not compile | not run | noticed by a golden | noticed by a hang or crash | survive | \
-         of these reached by no scenario | noticed | deleted statements noticed |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+         of these reached by no scenario | of these run with some scenarios | noticed | deleted statements noticed |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     let mut sum = |title: &str, is_workload: bool| {
         let mut sums = (Numbers::default(), Numbers::default());

@@ -23,11 +23,13 @@ pub(crate) enum Outcome {
     Hung { scenario: String },
     /// The process ended in a scenario.
     Crashed { scenario: String },
-    /// All scenarios that reach it pass.
+    /// All scenarios pass that it was run with.
     Survived {
-        /// How many reach it.
+        /// How many these are.
         scenarios: usize,
-        /// A hash of their names.
+        /// How many reach it.
+        reaching: usize,
+        /// A hash of the names of those that reach it.
         reached_by: u64,
     },
 }

@@ -1,6 +1,8 @@
 //! Runs each mutant with the scenarios that reach it, until one fails.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use super::threads;
 
 /// How many scenarios the processes of a mutant run, one process after another; the last runs all that are left.
 const CHUNKS: [usize; 3] = [1, 6, 36];
+/// How many scenarios come first because they noticed other mutants of the function.
+const KNOWN: usize = 6;
 /// A run hangs that uses this many times the time of its scenarios, and this much more.
 const HANG_FACTOR: u32 = 5;
 const HANG: Duration = Duration::from_secs(5);
@@ -34,13 +38,14 @@ pub(crate) struct Limits {
     pub(crate) first: usize,
 }
 
-/// Runs these mutants, and adds what comes of them to the results.
+/// Runs these mutants, and adds what comes of them to the results. `files` has the numbers of all mutants of each file.
 ///
 /// # Errors
 /// The program cannot be run, or a result not be written.
 pub(crate) fn run(
     program: &Program,
     mutants: &[(u32, &Mutant)],
+    files: &BTreeMap<&str, Range<u32>>,
     reach: &BTreeMap<String, Reach>,
     results: &mut Results,
     limits: Limits,
@@ -48,13 +53,18 @@ pub(crate) fn run(
     let noticed = parking_lot::Mutex::new(Noticed::default());
     let work = |index: usize| {
         let (number, mutant) = mutants[index];
-        let mut order = order(number, mutant, reach, &noticed.lock());
+        let of_file = &files[mutant.file.as_str()];
+        let mut order = order(number, of_file, mutant, reach, &noticed.lock());
         let reaching = order.len();
         order.truncate(limits.first);
-        let outcome = run_one(program, number, &order, reach)?;
-        if outcome.scenario().is_none() && order.len() < reaching {
-            return Ok(None);
-        }
+        let outcome = match run_until_noticed(program, number, &order, reach)? {
+            Some(outcome) => outcome,
+            None => Outcome::Survived {
+                scenarios: order.len(),
+                reaching,
+                reached_by: reached_by(number, reach),
+            },
+        };
         if let Some(name) = outcome.scenario()
             && let Some((name, _)) = reach.get_key_value(name)
         {
@@ -65,15 +75,13 @@ pub(crate) fn run(
             let of_file = noticed.by_file.entry(&mutant.file).or_default();
             *of_file.entry(name).or_default() += 1;
         }
-        anyhow::Ok(Some(outcome))
+        anyhow::Ok(outcome)
     };
     let mut survivors = 0;
     let mut done = 0;
     threads::each(mutants.len(), limits.jobs, work, |index, outcome| {
         let mutant = mutants[index].1;
-        let Some(outcome) = outcome? else {
-            return Ok(());
-        };
+        let outcome = outcome?;
         done += 1;
         if let Outcome::Survived { .. } = outcome {
             survivors += 1;
@@ -82,8 +90,7 @@ pub(crate) fn run(
         }
         results.add(mutant, outcome)
     })?;
-    let open = mutants.len() - done;
-    println!("mutants: {done} run, {survivors} survive, {open} are still open");
+    println!("mutants: {done} run, {survivors} survive");
     Ok(())
 }
 
@@ -96,9 +103,11 @@ pub(crate) fn reached_by(number: u32, reach: &BTreeMap<String, Reach>) -> u64 {
     hash(texts.collect::<String>().as_bytes())
 }
 
-/// The scenarios that reach a mutant, likely ones first.
+/// The scenarios that reach a mutant, likely ones first: a few that noticed others of its function, then those that
+/// differ most in what else they reach of its file, for their time.
 fn order<'a>(
     number: u32,
+    of_file: &Range<u32>,
     mutant: &Mutant,
     reach: &'a BTreeMap<String, Reach>,
     noticed: &Noticed<'_>,
@@ -106,32 +115,66 @@ fn order<'a>(
     let reaching = reach
         .iter()
         .filter(|(_, one)| one.mutants.contains(&number));
-    let mut reaching: Vec<(&str, &Reach)> =
-        reaching.map(|(name, one)| (name.as_str(), one)).collect();
+    let mut left: Vec<(&str, &Reach)> = reaching.map(|(name, one)| (name.as_str(), one)).collect();
     let function = (mutant.file.as_str(), mutant.function.as_str());
-    let of_function = noticed.by_function.get(&function);
-    let of_file = noticed.by_file.get(mutant.file.as_str());
+    let times_by_function = noticed.by_function.get(&function);
+    let times_by_file = noticed.by_file.get(mutant.file.as_str());
     let times = |of: Option<&BTreeMap<&str, usize>>, name: &str| {
         let times = of.and_then(|times| times.get(name));
-        std::cmp::Reverse(times.copied().unwrap_or(0))
+        Reverse(times.copied().unwrap_or(0))
     };
-    reaching.sort_by_key(|(name, one)| {
+    left.sort_by_key(|(name, one)| {
         (
-            times(of_function, name),
-            times(of_file, name),
+            times(times_by_function, name),
+            times(times_by_file, name),
             one.milliseconds,
-            one.mutants.len(),
         )
     });
-    reaching.into_iter().map(|(name, _)| name).collect()
+    let known = left
+        .iter()
+        .take_while(|(name, _)| times(times_by_function, name) > Reverse(0));
+    let known = known.take(KNOWN).count();
+    let rest = left.split_off(known);
+    let mut order: Vec<&str> = left.into_iter().map(|(name, _)| name).collect();
+    order.extend(diverse(rest, of_file));
+    order
 }
 
-fn run_one(
+/// Scenarios in an order in which each reaches the most mutants of a file, for its time, that those before it do not
+/// reach.
+fn diverse<'a>(mut left: Vec<(&'a str, &Reach)>, of_file: &Range<u32>) -> Vec<&'a str> {
+    let mut seen: BTreeSet<u32> = BTreeSet::new();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let news = |one: &Reach| {
+            let mutants = one.mutants.range(of_file.clone());
+            mutants.filter(|mutant| !seen.contains(*mutant)).count() as u64
+        };
+        let gains = left.iter().enumerate().map(|(index, (_, one))| {
+            let gain = news(one) * 1000 / one.milliseconds.max(1);
+            (gain, Reverse(index))
+        });
+        let Some((gain, Reverse(index))) = gains.max() else {
+            break;
+        };
+        if gain == 0 {
+            order.extend(left.iter().map(|(name, _)| *name));
+            break;
+        }
+        let (name, one) = left.remove(index);
+        seen.extend(one.mutants.range(of_file.clone()));
+        order.push(name);
+    }
+    order
+}
+
+/// Runs a mutant until a scenario notices it, which none does in `None`.
+fn run_until_noticed(
     program: &Program,
     number: u32,
     order: &[&str],
     reach: &BTreeMap<String, Reach>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Option<Outcome>> {
     let mut left = order;
     let mut chunks = CHUNKS.into_iter();
     while !left.is_empty() {
@@ -144,20 +187,17 @@ fn run_one(
         let (lines, end) = program.run(chunk, limit, variable)?;
         if let Some(failed) = lines.iter().find(|line| !line.passed) {
             let scenario = failed.scenario.clone();
-            return Ok(Outcome::Noticed { scenario });
+            return Ok(Some(Outcome::Noticed { scenario }));
         }
         let scenario = chunk.get(lines.len()).copied().unwrap_or_default();
         let scenario = scenario.to_owned();
         match end {
             End::Finished => {}
-            End::Hung => return Ok(Outcome::Hung { scenario }),
-            End::Crashed => return Ok(Outcome::Crashed { scenario }),
+            End::Hung => return Ok(Some(Outcome::Hung { scenario })),
+            End::Crashed => return Ok(Some(Outcome::Crashed { scenario })),
         }
     }
-    Ok(Outcome::Survived {
-        scenarios: order.len(),
-        reached_by: reached_by(number, reach),
-    })
+    Ok(None)
 }
 
 /// The part of the mutants that shard `index` of `count` has.

@@ -10,6 +10,7 @@ fn reported(reasons: &str) -> (String, Vec<String>) {
     assert_eq!(mutants.len(), 4);
     let survived = |scenarios| Outcome::Survived {
         scenarios,
+        reaching: 2 * scenarios,
         reached_by: 0,
     };
     let noticed = Outcome::Noticed {
@@ -29,7 +30,7 @@ fn reported(reasons: &str) -> (String, Vec<String>) {
 fn the_report_counts_and_lists_survivors() {
     let (text, outdated) = reported("");
     assert!(outdated.is_empty());
-    let row = "| StatefulSet | 4 | 0 | 1 | 1 | 0 | 2 | 1 | 33.3 % | 33.3 % |\n";
+    let row = "| StatefulSet | 4 | 0 | 1 | 1 | 0 | 2 | 1 | 1 | 33.3 % | 33.3 % |\n";
     assert!(text.contains(row), "{text}");
     assert!(text.contains("3 of 4 mutants that compile were run."));
     assert!(text.contains("Survivors with a reason\n\n0 mutants"));
