@@ -20,7 +20,7 @@ mod switch;
 mod threads;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::Path;
@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Only the N likeliest scenarios for each mutant.
     #[arg(long, value_name = "N")]
     first: Option<NonZeroUsize>,
+    /// Only scenarios whose name matches.
+    #[arg(long, value_name = "REGEX")]
+    scenarios: Option<Regex>,
     /// Print the mutants, and what came of those that were run.
     #[arg(long, conflicts_with_all = ["report", "build"])]
     list: bool,
@@ -56,7 +59,7 @@ pub(crate) struct Args {
     /// Only write the report, from the results there are.
     #[arg(long)]
     report: bool,
-    /// Run survivors again.
+    /// Run survivors again with scenarios that they passed.
     #[arg(long)]
     again: bool,
 }
@@ -96,31 +99,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let limits = run::Limits {
             jobs,
             first: args.first.map_or(usize::MAX, NonZeroUsize::get),
+            scenarios: args.scenarios.clone(),
         };
         let reach = reach::measure(&program, sources, &dir.join("reach.json"), jobs)?;
         let numbered = compiled(&mutants, &results);
-        let chosen = numbered.into_iter().filter(|(number, mutant)| {
-            let is_wanted = args.only.as_ref();
-            is_wanted.is_none_or(|only| only.is_match(&mutant.name()))
-                && match results.of(mutant) {
-                    None => true,
-                    Some(Outcome::Survived {
-                        scenarios,
-                        reaching,
-                        reached_by,
-                    }) => {
-                        let is_partial = *scenarios < limits.first.min(*reaching);
-                        let has_others = *reached_by != run::reached_by(*number, &reach);
-                        args.again || is_partial || has_others
-                    }
-                    Some(_) => false,
-                }
+        let tasks = numbered.into_iter().filter_map(|(number, mutant)| {
+            let only = args.only.as_ref();
+            let is_wanted = only.is_none_or(|only| only.is_match(&mutant.name()));
+            let passed = match results.of(mutant) {
+                Some(Outcome::Survived { passed, .. }) if !args.again => passed.clone(),
+                Some(Outcome::Survived { .. }) | None => BTreeSet::new(),
+                Some(_) => return None,
+            };
+            let is_new = results.of(mutant).is_none();
+            let is_open = is_new || !run::open(number, &passed, &reach, &limits).is_empty();
+            (is_wanted && is_open).then_some(run::Task {
+                number,
+                mutant,
+                passed,
+            })
         });
         let (index, count) = args.shard.unwrap_or((0, 1));
-        let chosen = run::shard(chosen.collect(), index, count);
+        let chosen = run::shard(tasks.collect(), index, count);
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
         let files = numbers_of_files(&mutants);
-        run::run(&program, &chosen, &files, &reach, &mut results, limits)?;
+        run::run(&program, &chosen, &files, &reach, &mut results, &limits)?;
     }
     report::write(&root, &mutants, &results)?;
     Ok(ExitCode::SUCCESS)

@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) struct Reach {
     /// A hash of the program's sources, the scenario and its golden.
     of: u64,
+    /// A hash of the scenario and its golden.
+    pub(crate) scenario: u64,
     pub(crate) milliseconds: u64,
     pub(crate) mutants: BTreeSet<u32>,
 }
@@ -42,11 +44,12 @@ pub(crate) fn measure(
         let golden = format!("conformance/snapshots/{}.snap", name.replace('/', "__"));
         let mut text = std::fs::read(program.root.join(scenarios::path_of(&name)))?;
         text.extend(std::fs::read(program.root.join(golden)).unwrap_or_default());
+        let scenario = hash(&text);
         text.extend(sources.to_le_bytes());
-        wanted.insert(name, hash(&text));
+        wanted.insert(name, (hash(&text), scenario));
     }
-    known.retain(|name, reach| wanted.get(name) == Some(&reach.of));
-    let missing: Vec<(&String, &u64)> = wanted
+    known.retain(|name, reach| wanted.get(name) == Some(&(reach.of, reach.scenario)));
+    let missing: Vec<(&String, &(u64, u64))> = wanted
         .iter()
         .filter(|(name, _)| !known.contains_key(*name))
         .collect();
@@ -57,10 +60,16 @@ pub(crate) fn measure(
     let mut failed = Vec::new();
     let work = |index: usize| one(program, missing[index].0, kept, index);
     super::threads::each(missing.len(), jobs, work, |index, reached| {
-        let (name, of) = missing[index];
+        let (name, (of, scenario)) = missing[index];
+        let (of, scenario) = (*of, *scenario);
         match reached {
             Ok(reach) => {
-                known.insert(name.clone(), Reach { of: *of, ..reach });
+                let reach = Reach {
+                    of,
+                    scenario,
+                    ..reach
+                };
+                known.insert(name.clone(), reach);
             }
             Err(error) => failed.push(format!("{name}: {error:#}")),
         }
@@ -90,6 +99,7 @@ fn one(program: &Program, name: &str, kept: &Path, index: usize) -> anyhow::Resu
     let _ = std::fs::remove_file(&file);
     Ok(Reach {
         of: 0,
+        scenario: 0,
         milliseconds: line.milliseconds,
         mutants: numbers.context("numbers of mutants")?,
     })

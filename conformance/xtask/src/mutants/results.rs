@@ -25,12 +25,11 @@ pub(crate) enum Outcome {
     Crashed { scenario: String },
     /// All scenarios pass that it was run with.
     Survived {
-        /// How many these are.
+        /// The hashes of these.
+        passed: BTreeSet<u64>,
+        /// How many of those that reach it passed, and how many reach it.
         scenarios: usize,
-        /// How many reach it.
         reaching: usize,
-        /// A hash of the names of those that reach it.
-        reached_by: u64,
     },
 }
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use regex_lite::Regex;
 
-use super::mutant::{Mutant, hash};
+use super::mutant::Mutant;
 use super::reach::Reach;
 use super::results::{Outcome, Results};
 use super::scenarios::{End, Program};
@@ -30,12 +31,21 @@ struct Noticed<'a> {
 }
 
 /// How much is run.
-#[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// At once.
     pub(crate) jobs: usize,
     /// For each mutant, of the scenarios that reach it.
     pub(crate) first: usize,
+    /// Only those with such a name.
+    pub(crate) scenarios: Option<Regex>,
+}
+
+/// A mutant to run.
+pub(crate) struct Task<'a> {
+    pub(crate) number: u32,
+    pub(crate) mutant: &'a Mutant,
+    /// The hashes of the scenarios that it passed before.
+    pub(crate) passed: BTreeSet<u64>,
 }
 
 /// Runs these mutants, and adds what comes of them to the results. `files` has the numbers of all mutants of each file.
@@ -44,26 +54,30 @@ pub(crate) struct Limits {
 /// The program cannot be run, or a result not be written.
 pub(crate) fn run(
     program: &Program,
-    mutants: &[(u32, &Mutant)],
+    tasks: &[Task<'_>],
     files: &BTreeMap<&str, Range<u32>>,
     reach: &BTreeMap<String, Reach>,
     results: &mut Results,
-    limits: Limits,
+    limits: &Limits,
 ) -> anyhow::Result<()> {
     let noticed = parking_lot::Mutex::new(Noticed::default());
     let work = |index: usize| {
-        let (number, mutant) = mutants[index];
+        let Task {
+            number,
+            mutant,
+            passed,
+        } = &tasks[index];
         let of_file = &files[mutant.file.as_str()];
-        let mut order = order(number, of_file, mutant, reach, &noticed.lock());
-        let reaching = order.len();
+        let open = open(*number, passed, reach, limits);
+        let mut order = order(open, of_file, mutant, &noticed.lock());
         order.truncate(limits.first);
-        let outcome = match run_until_noticed(program, number, &order, reach)? {
+        let outcome = match run_until_noticed(program, *number, &order, reach)? {
             Some(outcome) => outcome,
-            None => Outcome::Survived {
-                scenarios: order.len(),
-                reaching,
-                reached_by: reached_by(number, reach),
-            },
+            None => {
+                let now = order.iter().map(|name| reach[*name].scenario);
+                let passed = passed.iter().copied().chain(now).collect();
+                survived(*number, passed, reach)
+            }
         };
         if let Some(name) = outcome.scenario()
             && let Some((name, _)) = reach.get_key_value(name)
@@ -79,13 +93,13 @@ pub(crate) fn run(
     };
     let mut survivors = 0;
     let mut done = 0;
-    threads::each(mutants.len(), limits.jobs, work, |index, outcome| {
-        let mutant = mutants[index].1;
+    threads::each(tasks.len(), limits.jobs, work, |index, outcome| {
+        let mutant = tasks[index].mutant;
         let outcome = outcome?;
         done += 1;
         if let Outcome::Survived { .. } = outcome {
             survivors += 1;
-            let (line, of) = (mutant.line, mutants.len());
+            let (line, of) = (mutant.line, tasks.len());
             println!("{done}/{of} survives: {} (line {line})", mutant.name());
         }
         results.add(mutant, outcome)
@@ -94,28 +108,48 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// A hash of the scenarios that reach a mutant: a survivor is run again when there are others.
-pub(crate) fn reached_by(number: u32, reach: &BTreeMap<String, Reach>) -> u64 {
+/// Those scenarios that reach a mutant, are wanted, and were not passed by it.
+pub(crate) fn open<'a>(
+    number: u32,
+    passed: &BTreeSet<u64>,
+    reach: &'a BTreeMap<String, Reach>,
+    limits: &Limits,
+) -> Vec<(&'a str, &'a Reach)> {
     let reaching = reach
         .iter()
         .filter(|(_, one)| one.mutants.contains(&number));
-    let texts = reaching.map(|(name, _)| format!("{name}\n"));
-    hash(texts.collect::<String>().as_bytes())
+    let all: Vec<(&str, &Reach)> = reaching.map(|(name, one)| (name.as_str(), one)).collect();
+    let is_passed = |one: &Reach| passed.contains(&one.scenario);
+    if all.iter().filter(|(_, one)| is_passed(one)).count() >= limits.first {
+        return Vec::new();
+    }
+    let is_open = |(name, one): &(&str, &Reach)| {
+        let only = limits.scenarios.as_ref();
+        !is_passed(one) && only.is_none_or(|only| only.is_match(name))
+    };
+    all.into_iter().filter(is_open).collect()
 }
 
-/// The scenarios that reach a mutant, likely ones first: a few that noticed others of its function, then those that
+/// What came of a mutant that no scenario noticed.
+fn survived(number: u32, passed: BTreeSet<u64>, reach: &BTreeMap<String, Reach>) -> Outcome {
+    let reaching = reach.values().filter(|one| one.mutants.contains(&number));
+    let reaching: Vec<u64> = reaching.map(|one| one.scenario).collect();
+    let scenarios = reaching.iter().filter(|one| passed.contains(*one)).count();
+    Outcome::Survived {
+        passed,
+        scenarios,
+        reaching: reaching.len(),
+    }
+}
+
+/// These scenarios, likely ones first: a few that noticed others of its function, then those that
 /// differ most in what else they reach of its file, for their time.
 fn order<'a>(
-    number: u32,
+    mut left: Vec<(&'a str, &Reach)>,
     of_file: &Range<u32>,
     mutant: &Mutant,
-    reach: &'a BTreeMap<String, Reach>,
     noticed: &Noticed<'_>,
 ) -> Vec<&'a str> {
-    let reaching = reach
-        .iter()
-        .filter(|(_, one)| one.mutants.contains(&number));
-    let mut left: Vec<(&str, &Reach)> = reaching.map(|(name, one)| (name.as_str(), one)).collect();
     let function = (mutant.file.as_str(), mutant.function.as_str());
     let times_by_function = noticed.by_function.get(&function);
     let times_by_file = noticed.by_file.get(mutant.file.as_str());

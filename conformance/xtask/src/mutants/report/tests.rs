@@ -9,9 +9,9 @@ fn reported(reasons: &str) -> (String, Vec<String>) {
     let mutants = find(FILE, "fn f() -> ! { a(); b(); c(); d(); g() }").unwrap();
     assert_eq!(mutants.len(), 4);
     let survived = |scenarios| Outcome::Survived {
+        passed: std::collections::BTreeSet::new(),
         scenarios,
         reaching: 2 * scenarios,
-        reached_by: 0,
     };
     let noticed = Outcome::Noticed {
         scenario: "s".to_owned(),
