@@ -18,7 +18,7 @@ use super::threads;
 /// How many scenarios the processes of a mutant run, one process after another; the last runs all that are left.
 const CHUNKS: [usize; 3] = [1, 6, 36];
 /// How many scenarios come first because they noticed other mutants of the function.
-const KNOWN: usize = 6;
+const KNOWN: usize = 4;
 /// A run hangs that uses this many times the time of its scenarios, and this much more.
 const HANG_FACTOR: u32 = 5;
 const HANG: Duration = Duration::from_secs(5);
