@@ -122,8 +122,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (index, count) = args.shard.unwrap_or((0, 1));
         let chosen = run::shard(tasks.collect(), index, count);
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
-        let files = numbers_of_files(&mutants);
-        run::run(&program, &chosen, &files, &reach, &mut results, &limits)?;
+        let near = near(&mutants);
+        run::run(&program, &chosen, &near, &reach, &mut results, &limits)?;
     }
     report::write(&root, &mutants, &results)?;
     Ok(ExitCode::SUCCESS)
@@ -147,14 +147,24 @@ fn compiled<'a>(mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutan
         .collect()
 }
 
-/// The numbers of the mutants of each file, which follow one another.
-fn numbers_of_files(mutants: &[Mutant]) -> BTreeMap<&str, Range<u32>> {
+/// What is near each mutant, in the order of their numbers.
+fn near(mutants: &[Mutant]) -> Vec<run::Near> {
     let mut files: BTreeMap<&str, Range<u32>> = BTreeMap::new();
+    let mut functions: BTreeMap<(&str, &str), Range<u32>> = BTreeMap::new();
     for (number, mutant) in (1..).zip(mutants) {
-        let numbers = files.entry(&mutant.file).or_insert(number..number);
-        numbers.end = number + 1;
+        let (file, function) = (mutant.file.as_str(), mutant.function.as_str());
+        let new = number..number;
+        files.entry(file).or_insert(new.clone()).end = number + 1;
+        functions.entry((file, function)).or_insert(new).end = number + 1;
     }
-    files
+    let of = |mutant: &Mutant| {
+        let (file, function) = (mutant.file.as_str(), mutant.function.as_str());
+        run::Near {
+            file: files[file].clone(),
+            function: functions[&(file, function)].clone(),
+        }
+    };
+    mutants.iter().map(of).collect()
 }
 
 /// Builds the program, without the mutants that do not compile. Returns a hash of its sources.

@@ -19,9 +19,10 @@ use super::threads;
 const CHUNKS: [usize; 3] = [1, 6, 36];
 /// How many scenarios come first because they noticed other mutants of the function.
 const KNOWN: usize = 4;
-/// A run hangs that uses this many times the time of its scenarios, and this much more.
-const HANG_FACTOR: u32 = 5;
-const HANG: Duration = Duration::from_secs(5);
+/// A run hangs that uses this much processor time for each of its scenarios, and this much more: on average a scenario
+/// takes a fifth of it, and the longest takes half of both.
+const HANG_SCENARIO: Duration = Duration::from_millis(500);
+const HANG: Duration = Duration::from_secs(3);
 
 /// The scenarios that noticed mutants, for guesses about others.
 #[derive(Default)]
@@ -40,6 +41,15 @@ pub(crate) struct Limits {
     pub(crate) scenarios: Option<Regex>,
 }
 
+/// The numbers of the mutants near one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Near {
+    /// Those of its file.
+    pub(crate) file: Range<u32>,
+    /// From the first to the last of its function.
+    pub(crate) function: Range<u32>,
+}
+
 /// A mutant to run.
 pub(crate) struct Task<'a> {
     pub(crate) number: u32,
@@ -48,30 +58,36 @@ pub(crate) struct Task<'a> {
     pub(crate) passed: BTreeSet<u64>,
 }
 
-/// Runs these mutants, and adds what comes of them to the results. `files` has the numbers of all mutants of each file.
+/// Runs these mutants, and adds what comes of them to the results. `near` has what is near each mutant, in
+/// the order of their numbers.
 ///
 /// # Errors
 /// The program cannot be run, or a result not be written.
 pub(crate) fn run(
     program: &Program,
     tasks: &[Task<'_>],
-    files: &BTreeMap<&str, Range<u32>>,
+    near: &[Near],
     reach: &BTreeMap<String, Reach>,
     results: &mut Results,
     limits: &Limits,
 ) -> anyhow::Result<()> {
     let noticed = parking_lot::Mutex::new(Noticed::default());
+    // How many scenarios reach each mutant.
+    let mut popularity: BTreeMap<u32, u64> = BTreeMap::new();
+    for number in reach.values().flat_map(|one| &one.mutants) {
+        *popularity.entry(*number).or_default() += 1;
+    }
     let work = |index: usize| {
         let Task {
             number,
             mutant,
             passed,
         } = &tasks[index];
-        let of_file = &files[mutant.file.as_str()];
+        let near = &near[*number as usize - 1];
         let open = open(*number, passed, reach, limits);
-        let mut order = order(open, of_file, mutant, &noticed.lock());
+        let mut order = order(open, near, &popularity, mutant, &noticed.lock());
         order.truncate(limits.first);
-        let outcome = match run_until_noticed(program, *number, &order, reach)? {
+        let outcome = match run_until_noticed(program, *number, &order)? {
             Some(outcome) => outcome,
             None => {
                 let now = order.iter().map(|name| reach[*name].scenario);
@@ -146,7 +162,8 @@ fn survived(number: u32, passed: BTreeSet<u64>, reach: &BTreeMap<String, Reach>)
 /// differ most in what else they reach of its file, for their time.
 fn order<'a>(
     mut left: Vec<(&'a str, &Reach)>,
-    of_file: &Range<u32>,
+    near: &Near,
+    popularity: &BTreeMap<u32, u64>,
     mutant: &Mutant,
     noticed: &Noticed<'_>,
 ) -> Vec<&'a str> {
@@ -161,7 +178,7 @@ fn order<'a>(
         (
             times(times_by_function, name),
             times(times_by_file, name),
-            one.milliseconds,
+            one.mutants.len(),
         )
     });
     let known = left
@@ -170,35 +187,38 @@ fn order<'a>(
     let known = known.take(KNOWN).count();
     let rest = left.split_off(known);
     let mut order: Vec<&str> = left.into_iter().map(|(name, _)| name).collect();
-    order.extend(diverse(rest, of_file));
+    order.extend(diverse(rest, near, popularity));
     order
 }
 
-/// Scenarios in an order in which each reaches the most mutants of a file, for its time, that those before it do not
-/// reach.
-fn diverse<'a>(mut left: Vec<(&'a str, &Reach)>, of_file: &Range<u32>) -> Vec<&'a str> {
-    let mut seen: BTreeSet<u32> = BTreeSet::new();
+/// Scenarios in an order in which each reaches the most mutants that those before it do not reach: first of a function,
+/// then of its file. What few scenarios reach counts most.
+fn diverse<'a>(
+    mut left: Vec<(&'a str, &Reach)>,
+    near: &Near,
+    popularity: &BTreeMap<u32, u64>,
+) -> Vec<&'a str> {
     let mut order = Vec::new();
-    while !left.is_empty() {
-        let news = |one: &Reach| {
-            let mutants = one.mutants.range(of_file.clone());
-            mutants.filter(|mutant| !seen.contains(*mutant)).count() as u64
-        };
-        let gains = left.iter().enumerate().map(|(index, (_, one))| {
-            let gain = news(one) * 1000 / one.milliseconds.max(1);
-            (gain, Reverse(index))
-        });
-        let Some((gain, Reverse(index))) = gains.max() else {
-            break;
-        };
-        if gain == 0 {
-            order.extend(left.iter().map(|(name, _)| *name));
-            break;
+    for numbers in [&near.function, &near.file] {
+        let mut seen: BTreeSet<u32> = BTreeSet::new();
+        loop {
+            let gain = |one: &Reach| {
+                let mutants = one.mutants.range(numbers.clone());
+                let new = mutants.filter(|mutant| !seen.contains(*mutant));
+                new.map(|mutant| 1_000_000 / popularity.get(mutant).copied().unwrap_or(1))
+                    .sum::<u64>()
+            };
+            let gains = left.iter().enumerate();
+            let best = gains.map(|(index, (_, one))| (gain(one), Reverse(index)));
+            let Some((1.., Reverse(index))) = best.max() else {
+                break;
+            };
+            let (name, one) = left.remove(index);
+            seen.extend(one.mutants.range(numbers.clone()));
+            order.push(name);
         }
-        let (name, one) = left.remove(index);
-        seen.extend(one.mutants.range(of_file.clone()));
-        order.push(name);
     }
+    order.extend(left.into_iter().map(|(name, _)| name));
     order
 }
 
@@ -207,7 +227,6 @@ fn run_until_noticed(
     program: &Program,
     number: u32,
     order: &[&str],
-    reach: &BTreeMap<String, Reach>,
 ) -> anyhow::Result<Option<Outcome>> {
     let mut left = order;
     let mut chunks = CHUNKS.into_iter();
@@ -215,8 +234,7 @@ fn run_until_noticed(
         let size = chunks.next().unwrap_or(usize::MAX).min(left.len());
         let (chunk, rest) = left.split_at(size);
         left = rest;
-        let time: u64 = chunk.iter().map(|name| reach[*name].milliseconds).sum();
-        let limit = Duration::from_millis(time) * HANG_FACTOR + HANG;
+        let limit = HANG_SCENARIO * u32::try_from(size).unwrap_or(u32::MAX) + HANG;
         let variable = ("KUBEPROOF_MUTANT", number.to_string().into());
         let (lines, end) = program.run(chunk, limit, variable)?;
         if let Some(failed) = lines.iter().find(|line| !line.passed) {
