@@ -126,10 +126,14 @@ impl Divergence {
         })
     }
 
-    /// Both together.
+    /// Both together, each difference once.
     pub(super) fn with(mut self, other: Self) -> Self {
-        self.outcome = format!("{}\n{}", self.outcome, other.outcome);
-        self.differences.extend(other.differences);
+        for one in other.differences {
+            if !self.differences.contains(&one) {
+                self.outcome = format!("{}\n{one}", self.outcome);
+                self.differences.push(one);
+            }
+        }
         self
     }
 
@@ -419,6 +423,7 @@ mod tests {
         );
         let joined = of(&[Difference::Text]).with(excess);
         assert_eq!(joined.differences, [Difference::Text, event(1, 3)]);
+        assert_eq!(joined.clone().with(only).differences, joined.differences);
     }
 
     #[test]
