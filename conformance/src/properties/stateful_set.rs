@@ -5,6 +5,7 @@
 
 mod advanced;
 mod ordered;
+mod unavailable;
 
 use std::collections::BTreeSet;
 
@@ -16,6 +17,7 @@ use super::pods::{controller, least_fault, missing_claims, name, namespace, shar
 use super::revisions::UpdateRevision;
 use super::{Property, World};
 use ordered::Ordered;
+use unavailable::MaxUnavailable;
 
 /// The properties of StatefulSets.
 pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
@@ -24,9 +26,10 @@ pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
         Box::new(OnePodPerOrdinal),
         Box::new(OwnClaims),
         Box::new(Ordered::new(caches)),
+        Box::new(MaxUnavailable::new(caches)),
         Box::new(Partitioned),
     ];
-    all.extend(advanced::all(caches));
+    all.extend(advanced::all());
     all
 }
 

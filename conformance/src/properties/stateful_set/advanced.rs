@@ -7,10 +7,7 @@ use std::collections::BTreeSet;
 use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
-use super::super::known::{Caches, KnownPods};
-use super::super::pods::{
-    int_or_percent, is_active, is_relabeled, is_terminating, least_fault, namespace, uid,
-};
+use super::super::pods::{is_active, is_relabeled, uid};
 use super::super::revisions::UpdateRevision;
 use super::super::{Property, World};
 use super::{Family, Pod, slots};
@@ -19,12 +16,8 @@ pub(super) const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 pub(super) const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
 
 /// The properties of Advanced StatefulSets alone.
-pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
-    vec![
-        Box::new(Reserved),
-        Box::new(MaxUnavailable(KnownPods::new(caches))),
-        Box::new(Partitioned),
-    ]
+pub(super) fn all() -> Vec<Box<dyn Property>> {
+    vec![Box::new(Reserved), Box::new(Partitioned)]
 }
 
 /// The ordinals that no pod may have. If one entry is not valid, nothing is reserved.
@@ -71,51 +64,6 @@ impl Property for Reserved {
             true => vec![format!("{} is created", pod.name())],
             false => Vec::new(),
         }
-    }
-}
-
-/// No pod that is up is taken down, by deletion or by an update in place, when as many are down
-/// already as may be.
-///
-/// A pod counts as down when it is missing, terminating or not ready.
-struct MaxUnavailable(KnownPods);
-
-impl Property for MaxUnavailable {
-    fn name(&self) -> &str {
-        "no more unavailable than maxUnavailable"
-    }
-
-    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        let pod = written(entry, world);
-        let is_up = self.0.is_taken_from_up(entry, pod.is_some());
-        let Some(pod) = pod.filter(|pod| is_up && !is_terminating(pod.set)) else {
-            return Vec::new();
-        };
-        let others = pod.all_of_set(world);
-        let is_up = |other: &Pod<'_>| {
-            let key = (namespace(pod.set), other.name());
-            self.0.is_up(key, entry.time)
-        };
-        let up: BTreeSet<i64> = others.filter(is_up).map(|other| other.ordinal).collect();
-        let excess = world.asked(uid(pod.set)).map(|set| {
-            let slots = slots(pod.family, set);
-            if !slots.contains(&pod.ordinal) {
-                return None;
-            }
-            let replicas = set["spec"]["replicas"].as_i64().unwrap_or(1);
-            let stated = &set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
-            let max = int_or_percent(stated, replicas, false, 1).max(1);
-            let others = slots.iter().filter(|slot| **slot != pod.ordinal);
-            let down = others.filter(|slot| !up.contains(*slot)).count();
-            (i64::try_from(down).unwrap_or(i64::MAX) >= max).then_some((down, max))
-        });
-        let told = least_fault(excess).map(|(down, max)| {
-            format!(
-                "{} is taken down, {down} are down already, and maxUnavailable is {max}",
-                pod.name()
-            )
-        });
-        told.into_iter().collect()
     }
 }
 

@@ -63,6 +63,37 @@ fn a_pod_is_taken_down_when_those_above_it_are_ready() {
     );
 }
 
+#[test]
+fn as_many_are_taken_down_as_max_unavailable_says() {
+    let set = |max: Value| {
+        let rolling = json!({"maxUnavailable": max});
+        let spec = json!({
+            "replicas": 4, "podManagementPolicy": "Parallel",
+            "updateStrategy": {"rollingUpdate": rolling},
+        });
+        let names = ["web-0", "web-1", "web-2", "web-3"];
+        let set = Journal::of_set(spec, json!({"observedGeneration": 1}));
+        let set = names
+            .into_iter()
+            .fold(set, |set, name| set.created(name).ready(name));
+        set.deleted("web-3").deleted("web-2")
+    };
+    assert_eq!(set(json!(2)).told(), [""; 0]);
+    assert_eq!(set(json!("50%")).told(), [""; 0]);
+    let property = "no more unavailable than maxUnavailable";
+    let told = |name: &str, down: u32, max: u32| {
+        let told = "are down already, and maxUnavailable is";
+        [format!(
+            "{property}: {name} is taken down, {down} {told} {max}"
+        )]
+    };
+    assert_eq!(set(json!(1)).told(), told("web-2", 1, 1));
+    let rounded_down = set(json!("49%"));
+    assert_eq!(rounded_down.told(), told("web-2", 1, 1));
+    let third = set(json!(2)).deleted("web-1");
+    assert_eq!(third.told(), told("web-1", 2, 2));
+}
+
 /// Two ready pods of a set that takes one down at a time.
 fn both_ready(policy: &str) -> Journal {
     let spec = json!({"replicas": 2, "podManagementPolicy": policy});
