@@ -16,6 +16,7 @@ mod revisions;
 mod stateful_set;
 mod world;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 #[doc(hidden)]
 pub use known::Caches;
+pub(crate) use known::unanswered;
 pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
@@ -162,20 +164,22 @@ pub struct Observed<'a> {
     pub settled: &'a [u64],
     /// Whether the caches of its controllers showed the present.
     pub caches: Caches,
+    /// The versions of writes whose answer the writer did not get.
+    pub unanswered: &'a BTreeSet<u64>,
     /// Properties that judge the setup, too, as the built-in ones do.
     pub general: &'a [RustProperty],
 }
 
-fn built_in(caches: Caches) -> Vec<Box<dyn Property>> {
+fn built_in(caches: Caches, unanswered: &BTreeSet<u64>) -> Vec<Box<dyn Property>> {
     let mut built_in: Vec<Box<dyn Property>> = stateful_set::all(caches);
-    built_in.extend(clone_set::all(caches));
+    built_in.extend(clone_set::all(caches, unanswered));
     built_in.push(Box::new(liveness::WriteLoop::default()));
     built_in
 }
 
 /// The names of the properties built in.
 pub(crate) fn built_in_names() -> Vec<String> {
-    let built_in = built_in(Caches::default());
+    let built_in = built_in(Caches::default(), &BTreeSet::new());
     let names = built_in.iter().map(|property| property.name().to_owned());
     names.collect()
 }
@@ -184,7 +188,7 @@ pub(crate) fn built_in_names() -> Vec<String> {
 #[doc(hidden)]
 #[must_use]
 pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<Violation> {
-    let mut built_in = built_in(observed.caches);
+    let mut built_in = built_in(observed.caches, observed.unanswered);
     built_in.extend(observed.general.iter().map(|general| (general.0)()));
     let mut rust: Vec<_> = declared.rust.iter().map(|rust| (rust.0)()).collect();
     let mut observer = declared.invariants.observe();

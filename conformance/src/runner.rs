@@ -9,6 +9,7 @@ pub mod remote;
 mod steps;
 mod transcript;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -123,6 +124,8 @@ pub struct Run {
     pub settled: Vec<u64>,
     /// Whether the caches of controllers showed the present.
     pub caches: Caches,
+    /// The versions of writes whose answer the writer did not get.
+    pub unanswered: BTreeSet<u64>,
 }
 
 impl Run {
@@ -145,6 +148,7 @@ impl Run {
             given_rv: self.steps.first().map_or(0, |step| step.after_rv),
             settled: &self.settled,
             caches: self.caches,
+            unanswered: &self.unanswered,
             general: &general::of_scenarios(),
         };
         let mut violations = properties::violations(observed, declared);
@@ -217,6 +221,7 @@ pub(crate) fn run_between(
             second_writes: Vec::new(),
             settled: testbed.settled(QUIET),
             caches: testbed.caches(),
+            unanswered: testbed.unanswered(),
         };
         ended(&run);
         let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);

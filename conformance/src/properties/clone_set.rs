@@ -4,6 +4,8 @@
 //!
 //! Source: openkruise/kruise pkg/controller/cloneset/sync.
 
+use std::collections::BTreeSet;
+
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
@@ -22,12 +24,12 @@ const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
 const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 
 /// The properties of CloneSets.
-pub(super) fn all(caches: Caches) -> Vec<Box<dyn Property>> {
+pub(super) fn all(caches: Caches, unanswered: &BTreeSet<u64>) -> Vec<Box<dyn Property>> {
     vec![
         Box::new(OneInstanceOnePod),
         Box::new(OneClaimOnePod),
         Box::new(OwnClaims),
-        Box::new(MaxSurge),
+        Box::new(MaxSurge::new(caches, unanswered)),
         Box::new(MaxUnavailable(KnownPods::new(caches))),
         Box::new(Partitioned),
         Box::new(DeletedForReason),
@@ -156,7 +158,26 @@ impl Property for OwnClaims {
 }
 
 /// Never are more pods created than the replicas and `maxSurge`.
-struct MaxSurge;
+///
+/// A controller that gets no answer to the creation of a pod learns of the pod by its event. It makes another one while
+/// it waits for the event, because a creation that failed is not expected to be seen (`ScaleExpectations` of
+/// cloneset_scale.go).
+struct MaxSurge {
+    caches: Caches,
+    unanswered: BTreeSet<u64>,
+    /// The uids of pods that the controller may not know of.
+    unknown: BTreeSet<String>,
+}
+
+impl MaxSurge {
+    fn new(caches: Caches, unanswered: &BTreeSet<u64>) -> Self {
+        Self {
+            caches,
+            unanswered: unanswered.clone(),
+            unknown: BTreeSet::new(),
+        }
+    }
+}
 
 impl Property for MaxSurge {
     fn name(&self) -> &str {
@@ -167,11 +188,14 @@ impl Property for MaxSurge {
         let Some(pod) = Pod::created(entry, world) else {
             return Vec::new();
         };
+        if self.caches == Caches::MayLag && self.unanswered.contains(&entry.rv) {
+            self.unknown.insert(uid(pod.object).to_owned());
+        }
         let excess = world.asked(uid(pod.set)).map(|set| {
             let excludes = set["spec"]["scaleStrategy"]["excludePreparingDelete"] == true;
             let counts = |other: &&Value| {
                 let is_leaving = label(other, LIFECYCLE_STATE) == Some("PreparingDelete");
-                is_active(other) && !(excludes && is_leaving)
+                is_active(other) && !(excludes && is_leaving) && !self.unknown.contains(uid(other))
             };
             let pods = count(pod.all_of_set(world).filter(counts));
             let max = replicas(set) + max_surge(set);

@@ -1,5 +1,7 @@
 //! Journals as tests write them: a set, its pods, and who does what to them.
 
+use std::collections::BTreeSet;
+
 use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry, JournaledObject};
@@ -41,6 +43,7 @@ pub(super) struct Journal {
     /// Whether time passes.
     passes: bool,
     caches: Caches,
+    unanswered: BTreeSet<u64>,
 }
 
 impl Journal {
@@ -52,6 +55,7 @@ impl Journal {
             time: Timestamp::UNIX_EPOCH,
             passes: true,
             caches: Caches::Current,
+            unanswered: BTreeSet::new(),
         };
         journal.set(1, spec, status)
     }
@@ -65,6 +69,13 @@ impl Journal {
     /// Events may reach the controller late.
     pub(super) fn lagging(mut self) -> Self {
         self.caches = Caches::MayLag;
+        self
+    }
+
+    /// The writer of the last write gets no answer.
+    pub(super) fn unanswered(mut self) -> Self {
+        self.unanswered
+            .extend(self.entries.last().map(|last| last.rv));
         self
     }
 
@@ -211,6 +222,7 @@ impl Journal {
             given_rv: 0,
             settled: &[],
             caches: self.caches,
+            unanswered: &self.unanswered,
             general: &[],
         };
         let found = violations(observed, &DeclaredProperties::default());

@@ -1,14 +1,15 @@
 //! The states of its pods that the controller of a workload may know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::fault::{Effect, Fault};
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Hit};
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
 use super::pods::{is_active, is_changed_in_place, is_deletion, is_ready, name, namespace};
+use crate::user_agent::actor;
 
 /// Whether the caches of controllers show the present.
 #[doc(hidden)]
@@ -51,6 +52,34 @@ fn delays_events(fault: &Fault) -> bool {
         Effect::Refuse(_) | Effect::DropResponse => is_read(),
         Effect::Crash(_) | Effect::WithholdBookmarks => false,
     }
+}
+
+/// Returns the versions of the writes in `journal` whose writer got no answer, because it met one of `faults` that carry a
+/// write out and keep its answer.
+pub(crate) fn unanswered(
+    journal: &[JournalEntry],
+    hits: &[Hit],
+    faults: &[(Fault, u32)],
+) -> BTreeSet<u64> {
+    let keeps_answer =
+        |effect: &Effect| matches!(effect, Effect::DropResponse | Effect::Crash(Crash::After));
+    let kept: BTreeSet<&str> = faults
+        .iter()
+        .filter(|(fault, _)| keeps_answer(&fault.effect))
+        .map(|(fault, _)| fault.name.as_str())
+        .collect();
+    let hits = hits.iter().filter(|hit| kept.contains(&*hit.fault));
+    let written = hits.filter_map(|hit| {
+        // `what` ends with the client.
+        let is_by_client = |entry: &&JournalEntry| {
+            hit.what
+                .ends_with(&format!(" from {}", actor(&entry.user_agent)))
+        };
+        let later = journal.iter().filter(|entry| entry.rv > hit.after_rv);
+        let mut within = later.take_while(|entry| entry.time == hit.time);
+        within.find(is_by_client).map(|entry| entry.rv)
+    });
+    written.collect()
 }
 
 /// A namespace and a name.
@@ -133,5 +162,65 @@ impl KnownPods {
         let known = states.iter().skip(earlier.saturating_sub(1));
         let mut known = known.filter_map(|state| state.pod.as_deref());
         known.any(|pod| is_ready(pod) && is_active(pod))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::ToSpan;
+    use kubeproof_apiserver::meta::GroupVersionResource;
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(rv: u64, seconds: i64, user_agent: &str) -> JournalEntry {
+        JournalEntry {
+            rv,
+            time: Timestamp::UNIX_EPOCH + seconds.seconds(),
+            gvr: GroupVersionResource {
+                group: String::new(),
+                version: "v1".to_owned(),
+                resource: "pods".to_owned(),
+            },
+            event: EventType::Added,
+            user_agent: user_agent.into(),
+            object: json!({"metadata": {"name": "a"}}).into(),
+            previous: None,
+        }
+    }
+
+    #[test]
+    fn a_write_without_an_answer_is_the_next_of_its_client() {
+        let journal = [
+            entry(1, 0, "c"),
+            entry(2, 0, "other"),
+            entry(3, 0, "c/1.0"),
+            entry(4, 1, "c"),
+        ];
+        let fault = |effect: Value| -> Fault {
+            let mut fault = json!({"name": "plan 1", "on": {"verb": "create", "resource": "pods"}});
+            fault
+                .as_object_mut()
+                .unwrap()
+                .extend(effect.as_object().unwrap().clone());
+            serde_json::from_value(fault).unwrap()
+        };
+        let unanswered = |effect: Value, after_rv: u64| {
+            let hit = Hit {
+                fault: "plan 1".to_owned(),
+                after_rv,
+                time: Timestamp::UNIX_EPOCH,
+                what: "create pods a from c".to_owned(),
+            };
+            let met = [(fault(effect), 1)];
+            let found = super::unanswered(&journal, &[hit], &met);
+            found.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(unanswered(json!({"loseAnswer": true}), 1), [3]);
+        assert_eq!(unanswered(json!({"loseAnswer": true}), 0), [1]);
+        assert_eq!(unanswered(json!({"crash": "after"}), 1), [3]);
+        assert_eq!(unanswered(json!({"crash": "before"}), 1), [0; 0]);
+        let none = unanswered(json!({"loseAnswer": true}), 3);
+        assert_eq!(none, [0; 0], "what is written later is another write");
     }
 }

@@ -53,6 +53,7 @@ impl Testbed {
             given_rv,
             settled: &self.settled(Duration::ZERO),
             caches: self.caches(),
+            unanswered: &self.unanswered(),
             general: &[],
         };
         let mut violations = properties::violations(observed, &self.declared);

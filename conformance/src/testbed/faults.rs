@@ -1,11 +1,13 @@
 //! Faults of nodes and of requests, crashes, and the points at which they could strike.
 
+use std::collections::BTreeSet;
+
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_node as node;
 
 use super::{Mode, Testbed, TestbedError};
 use crate::fault_plan::Plan;
-use crate::properties::{Caches, Violation};
+use crate::properties::{self, Caches, Violation};
 
 impl Testbed {
     /// Returns the faults of the simulated nodes: power off, disconnect, restore.
@@ -124,6 +126,11 @@ impl Testbed {
             Mode::Virtual => Caches::with(self.faults_met().iter().map(|(fault, _)| fault)),
             Mode::RealTime | Mode::Program(_) => Caches::MayLag,
         }
+    }
+
+    /// The versions of the writes so far whose answer a fault has kept from the writer.
+    pub(crate) fn unanswered(&self) -> BTreeSet<u64> {
+        properties::unanswered(&self.journal(), &self.fault_hits(), &self.faults_met())
     }
 
     /// The violations by requests of the controllers under test.

@@ -89,6 +89,33 @@ fn there_are_no_more_than_the_surge_allows() {
 }
 
 #[test]
+fn a_pod_that_the_controller_may_not_know_of_is_made_again() {
+    let set = || with(json!({"replicas": 1}), &[]);
+    let twice = |journal: Journal| new(new(journal, "web-a").unanswered(), "web-b");
+    assert_eq!(twice(set().lagging()).told(), [""; 0]);
+    let property = "no more pods than replicas and maxSurge";
+    let told = [format!(
+        "{property}: web-b is created, the 2th of 1 at most"
+    )];
+    assert_eq!(twice(set()).told(), told, "its event is there at once");
+    let answered = new(new(set().lagging(), "web-a"), "web-b");
+    assert_eq!(
+        answered.told(),
+        told,
+        "the controller knows the pod it made"
+    );
+    let third = new(twice(set().lagging()), "web-c");
+    let told = [format!(
+        "{property}: web-c is created, the 2th of 1 at most"
+    )];
+    assert_eq!(
+        third.told(),
+        told,
+        "only the one without an answer is unknown"
+    );
+}
+
+#[test]
 fn as_many_are_taken_down_as_max_unavailable_says() {
     let set = |max: Value| {
         let spec = rolling(3, json!({"maxUnavailable": max}));

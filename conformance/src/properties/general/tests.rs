@@ -1,5 +1,7 @@
 //! Each property reports forbidden behavior and accepts allowed behavior.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry};
@@ -73,6 +75,7 @@ impl Writes {
             given_rv: 0,
             settled: &[self.0.len() as u64],
             caches: Caches::Current,
+            unanswered: &BTreeSet::new(),
             general: &[property],
         };
         let found = violations(observed, &DeclaredProperties::default());
