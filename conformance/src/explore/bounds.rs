@@ -5,10 +5,13 @@
 //! - A crash loses the events that are not yet sent: of each event as many as occur in one instant at most. So does a
 //!   lost answer, whose write counts as failed.
 //! - The sync that failed is repeated, and with it the events of its beginning: one more of each.
-//! - The client of the write reports the failure, and perhaps that of the next attempt: two more of each Warning, which
-//!   may be new. A client that reads from a stale replica fails for a minute: sixteen more.
+//! - The client of the write reports the failure, and perhaps that of the next attempt: two new Warnings of each kind. A
+//!   client that reads from a stale replica fails for a minute: sixteen.
+//! - A Warning that occurs without faults is of something that fails for a while. A fault delays what some client waits
+//!   for, by half a minute at most, or delays the client itself, and a crash has it begin with the shortest pause again.
+//!   So each of these Warnings occurs up to sixteen times more, or not at all.
 //!
-//! A crash is one of all controllers; another fault concerns its client.
+//! A crash is one of all controllers; another fault concerns its client. Only the last rule is about all clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -21,7 +24,7 @@ use crate::runner::RunOptions;
 /// How often a client reports the failure of one write.
 const REPORTS_MAX: i64 = 2;
 /// How often a client tries within a minute, after 5 ms and then after twice the time before, and some margin.
-const STALE_REPORTS_MAX: i64 = 16;
+const TRIES_MAX: i64 = 16;
 
 /// The numbers of events that a run may have.
 #[doc(hidden)]
@@ -62,22 +65,25 @@ impl Bounds {
 
     fn range(&self, key: &EventKey, expected: Occurrences) -> RangeInclusive<i64> {
         let (mut fewer, mut more) = (0, 0);
+        let is_known = expected.total > 0;
         for fault in &self.faults {
             let kind = fault.kind();
             let is_crash = kind.is_crash();
-            if !is_crash && fault.point().from != key.client {
-                continue;
-            }
-            if is_crash || kind == Kind::DropResponse {
-                fewer += expected.at_once;
-            }
-            if key.event_type == "Warning" {
-                more += match kind {
-                    Kind::StaleRestart => STALE_REPORTS_MAX,
-                    _ => REPORTS_MAX,
-                };
-            } else if expected.total > 0 {
-                more += 1;
+            let is_concerned = is_crash || fault.point().from == key.client;
+            match key.event_type.as_str() {
+                "Warning" if is_known => {
+                    fewer = expected.total;
+                    more += TRIES_MAX;
+                }
+                "Warning" if is_concerned && kind == Kind::StaleRestart => more += TRIES_MAX,
+                "Warning" if is_concerned => more += REPORTS_MAX,
+                _ if is_concerned && is_known => {
+                    more += 1;
+                    if is_crash || kind == Kind::DropResponse {
+                        fewer += expected.at_once;
+                    }
+                }
+                _ => {}
             }
         }
         let at_most = match self.is_longer && expected.total > 0 {
@@ -131,7 +137,14 @@ mod tests {
             (refuse, "Normal", "c", 0, 0..=0),
             (refuse, "Warning", "c", 0, 0..=2),
             (refuse, "Warning", "other", 0, 0..=0),
-            (stale, "Warning", "c", 1, 0..=17),
+            (refuse, "Warning", "c", 3, 0..=19),
+            (refuse, "Warning", "other", 3, 0..=19),
+            (crash, "Warning", "c", 0, 0..=2),
+            (crash, "Warning", "other", 0, 0..=2),
+            (crash, "Warning", "c", 5, 0..=21),
+            (stale, "Warning", "c", 0, 0..=16),
+            (miss, "Warning", "other", 1, 0..=17),
+            (miss, "Warning", "other", 0, 0..=0),
             (lost, "Normal", "c", 5, 3..=6),
             (lost, "Normal", "other", 5, 5..=5),
             (miss, "Normal", "c", 5, 5..=6),
