@@ -1,5 +1,6 @@
 //! Checks of fields that the kinds share.
 
+use kubeproof_machinery::int_or_percent::valid_percent;
 use serde_json::Value;
 
 use super::unstructured::text;
@@ -77,7 +78,9 @@ pub(crate) fn invalid_each(
 /// A number or a percentage, not negative.
 pub(crate) fn validate_int_or_percent(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match value {
-        Value::String(text) if percent(text).is_none() => errors.invalid(path, value, PERCENT),
+        Value::String(text) if valid_percent(text).is_none() => {
+            errors.invalid(path, value, PERCENT)
+        }
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             errors.invalid(path, value, NOT_NEGATIVE);
         }
@@ -89,7 +92,7 @@ pub(crate) fn validate_int_or_percent(value: &Value, path: &FieldPath, errors: &
 pub(crate) fn validate_at_most_all(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if value
         .as_str()
-        .and_then(percent)
+        .and_then(valid_percent)
         .is_some_and(|all| all > 100)
     {
         errors.invalid(path, value, "must not be greater than 100%");
@@ -99,17 +102,11 @@ pub(crate) fn validate_at_most_all(value: &Value, path: &FieldPath, errors: &mut
 /// The number or percentage, 0 for a malformed one.
 pub(crate) fn int_or_percent(value: &Value) -> i64 {
     match value {
-        Value::String(text) => percent(text)
+        Value::String(text) => valid_percent(text)
             .or_else(|| text.parse().ok())
             .unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     }
-}
-
-fn percent(text: &str) -> Option<i64> {
-    let digits = text.strip_suffix('%')?;
-    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    all_digits.then(|| digits.parse().unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 //! | [`yaml`] | YAML as Go reads and writes it |
 //! | [`request`] | the attributes and options of a request |
 //! | [`suggestion`] | errors for names that do not exist |
+//! | [`int_or_percent`] | numbers that may be given as a percentage |
 //! | [`cron`] | the schedules of CronJobs |
 
 pub mod cancellation;
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod cron;
 pub mod field_manager;
 pub mod gvk;
+pub mod int_or_percent;
 pub mod meta;
 pub mod nesting;
 pub mod patch;

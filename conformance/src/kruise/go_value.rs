@@ -2,6 +2,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
+use kubeproof_machinery::int_or_percent::{IntOrPercent, IntOrPercentError, Round};
 use serde_json::Value;
 
 /// An `IntOrString` with `%#v`.
@@ -28,23 +29,12 @@ pub(super) fn strings(list: &[&str]) -> String {
     format!("[]string{{{}}}", items.join(", "))
 }
 
-/// The number, or the share of `total` rounded up.
+/// Returns the number, or the share of `total` rounded up.
 ///
 /// # Errors
-/// Upstream's text for what is neither.
-pub(super) fn scaled(value: &Value, total: i64) -> Result<i64, String> {
-    let Some(text) = value.as_str() else {
-        return value
-            .as_i64()
-            .ok_or_else(|| "nil value for IntOrString".to_owned());
-    };
-    let Some(percent) = text.strip_suffix('%') else {
-        return Err("invalid type: string is not a percentage".to_owned());
-    };
-    let percent: i64 = percent.parse().map_err(|_| {
-        format!("invalid value {text:?}: strconv.Atoi: parsing {percent:?}: invalid syntax")
-    })?;
-    Ok((percent * total).div_euclid(100) + i64::from((percent * total).rem_euclid(100) > 0))
+/// The value is neither.
+pub(super) fn scaled(value: &Value, total: i64) -> Result<i64, IntOrPercentError> {
+    IntOrPercent::from_value(value).map(|value| value.scaled(total, Round::Up))
 }
 
 /// A fault of a number as Go's strconv words it.

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::int_or_percent::Round;
 use serde_json::Value;
 
 use super::known::{Caches, KnownPods};
@@ -82,19 +83,23 @@ fn strategy(set: &Value) -> &Value {
 }
 
 fn max_surge(set: &Value) -> i64 {
-    int_or_percent(&strategy(set)["maxSurge"], replicas(set), true, 0)
+    int_or_percent(&strategy(set)["maxSurge"], replicas(set), Round::Up, 0)
 }
 
 fn max_unavailable(set: &Value) -> i64 {
     let (stated, of) = (&strategy(set)["maxUnavailable"], replicas(set));
-    let default = int_or_percent(&"20%".into(), of, true, 1);
-    int_or_percent(stated, of, max_surge(set) == 0, default)
+    let default = int_or_percent(&"20%".into(), of, Round::Up, 1);
+    let round = match max_surge(set) {
+        0 => Round::Up,
+        _ => Round::Down,
+    };
+    int_or_percent(stated, of, round, default)
 }
 
 /// How many pods stay at other revisions; of a share that is not the whole one is updated.
 fn partition(set: &Value) -> i64 {
     let (stated, of) = (&strategy(set)["partition"], replicas(set));
-    let kept = int_or_percent(stated, of, true, 0);
+    let kept = int_or_percent(stated, of, Round::Up, 0);
     let is_share = stated.as_str().is_some_and(|text| text != "100%");
     match is_share && of > 1 && kept == of {
         true => of - 1,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::int_or_percent::{IntOrPercent, Round};
 use serde_json::Value;
 
 use super::World;
@@ -99,20 +100,9 @@ pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
         && previous.is_some_and(|previous| containers(previous) != containers(&entry.object))
 }
 
-/// A number, or a share of `of`, rounded down or up; `default` where nothing is said.
-pub(super) fn int_or_percent(value: &Value, of: i64, is_up: bool, default: i64) -> i64 {
-    if let Some(number) = value.as_i64() {
-        return number;
-    }
-    let percent = value.as_str().and_then(|text| text.strip_suffix('%'));
-    let Some(percent) = percent.and_then(|text| text.parse::<i64>().ok()) else {
-        return default;
-    };
-    let share = percent * of;
-    match is_up {
-        true => (share + 99).div_euclid(100),
-        false => share.div_euclid(100),
-    }
+/// Returns the number or the share of `of` that a field states, `default` if it states neither.
+pub(super) fn int_or_percent(value: &Value, of: i64, round: Round, default: i64) -> i64 {
+    IntOrPercent::from_value(value).map_or(default, |value| value.scaled(of, round))
 }
 
 /// Returns the least of the faults found with each version of a set that the controller may act upon; `None` if one

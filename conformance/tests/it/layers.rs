@@ -22,6 +22,7 @@ const MACHINERY_LAYERS: &[&str] = &[
     "yaml",
     "request",
     "suggestion",
+    "int_or_percent",
     "cron",
 ];
 

@@ -12,7 +12,7 @@
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
-//! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: the arithmetic of the API
+//! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;
 pub mod context;

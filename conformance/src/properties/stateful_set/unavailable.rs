@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::JournalEntry;
+use kubeproof_machinery::int_or_percent::Round;
 
 use super::super::known::{Caches, KnownPods};
 use super::super::pods::{int_or_percent, is_terminating, least_fault, namespace, uid};
@@ -52,7 +53,7 @@ impl Property for MaxUnavailable {
             if pod.family == Family::Native && stated.is_null() {
                 return None;
             }
-            let max = int_or_percent(stated, replicas, false, 1).max(1);
+            let max = int_or_percent(stated, replicas, Round::Down, 1).max(1);
             let others = slots.iter().filter(|slot| **slot != pod.ordinal);
             let down = others.filter(|slot| !up.contains(*slot)).count();
             (i64::try_from(down).unwrap_or(i64::MAX) >= max).then_some((down, max))
