@@ -18,6 +18,7 @@
 //! | [`request`] | the attributes and options of a request |
 //! | [`suggestion`] | errors for names that do not exist |
 //! | [`int_or_percent`] | numbers that may be given as a percentage |
+//! | [`pod_resources`] | the resources that a pod takes as a whole |
 //! | [`cron`] | the schedules of CronJobs |
 
 pub mod cancellation;
@@ -29,6 +30,7 @@ pub mod int_or_percent;
 pub mod meta;
 pub mod nesting;
 pub mod patch;
+pub mod pod_resources;
 pub mod request;
 pub mod schema;
 pub mod status;

@@ -23,6 +23,7 @@ const MACHINERY_LAYERS: &[&str] = &[
     "request",
     "suggestion",
     "int_or_percent",
+    "pod_resources",
     "cron",
 ];
 

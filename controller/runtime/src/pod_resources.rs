@@ -2,22 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kubeproof_machinery::pod_resources::{self, InitContainer, PodAmounts};
+use kubeproof_machinery::schema::quantity;
 
 /// Amounts by resource: thousandths for the processor, whole units for the rest.
 pub type Amounts = BTreeMap<String, i128>;
 
 /// Returns the amount of `resource` in `quantity`, rounded up; 0 for a malformed quantity.
 pub fn amount(resource: &str, quantity: &Quantity) -> i128 {
-    const MILLI: i32 = -3;
-    let scale = match resource {
-        "cpu" => MILLI,
-        _ => 0,
-    };
-    let parsed = kubeproof_machinery::schema::quantity::Quantity::parse(&quantity.0);
-    let value = parsed.ok().and_then(|parsed| parsed.scaled_value(scale));
-    value.unwrap_or(0)
+    parse(quantity).map_or(0, |quantity| whole(resource, &quantity))
 }
 
 /// The amounts of a list of quantities.
@@ -29,58 +24,59 @@ pub fn amounts(list: Option<&BTreeMap<String, Quantity>>) -> Amounts {
 
 /// The requests of a pod: the maximum of resources requested at any time.
 pub fn requests(spec: &PodSpec) -> Amounts {
-    let mut total = Amounts::new();
-    for container in &spec.containers {
-        add(&mut total, &of(container));
-    }
-    let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
-    for container in spec.init_containers.iter().flatten() {
-        let own = of(container);
-        if container.restart_policy.as_deref() == Some("Always") {
-            add(&mut sidecars, &own);
-            raise(&mut peak, &sidecars);
-        } else {
-            let mut beside = sidecars.clone();
-            add(&mut beside, &own);
-            raise(&mut peak, &beside);
-        }
-    }
-    add(&mut total, &sidecars);
-    raise(&mut total, &peak);
-    let whole = spec.resources.as_ref().map(requested).unwrap_or_default();
-    for (name, amount) in whole {
-        // Requests of the pod override the sum of its containers' requests.
-        if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
-            total.insert(name, amount);
-        }
-    }
-    add(&mut total, &amounts(spec.overhead.as_ref()));
+    let init = spec.init_containers.iter().flatten();
+    let pod = PodAmounts {
+        containers: spec
+            .containers
+            .iter()
+            .map(|container| requested(container.resources.as_ref()))
+            .collect(),
+        init_containers: init
+            .map(|container| InitContainer {
+                amounts: requested(container.resources.as_ref()),
+                is_sidecar: container.restart_policy.as_deref() == Some("Always"),
+            })
+            .collect(),
+        pod: requested(spec.resources.as_ref()),
+        overhead: quantities(spec.overhead.as_ref()),
+    };
+    let total = pod.requests().into_iter();
     total
+        .map(|(name, quantity)| {
+            let amount = whole(&name, &quantity);
+            (name, amount)
+        })
+        .collect()
 }
 
-fn of(container: &Container) -> Amounts {
-    container
-        .resources
-        .as_ref()
-        .map(requested)
-        .unwrap_or_default()
+fn requested(resources: Option<&ResourceRequirements>) -> pod_resources::Amounts {
+    quantities(resources.and_then(|resources| resources.requests.as_ref()))
 }
 
-fn requested(resources: &ResourceRequirements) -> Amounts {
-    amounts(resources.requests.as_ref())
+fn quantities(list: Option<&BTreeMap<String, Quantity>>) -> pod_resources::Amounts {
+    let list = list.into_iter().flatten();
+    list.filter_map(|(name, quantity)| Some((name.clone(), parse(quantity)?)))
+        .collect()
+}
+
+fn parse(quantity: &Quantity) -> Option<quantity::Quantity> {
+    quantity::Quantity::parse(&quantity.0).ok()
+}
+
+/// The amount of `resource` in its unit, rounded up.
+fn whole(resource: &str, quantity: &quantity::Quantity) -> i128 {
+    const MILLI: i32 = -3;
+    let scale = match resource {
+        "cpu" => MILLI,
+        _ => 0,
+    };
+    quantity.scaled_value(scale).unwrap_or(0)
 }
 
 /// Adds `more` to `total`.
 pub fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         *total.entry(name.clone()).or_default() += amount;
-    }
-}
-
-fn raise(total: &mut Amounts, least: &Amounts) {
-    for (name, amount) in least {
-        let known = total.entry(name.clone()).or_default();
-        *known = (*known).max(*amount);
     }
 }
 
@@ -108,30 +104,18 @@ mod tests {
     }
 
     #[test]
-    fn init_containers_count_where_they_need_more_than_the_rest() {
-        let container = |cpu: &str, policy: Value| {
-            let requests = json!({ "requests": { "cpu": cpu } });
-            json!({ "name": "c", "resources": requests, "restartPolicy": policy })
-        };
-        for (init, expected) in [
-            (vec![container("1", Value::Null)], 2_000),
-            (vec![container("3", Value::Null)], 3_000),
-            (vec![container("1", json!("Always"))], 3_000),
-            (
-                vec![container("1", json!("Always")), container("4", Value::Null)],
-                5_000,
-            ),
-            (
-                vec![container("4", Value::Null), container("1", json!("Always"))],
-                4_000,
-            ),
-        ] {
-            let spec = json!({
-                "containers": [container("1", Value::Null), container("1", Value::Null)],
-                "initContainers": init,
-            });
-            let spec: PodSpec = serde_json::from_value(spec).unwrap();
-            assert_eq!(requests(&spec)["cpu"], expected);
-        }
+    fn the_parts_of_a_spec_are_summed() {
+        let asks = |cpu: &str| json!({ "requests": { "cpu": cpu, "memory": "0.1Ki" } });
+        let container = |cpu: &str, policy: Value| json!({ "name": "c", "resources": asks(cpu), "restartPolicy": policy });
+        let spec = json!({
+            "containers": [container("1", Value::Null), container("500m", Value::Null)],
+            "initContainers": [container("1", json!("Always")), container("4", Value::Null)],
+            "resources": { "requests": { "memory": "1Ki" } },
+            "overhead": { "cpu": "1", "memory": "1" },
+        });
+        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        let expected = [("cpu", 6_000), ("memory", 1_025)];
+        let expected = expected.map(|(name, amount)| (name.to_owned(), amount));
+        assert_eq!(requests(&spec), Amounts::from(expected));
     }
 }

@@ -4,6 +4,7 @@ pub mod amounts;
 
 use std::cmp::Ordering;
 
+use kubeproof_machinery::pod_resources::is_pod_level;
 use serde_json::{Value, json};
 
 use super::container::validate_amounts;
@@ -15,11 +16,6 @@ use crate::unstructured::{entries, is_empty, items, text};
 use amounts::{Amounts, amounts, of_containers};
 
 const HUGE_PAGES: &str = "hugepages-";
-
-/// Whether a pod can request the resource as a whole.
-fn is_supported(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
-}
 
 /// Defaults the requests of a pod with limits: to the requests of its containers, or else to its
 /// limits.
@@ -40,9 +36,9 @@ pub(crate) fn default_resources(spec: &mut Value) {
         return;
     }
     let mut asked = of_containers(spec, "requests");
-    asked.retain(|name, _| is_supported(name) && is_overcommit_allowed(name));
+    asked.retain(|name, _| is_pod_level(name) && is_overcommit_allowed(name));
     for (name, amount) in limits {
-        if is_supported(&name) {
+        if is_pod_level(&name) {
             asked.entry(name).or_insert(amount);
         }
     }
@@ -87,7 +83,7 @@ pub(crate) fn validate_pod_resources(spec: &Value, path: &FieldPath, errors: &mu
         for fault in faults {
             errors.invalid(path, &name.into(), &fault);
         }
-        if standard && !is_supported(name) {
+        if standard && !is_pod_level(name) {
             if !name.contains('/') && !crate::core::resource_names::is_standard(name) {
                 let detail = "must be a standard resource type or fully qualified";
                 return errors.invalid(path, &name.into(), detail);
