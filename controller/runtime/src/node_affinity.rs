@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use kubeproof_machinery::meta::selector::Operator;
 
 /// Whether `node` matches all that `spec` requires of a node.
 pub fn matches(spec: &PodSpec, node: &Node) -> bool {
@@ -77,18 +78,7 @@ fn term_matches(term: &NodeSelectorTerm, node: &Node, labels: &BTreeMap<String, 
 
 fn holds(rule: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
     let values = rule.values.as_deref().unwrap_or_default();
-    let listed = || values.iter().any(|value| Some(value.as_str()) == actual);
-    let numbers =
-        || -> Option<(i64, i64)> { Some((actual?.parse().ok()?, values.first()?.parse().ok()?)) };
-    match rule.operator.as_str() {
-        "In" => listed(),
-        "NotIn" => !listed(),
-        "Exists" => actual.is_some(),
-        "DoesNotExist" => actual.is_none(),
-        "Gt" => numbers().is_some_and(|(actual, bound)| actual > bound),
-        "Lt" => numbers().is_some_and(|(actual, bound)| actual < bound),
-        _ => false,
-    }
+    Operator::from_name(&rule.operator).is_some_and(|operator| operator.matches(values, actual))
 }
 
 #[cfg(test)]

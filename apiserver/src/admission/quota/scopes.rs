@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::meta::GroupResource;
+use crate::meta::selector::Operator;
 use crate::registry::core::pod::resources::amounts::amounts;
 
 /// Whether all scopes of a quota match the object. Kinds without scopes match none.
@@ -69,14 +70,9 @@ pub(super) fn attributes_classes(claim: &Value) -> Vec<Value> {
 }
 
 fn in_set(own: &Value, operator: &str, values: &[Value]) -> bool {
-    let is_set = own.as_str().is_some_and(|text| !text.is_empty());
-    match operator {
-        "Exists" => is_set,
-        "DoesNotExist" => !is_set,
-        "In" => is_set && values.contains(own),
-        "NotIn" => !(is_set && values.contains(own)),
-        _ => false,
-    }
+    let own = own.as_str().filter(|text| !text.is_empty());
+    let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+    Operator::from_name(operator).is_some_and(|operator| operator.matches(&values, own))
 }
 
 fn is_best_effort(pod: &Value) -> bool {

@@ -32,6 +32,43 @@ pub enum Operator {
     LessThan,
 }
 
+impl Operator {
+    /// The operator of a `matchExpressions` entry: `In`, `NotIn`, `Exists`, `DoesNotExist`, and for nodes `Gt` and `Lt`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "In" => Some(Self::In),
+            "NotIn" => Some(Self::NotIn),
+            "Exists" => Some(Self::Exists),
+            "DoesNotExist" => Some(Self::DoesNotExist),
+            "Gt" => Some(Self::GreaterThan),
+            "Lt" => Some(Self::LessThan),
+            _ => None,
+        }
+    }
+
+    /// Whether `actual`, the value of the key, relates to `values` in this way.
+    #[must_use]
+    pub fn matches(self, values: &[impl AsRef<str>], actual: Option<&str>) -> bool {
+        let is_listed = || values.iter().any(|value| Some(value.as_ref()) == actual);
+        let compare = |test: fn(i64, i64) -> bool| {
+            let bound = values.first().and_then(|value| value.as_ref().parse().ok());
+            let actual = actual.and_then(|actual| actual.parse().ok());
+            actual
+                .zip(bound)
+                .is_some_and(|(actual, bound)| test(actual, bound))
+        };
+        match self {
+            Self::In | Self::Equals | Self::DoubleEquals => is_listed(),
+            Self::NotIn | Self::NotEquals => !is_listed(),
+            Self::Exists => actual.is_some(),
+            Self::DoesNotExist => actual.is_none(),
+            Self::GreaterThan => compare(|actual, bound| actual > bound),
+            Self::LessThan => compare(|actual, bound| actual < bound),
+        }
+    }
+}
+
 /// One condition on the labels of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
@@ -116,22 +153,7 @@ impl Requirement {
     }
 
     fn matches(&self, label: Option<&str>) -> bool {
-        let held = |label: &str| self.values.iter().any(|value| value == label);
-        let compare = |test: fn(i64, i64) -> bool| {
-            let parsed = label.and_then(|label| label.parse().ok());
-            let bound = self.values.first().and_then(|value| value.parse().ok());
-            parsed
-                .zip(bound)
-                .is_some_and(|(label, bound)| test(label, bound))
-        };
-        match self.operator {
-            Operator::In | Operator::Equals | Operator::DoubleEquals => label.is_some_and(held),
-            Operator::NotIn | Operator::NotEquals => !label.is_some_and(held),
-            Operator::Exists => label.is_some(),
-            Operator::DoesNotExist => label.is_none(),
-            Operator::GreaterThan => compare(|label, bound| label > bound),
-            Operator::LessThan => compare(|label, bound| label < bound),
-        }
+        self.operator.matches(&self.values, label)
     }
 }
 
@@ -215,13 +237,11 @@ impl LabelSelector {
         let expressions = selector.get("matchExpressions").and_then(Value::as_array);
         for expression in expressions.into_iter().flatten() {
             let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or("");
-            let operator = match text("operator") {
-                "In" => Operator::In,
-                "NotIn" => Operator::NotIn,
-                "Exists" => Operator::Exists,
-                "DoesNotExist" => Operator::DoesNotExist,
-                other => {
-                    let message = format!("{other:?} is not a valid label selector operator");
+            let name = text("operator");
+            let operator = match Operator::from_name(name) {
+                Some(operator) if !matches!(name, "Gt" | "Lt") => operator,
+                _ => {
+                    let message = format!("{name:?} is not a valid label selector operator");
                     return Err(SelectorError(message));
                 }
             };
