@@ -11,8 +11,11 @@ mod pipe;
 mod process;
 mod shell;
 mod signals;
+mod state;
+mod stdin;
 mod streams;
 mod terminal;
+mod terminal_signals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +26,8 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use kubeproof_runtime::clock::Now;
-use process::{Shell, Stranger};
 use signals::Signals;
+use state::{Shell, Stranger};
 use streams::{Output, Streams};
 use terminal::Terminal;
 
@@ -34,8 +37,9 @@ pub(super) use listeners::{Found, Listeners};
 pub(super) use log::{Line, Log};
 pub(super) use pipe::Pipe;
 pub(super) use signals::{Sender, Told};
+pub(super) use stdin::{Stdin, Typing};
+pub(super) use streams::Input;
 pub use streams::{Channel, ExecOptions};
-pub(super) use streams::{Input, Stdin, Typing};
 
 /// A container's contents and environment.
 #[derive(Clone)]

@@ -29,7 +29,8 @@ use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::class_of;
 use serde_json::json;
 
-use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
+use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep};
+use self::matching::Volumes;
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 

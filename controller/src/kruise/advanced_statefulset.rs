@@ -3,6 +3,7 @@
 
 mod apply;
 mod claim_size;
+mod observed;
 mod reconcile;
 mod rollout;
 mod set;

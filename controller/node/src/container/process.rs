@@ -1,45 +1,31 @@
 //! Runs commands of the shell. Time is tokio's, so a `sleep` under virtual time takes no real time.
 
-use std::collections::BTreeMap;
+mod builtins;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jiff::Timestamp;
-use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
 
 use super::arithmetic;
-use super::commands;
-use super::filesystem::{FileSystem, absolute};
-use super::listeners::Listeners;
+use super::filesystem::absolute;
 use super::shell::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word, parse};
 use super::signals::Signals;
+use super::state::{Shell, Stranger, TURN};
 use super::streams::{Input, Output, Streams};
 
-/// The duration of one iteration of a `while` loop, so that a loop that polls lets time pass.
-pub(super) const TURN: Duration = Duration::from_millis(1);
 /// The exit code for a command that does not exist.
-pub(super) const NOT_FOUND: i32 = 127;
+const NOT_FOUND: i32 = 127;
 /// The exit code of a shell that can't parse its script.
 const BAD_SYNTAX: i32 = 2;
 /// The maximum depth of nested function calls.
 const CALLS_MAX: usize = 64;
 
-/// The treatment of a program that only the image knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stranger {
-    /// The program does not exist: a client that types commands has mistyped.
-    Missing,
-    /// The program succeeds: a command that a manifest names is in its image.
-    Trusted,
-}
-
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
+enum Flow {
     /// The command ended with this code, and the script goes on.
     Status(i32),
     /// The whole shell exits.
@@ -50,35 +36,6 @@ pub(super) enum Flow {
     Continue,
     /// The enclosing function returns.
     Return(i32),
-}
-
-/// The state of a shell, which child processes inherit as a copy.
-#[derive(Clone)]
-pub(super) struct Shell {
-    /// The command line of the container's first process.
-    pub(super) command: String,
-    pub(super) files: FileSystem,
-    pub(super) directory: String,
-    pub(super) variables: BTreeMap<String, String>,
-    pub(super) hostname: String,
-    pub(super) now: Now,
-    /// The start of the container.
-    pub(super) started: Timestamp,
-    /// The ports on which programs of the container listen.
-    pub(super) listeners: Listeners,
-    pub(super) last: i32,
-    pub(super) arguments: Vec<String>,
-    /// The functions by name.
-    pub(super) functions: BTreeMap<String, Arc<Command>>,
-    /// The depth of nested function calls.
-    pub(super) calls: usize,
-    pub(super) stranger: Stranger,
-    /// Whether the last command was a program that only the image knows.
-    pub(super) ends_unknown: bool,
-    /// The signals of a container's first process; other processes receive none.
-    pub(super) signals: Option<Signals>,
-    /// Whether the next program replaces this shell, signals included.
-    pub(super) hands_on: bool,
 }
 
 impl Shell {
@@ -97,7 +54,7 @@ impl Shell {
     }
 
     /// Runs one line of an interactive script.
-    pub(super) async fn statement(&mut self, line: &str, io: &Streams) -> Flow {
+    async fn statement(&mut self, line: &str, io: &Streams) -> Flow {
         match parse(line) {
             Ok(command) => self.run(&command, io).await,
             Err(error) => {
@@ -111,7 +68,7 @@ impl Shell {
     pub(super) async fn program(&mut self, argv: &[String], io: &Streams) -> Option<i32> {
         let (name, arguments) = argv.split_first()?;
         self.hands_on = true;
-        match commands::run(self, name, arguments, io).await? {
+        match builtins::run(self, name, arguments, io).await? {
             Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) => Some(code),
             Flow::Break | Flow::Continue => Some(0),
         }
@@ -142,29 +99,6 @@ impl Shell {
         Self {
             signals: None,
             ..self.clone()
-        }
-    }
-
-    /// `trap ACTION SIGNAL…`; the action `-` or none removes the handler.
-    pub(super) fn trap(&self, arguments: &[String]) {
-        let arguments = match arguments {
-            [dashes, rest @ ..] if dashes == "--" => rest,
-            all => all,
-        };
-        let Some((action, names)) = arguments.split_first() else {
-            return;
-        };
-        let terminates = |name: &String| {
-            let name = name.to_uppercase();
-            matches!(name.trim_start_matches("SIG"), "TERM" | "15")
-        };
-        if let Some(signals) = self
-            .signals
-            .as_ref()
-            .filter(|_| names.iter().any(terminates))
-        {
-            let action = (!matches!(action.as_str(), "-" | "")).then(|| action.clone());
-            signals.trap(action);
         }
     }
 
@@ -352,7 +286,7 @@ impl Shell {
         let flow = match self.functions.get(name).cloned() {
             Some(body) => Some(self.call(&body, arguments, &streams).await),
             // Boxed, because every nested function call keeps this future on the stack.
-            None => Box::pin(commands::run(self, name, arguments, &streams)).await,
+            None => Box::pin(builtins::run(self, name, arguments, &streams)).await,
         };
         if temporary {
             self.variables = before;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
-use k8s_openapi::api::core::v1::Container as Spec;
 use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -12,7 +11,7 @@ use super::device::Endless;
 use super::filesystem::{Content, FileError, FileSystem};
 use super::log::Log;
 use super::pipe::Pipe;
-use super::terminal::{Signals, Terminal};
+use super::terminal_signals::Signals;
 
 /// The maximum number of input chunks that wait for a process.
 const INPUT_CHUNKS_MAX: usize = 16;
@@ -42,73 +41,6 @@ pub enum Channel {
     Stdout,
     /// Standard error.
     Stderr,
-}
-
-/// The clients' side of a main process's input.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stdin {
-    sender: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
-    /// Whether the container has `stdin`; clients of a container with only `tty` can't write.
-    is_open: bool,
-    /// `stdinOnce`: the input ends with the first client.
-    is_once: bool,
-}
-
-impl Stdin {
-    /// Returns the clients' side and the process's side of the input of the container `spec`.
-    pub(crate) fn of(spec: &Spec) -> (Self, Typing) {
-        let is_open = spec.stdin == Some(true);
-        let (sender, typing) = match spec.tty == Some(true) {
-            true => {
-                let (sender, input, terminal) = Terminal::open();
-                (sender, Typing::at(input, terminal))
-            }
-            false if is_open => {
-                let (sender, input) = Input::live();
-                (sender, Typing::of(input))
-            }
-            false => return (Self::default(), Typing::of(Input::empty())),
-        };
-        let stdin = Self {
-            sender: Arc::new(Mutex::new(Some(sender))),
-            is_open,
-            is_once: spec.stdin_once == Some(true),
-        };
-        (stdin, typing)
-    }
-
-    /// Returns the sender for a client's input; `None` if the input is closed or already taken.
-    pub(crate) fn attach(&self) -> Option<mpsc::Sender<Bytes>> {
-        let mut sender = self.sender.lock();
-        match (self.is_open, self.is_once) {
-            (false, _) => None,
-            (true, true) => sender.take(),
-            (true, false) => sender.clone(),
-        }
-    }
-}
-
-/// The input of a main process, and its terminal if it has one.
-#[derive(Debug)]
-pub(crate) struct Typing {
-    pub(super) input: Input,
-    pub(super) terminal: Option<Terminal>,
-}
-
-impl Typing {
-    pub(super) fn of(input: Input) -> Self {
-        Self {
-            input,
-            terminal: None,
-        }
-    }
-
-    fn at(input: Input, terminal: Terminal) -> Self {
-        Self {
-            input,
-            terminal: Some(terminal),
-        }
-    }
 }
 
 /// The destination of a process's output.

@@ -1,14 +1,11 @@
 //! Decides the next step for a claim or a volume; builds the objects to write.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kubeproof_runtime::volume::{SELECTED_NODE, waits_for_consumer};
 use serde_json::{Value, json};
 
-use super::matching;
+use super::matching::{self, Volumes};
 
 pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
@@ -52,9 +49,6 @@ pub(super) enum VolumeStep {
 }
 
 pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
-
-/// By name.
-pub(super) type Volumes = BTreeMap<String, Arc<PersistentVolume>>;
 
 fn claim_phase(claim: &PersistentVolumeClaim) -> &str {
     let status = claim.status.as_ref();
@@ -352,6 +346,9 @@ pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolu
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]

@@ -1,12 +1,16 @@
 //! Chooses the best volume for a claim, as upstream's component-helpers do.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
 };
 use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::pod_resources::amount;
 
-use super::binder::Volumes;
+/// Volumes by name.
+pub(super) type Volumes = BTreeMap<String, Arc<PersistentVolume>>;
 
 const STORAGE: &str = "storage";
 const FILESYSTEM: &str = "Filesystem";
@@ -66,8 +70,6 @@ fn capacity(volume: &PersistentVolumeSpec) -> i128 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::{Value, json};
 
     use super::*;

@@ -10,7 +10,8 @@ use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::sync_error::Error;
 
 use super::Controller;
-use super::reconcile::{Action, Counter, Observed, Resize, Step};
+use super::observed::Observed;
+use super::reconcile::{Action, Counter, Resize, Step};
 use super::status::failed;
 use crate::kruise::api::stateful_set::StatefulSetStatus;
 use crate::kruise::in_place::UpdateSpec;

@@ -13,7 +13,8 @@ use kubeproof_runtime::pod;
 use kubeproof_runtime::sync_error::Error;
 
 use super::claim_size::{Fit, fit, has_size, is_done, resized};
-use super::reconcile::{Action, Counter, Observed, Planner, Resize, Step};
+use super::observed::Observed;
+use super::reconcile::{Action, Counter, Planner, Resize, Step};
 use super::set::UpdatePolicy;
 use crate::kruise::pod_writes::{UpdateStep, update_step};
 use crate::kruise::revision::{counts_as_updated, is_at};

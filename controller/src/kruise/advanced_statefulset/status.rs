@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kubeproof_runtime::pod;
 
-use super::reconcile::Observed;
+use super::observed::Observed;
 use super::set::Set;
 use crate::kruise::api::stateful_set::{
     StatefulSetCondition, StatefulSetStatus, VolumeClaimStatus,

@@ -18,7 +18,8 @@ use kubeproof_runtime::worker::Reconcile;
 
 use super::Controller;
 use super::apply::Effects;
-use super::reconcile::{Observed, reconcile};
+use super::observed::Observed;
+use super::reconcile::reconcile;
 use super::set::{KIND, Set};
 use super::status;
 use crate::kruise::api::stateful_set::StatefulSetStatus;

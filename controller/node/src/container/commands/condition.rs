@@ -1,7 +1,7 @@
 //! The commands `test` and `[`.
 
 use super::super::filesystem::absolute;
-use super::super::process::Shell;
+use super::super::state::Shell;
 
 /// Evaluates an expression; one that can't be parsed is false.
 pub(super) fn holds(shell: &Shell, words: &[String]) -> bool {

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use super::super::filesystem::{FileError, absolute};
-use super::super::process::TURN;
+use super::super::state::TURN;
 use super::super::streams::Input;
 use super::MEMORY_BYTES_MAX;
 use super::files::Task;

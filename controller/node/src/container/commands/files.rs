@@ -1,7 +1,7 @@
 //! Commands about files.
 
 use super::super::filesystem::{FileError, absolute, base_name};
-use super::super::process::{Shell, TURN};
+use super::super::state::{Shell, TURN};
 use super::super::streams::{Input, Streams};
 
 /// Runs the command `name` about files. Returns `None` if it does not exist.

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-use crate::container::process::Shell;
+use crate::container::state::Shell;
 use crate::container::streams::Streams;
 
 const READ_BYTES: usize = 16 * 1024;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::super::filesystem::absolute;
-use super::super::process::Shell;
+use super::super::state::Shell;
 use super::super::streams::Streams;
 use super::is_program;
 

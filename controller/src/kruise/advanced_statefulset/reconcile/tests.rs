@@ -1,7 +1,12 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde_json::{Value, json};
 
+use super::super::set::Set;
 use super::*;
 use crate::kruise::Gates;
+use crate::workload::revision_control::Revision;
 
 /// The steps in words, one a line, and the counters that fall.
 fn told(plan: &Plan) -> Vec<String> {
