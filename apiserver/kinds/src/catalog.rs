@@ -14,9 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::apiextensions::custom_resource::{Conversion, CustomResource};
-use super::autoscaling::horizontal_pod_autoscaler::conversion;
 use super::autoscaling::scale::Scale;
-use super::core::event;
 use super::{ApiGroup, Generic, Strategy, api_group};
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
@@ -388,29 +386,20 @@ impl ResourceInfo {
     /// A stored object as requests for the resource see it.
     #[must_use]
     pub fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
-        match &self.custom {
-            Some(custom) => custom.shown(stored),
-            None if conversion::is_first_version(&self.gvr) => {
-                Cow::Owned(conversion::shown(stored))
-            }
-            None => event::shown(&self.gvr, stored),
-        }
+        let version = &self.gvr.version;
+        self.strategy().convert_from_storage(version, stored)
     }
 
     /// Whether objects of this version equal their stored form.
     pub fn shows_as_stored(&self) -> bool {
-        let converts = self.gvr.group == event::GROUP || conversion::is_first_version(&self.gvr);
-        self.custom.is_none() && !converts
+        self.strategy().is_stored_version(&self.gvr.version)
     }
 
     /// Returns the stored form of an object.
     #[must_use]
     pub fn stored(&self, object: Value) -> Value {
-        match &self.custom {
-            Some(custom) => custom.versions.stored(object),
-            None if conversion::is_first_version(&self.gvr) => conversion::stored(object),
-            None => event::stored(&self.gvr, object),
-        }
+        let version = &self.gvr.version;
+        self.strategy().convert_to_storage(version, object)
     }
 
     /// Group, version and plural.

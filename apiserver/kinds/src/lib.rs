@@ -42,7 +42,9 @@ pub mod unstructured;
 pub mod validation;
 
 pub use passes::Passes;
-pub use strategy::{Context, Generic, MetadataCheck, ResetFields, Strategy, Virtual};
+pub use strategy::{
+    Context, Generic, MetadataCheck, ResetFields, SelectableField, Strategy, Virtual,
+};
 
 /// An API group that is built in.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The hooks by which the generic store handles a kind.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
@@ -44,6 +45,15 @@ pub enum MetadataCheck {
     ObjectMeta,
     /// Against the metadata that is to be replaced. Upstream: `ValidateObjectMetaUpdate`.
     ObjectMetaUpdate,
+}
+
+/// Where a field that selectors can name is in an object. Upstream: the kind's `ToSelectableFields` or `GetAttrs`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SelectableField {
+    /// The dotted paths of its value; the first that is there counts.
+    pub paths: &'static [&'static str],
+    /// The value if there is none.
+    pub default: &'static str,
 }
 
 /// The behavior of a kind. The defaults are those of a plain kind such as ConfigMap.
@@ -130,6 +140,27 @@ pub trait Strategy: Debug + Sync {
     /// The resource in errors about a missing object.
     fn qualified_resource(&self, resource: GroupResource) -> GroupResource {
         resource
+    }
+
+    /// Where the selectable field `name` is; `None` if it is the field at that path, and empty if absent.
+    fn selectable_field(&self, _name: &str) -> Option<SelectableField> {
+        None
+    }
+
+    /// Whether objects of `version` of the kind's group equal their stored form. If not, the two conversions differ from
+    /// the defaults.
+    fn is_stored_version(&self, _version: &str) -> bool {
+        true
+    }
+
+    /// Converts a stored object to `version` of the kind's group.
+    fn convert_from_storage<'a>(&self, _version: &str, stored: &'a Value) -> Cow<'a, Value> {
+        Cow::Borrowed(stored)
+    }
+
+    /// Converts an object of `version` of the kind's group to its stored form.
+    fn convert_to_storage(&self, _version: &str, object: Value) -> Value {
+        object
     }
 
     /// Whether the objects are in storage. Lists of other objects are not counted.

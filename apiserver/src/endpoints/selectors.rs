@@ -132,10 +132,13 @@ impl Selectors {
             "metadata.namespace" => namespace.unwrap_or_default().into(),
             field if self.resource.shows_as_stored() => {
                 let known = object.selectable(field, |object| self.read_fields(object));
-                let other = || field_value(&object.fields(&paths(field)), field);
+                let other = || self.field_value(&object.fields(&self.paths(field)), field);
                 known.map_or_else(|| other().into(), Into::into)
             }
-            field => field_value(&self.resource.shown(&object.value()), field).into(),
+            field => {
+                let value = object.value();
+                self.field_value(&self.resource.shown(&value), field).into()
+            }
         })
     }
 
@@ -143,46 +146,32 @@ impl Selectors {
     fn read_fields(&self, object: &StoredObject) -> Vec<(&str, String)> {
         let labels = self.resource.field_labels().iter().map(String::as_str);
         let labels = labels.filter(|label| !label.starts_with("metadata."));
-        let read: Vec<&str> = labels.clone().flat_map(paths).collect();
+        let read: Vec<&str> = labels.clone().flat_map(|label| self.paths(label)).collect();
         let value = object.fields(&read);
         labels
-            .map(|label| (label, field_value(&value, label)))
+            .map(|label| (label, self.field_value(&value, label)))
             .collect()
     }
-}
 
-/// The paths of the fields that [`field_value`] reads.
-fn paths(field: &str) -> [&str; 2] {
-    match field {
-        "source" => ["source", "reportingComponent"],
-        "spec.host" => ["spec.nodeName", "metadata.name"],
-        "status.successful" => ["status.succeeded", "metadata.name"],
-        field => [field, "metadata.name"],
-    }
-}
-
-/// The value of a selectable field as text; absent booleans and numbers have their zero value.
-fn field_value(object: &Value, field: &str) -> String {
-    let value = match field {
-        "source" => match &object["source"]["component"] {
-            Value::Null => &object["reportingComponent"],
-            component => component,
-        },
-        "status.successful" => &object["status"]["succeeded"],
-        // The field's name before v1, which old clients send.
-        "spec.host" => &object["spec"]["nodeName"],
-        // The label is known, and no pod has a value for it.
-        "status.podIPs" => &Value::Null,
-        _ => field.split('.').fold(object, |value, part| &value[part]),
-    };
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null if matches!(field, "spec.hostNetwork" | "spec.unschedulable") => {
-            "false".to_owned()
+    /// The paths from which [`Self::field_value`] reads a selectable field.
+    fn paths<'f>(&self, field: &'f str) -> Vec<&'f str> {
+        match self.resource.strategy().selectable_field(field) {
+            Some(own) => own.paths.to_vec(),
+            None => vec![field],
         }
-        Value::Null if matches!(field, "status.replicas" | "status.successful") => "0".to_owned(),
-        Value::Null => String::new(),
-        other => other.to_string(),
+    }
+
+    /// The value of a selectable field as text.
+    fn field_value(&self, object: &Value, field: &str) -> String {
+        let own = self.resource.strategy().selectable_field(field);
+        let default = own.map_or("", |own| own.default);
+        let at = |path: &str| path.split('.').fold(object, |value, part| &value[part]);
+        let paths = self.paths(field).into_iter();
+        match paths.map(at).find(|value| !value.is_null()) {
+            None => default.to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
     }
 }
 
@@ -245,17 +234,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::registry::catalog::Catalog;
 
     #[test]
     fn some_fields_are_selected_by_another_name_than_they_have() {
+        let value = |group: &str, plural: &str, object: Value, field: &str| {
+            let resource = Catalog::builtin().resource(group, "v1", plural).unwrap();
+            let selectors = Selectors::parse("", "", Arc::clone(resource)).unwrap();
+            selectors.field_value(&object, field)
+        };
         let job = json!({ "status": { "succeeded": 2 } });
-        assert_eq!(field_value(&job, "status.successful"), "2");
-        assert_eq!(field_value(&json!({}), "status.successful"), "0");
+        assert_eq!(value("batch", "jobs", job, "status.successful"), "2");
+        assert_eq!(value("batch", "jobs", json!({}), "status.successful"), "0");
         let event = json!({ "source": {}, "reportingComponent": "c" });
-        assert_eq!(field_value(&event, "source"), "c");
+        assert_eq!(value("", "events", event, "source"), "c");
         let event = json!({ "source": { "component": "d" }, "reportingComponent": "c" });
-        assert_eq!(field_value(&event, "source"), "d");
-        let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
-        assert_eq!(field_value(&pod, "status.podIPs"), "");
+        assert_eq!(value("", "events", event, "source"), "d");
+        let pod =
+            json!({ "spec": { "nodeName": "n" }, "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
+        assert_eq!(value("", "pods", pod.clone(), "status.podIPs"), "");
+        assert_eq!(value("", "pods", pod.clone(), "spec.host"), "n");
+        assert_eq!(value("", "pods", pod, "spec.hostNetwork"), "false");
     }
 }

@@ -51,16 +51,23 @@ impl CustomResource {
     pub fn typed(&self) -> &Arc<Object> {
         self.versions.schema(&self.gvk.version).typed()
     }
-
-    /// A stored object as requests for this version see it.
-    pub fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
-        self.versions.shown(&self.gvk.version, stored)
-    }
 }
 
 impl Strategy for CustomResource {
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn is_stored_version(&self, _version: &str) -> bool {
+        false
+    }
+
+    fn convert_from_storage<'a>(&self, version: &str, stored: &'a Value) -> Cow<'a, Value> {
+        self.versions.shown(version, stored)
+    }
+
+    fn convert_to_storage(&self, _version: &str, object: Value) -> Value {
+        self.versions.stored(object)
     }
 
     fn reset_fields(&self, subresource: &str) -> ResetFields {

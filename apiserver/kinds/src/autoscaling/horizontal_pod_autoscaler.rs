@@ -1,8 +1,9 @@
 //! HorizontalPodAutoscalers.
 
-pub(crate) mod conversion;
+mod conversion;
 mod validation;
 
+use std::borrow::Cow;
 use std::mem;
 
 use serde_json::{Map, Value, json};
@@ -18,6 +19,24 @@ use crate::validation::not_negative;
 pub(crate) struct HorizontalPodAutoscaler;
 
 impl Strategy for HorizontalPodAutoscaler {
+    fn is_stored_version(&self, version: &str) -> bool {
+        version != "v1"
+    }
+
+    fn convert_from_storage<'a>(&self, version: &str, stored: &'a Value) -> Cow<'a, Value> {
+        match self.is_stored_version(version) {
+            true => Cow::Borrowed(stored),
+            false => Cow::Owned(conversion::shown(stored)),
+        }
+    }
+
+    fn convert_to_storage(&self, version: &str, object: Value) -> Value {
+        match self.is_stored_version(version) {
+            true => object,
+            false => conversion::stored(object),
+        }
+    }
+
     fn default(&self, autoscaler: &mut Value) {
         if autoscaler["apiVersion"] != conversion::FIRST_VERSION {
             conversion::drop_annotations(autoscaler);

@@ -20,7 +20,7 @@ use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{default_text, is_empty, items, items_mut, object_in, text};
 use crate::validation::{invalid_as, not_negative, one_of};
-use crate::{Context, MetadataCheck, Strategy};
+use crate::{Context, MetadataCheck, SelectableField, Strategy};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const LEGACY_CONTROLLER_UID: &str = "controller-uid";
@@ -34,6 +34,13 @@ const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 pub(crate) struct Job;
 
 impl Strategy for Job {
+    fn selectable_field(&self, name: &str) -> Option<SelectableField> {
+        (name == "status.successful").then_some(SelectableField {
+            paths: &["status.succeeded"],
+            default: "0",
+        })
+    }
+
     /// The pods of a Job stay, unless the request states a propagation policy.
     fn warning_on_delete(&self, options: &DeleteOptions) -> Option<&'static str> {
         let is_stated = options.propagation.is_some() || options.orphan_dependents.is_some();

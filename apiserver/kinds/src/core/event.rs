@@ -6,13 +6,13 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::columns::Printable;
+use crate::meta::EVENTS_GROUP;
 use crate::meta::object::{child_mut, meta};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, qualified_name};
-use crate::meta::{EVENTS_GROUP, GroupVersionResource};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::text;
 use crate::validation::invalid_as;
-use crate::{MetadataCheck, Strategy, go_struct};
+use crate::{MetadataCheck, SelectableField, Strategy, go_struct};
 
 /// The group whose events are stored as those of the core group.
 pub const GROUP: &str = EVENTS_GROUP;
@@ -59,6 +59,59 @@ pub struct Event {
 }
 
 impl Strategy for Event {
+    fn is_stored_version(&self, _version: &str) -> bool {
+        !self.strict
+    }
+
+    fn convert_from_storage<'a>(&self, _version: &str, stored: &'a Value) -> Cow<'a, Value> {
+        if !self.strict {
+            return Cow::Borrowed(stored);
+        }
+        let mut event = stored.clone();
+        let fields = child_fields(&mut event);
+        for (core, own) in RENAMED {
+            if let Some(value) = fields.remove(core) {
+                fields.insert(own.to_owned(), value);
+            }
+        }
+        // Where the core group writes an empty text, this one leaves it out.
+        for field in ["reportingController", "reportingInstance"] {
+            if fields.get(field).is_some_and(|text| text == "") {
+                fields.remove(field);
+            }
+        }
+        event["apiVersion"] = format!("{GROUP}/v1").into();
+        Cow::Owned(event)
+    }
+
+    fn convert_to_storage(&self, _version: &str, mut object: Value) -> Value {
+        if !self.strict {
+            return object;
+        }
+        let fields = child_fields(&mut object);
+        for (core, own) in RENAMED {
+            if let Some(value) = fields.remove(own) {
+                fields.insert(core.to_owned(), value);
+            }
+        }
+        for (field, empty) in [
+            ("involvedObject", json!({})),
+            ("reportingComponent", json!("")),
+            ("reportingInstance", json!("")),
+        ] {
+            fields.entry(field).or_insert(empty);
+        }
+        object["apiVersion"] = "v1".into();
+        object
+    }
+
+    fn selectable_field(&self, name: &str) -> Option<SelectableField> {
+        (name == "source").then_some(SelectableField {
+            paths: &["source.component", "reportingComponent"],
+            default: "",
+        })
+    }
+
     fn allow_create_on_update(&self) -> bool {
         true
     }
@@ -272,50 +325,6 @@ fn too_long(field: &str, text: &str, max: usize, errors: &mut FieldErrors) {
     }
 }
 
-/// A stored object as requests for `gvr` see it.
-pub fn shown<'a>(gvr: &GroupVersionResource, stored: &'a Value) -> Cow<'a, Value> {
-    if gvr.group != GROUP {
-        return Cow::Borrowed(stored);
-    }
-    let mut event = stored.clone();
-    let fields = child_fields(&mut event);
-    for (core, own) in RENAMED {
-        if let Some(value) = fields.remove(core) {
-            fields.insert(own.to_owned(), value);
-        }
-    }
-    // Where the core group writes an empty text, this one leaves it out.
-    for field in ["reportingController", "reportingInstance"] {
-        if fields.get(field).is_some_and(|text| text == "") {
-            fields.remove(field);
-        }
-    }
-    event["apiVersion"] = format!("{GROUP}/v1").into();
-    Cow::Owned(event)
-}
-
-/// The stored form of an object of `gvr`.
-pub fn stored(gvr: &GroupVersionResource, mut object: Value) -> Value {
-    if gvr.group != GROUP {
-        return object;
-    }
-    let fields = child_fields(&mut object);
-    for (core, own) in RENAMED {
-        if let Some(value) = fields.remove(own) {
-            fields.insert(core.to_owned(), value);
-        }
-    }
-    for (field, empty) in [
-        ("involvedObject", json!({})),
-        ("reportingComponent", json!("")),
-        ("reportingInstance", json!("")),
-    ] {
-        fields.entry(field).or_insert(empty);
-    }
-    object["apiVersion"] = "v1".into();
-    object
-}
-
 fn child_fields(object: &mut Value) -> &mut serde_json::Map<String, Value> {
     child_mut(object, "metadata");
     object.as_object_mut().expect("an event is an object")
@@ -403,17 +412,13 @@ mod tests {
 
     #[test]
     fn an_event_survives_the_way_through_storage() {
-        let gvr = GroupVersionResource {
-            group: GROUP.to_owned(),
-            version: "v1".to_owned(),
-            resource: "events".to_owned(),
-        };
+        let strict = Event { strict: true };
         let event = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
             "note": "text", "regarding": {"kind": "Pod"}, "reportingController": "x.io/c",
             "deprecatedCount": 3, "deprecatedSource": {}, "reason": "R",
         });
-        let core = stored(&gvr, event.clone());
+        let core = strict.convert_to_storage("v1", event.clone());
         assert_eq!(
             (&core["apiVersion"], &core["message"]),
             (&json!("v1"), &json!("text"))
@@ -422,6 +427,6 @@ mod tests {
             (&core["count"], &core["reportingInstance"]),
             (&json!(3), &json!(""))
         );
-        assert_eq!(*shown(&gvr, &core), event);
+        assert_eq!(*strict.convert_from_storage("v1", &core), event);
     }
 }

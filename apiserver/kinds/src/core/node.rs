@@ -19,7 +19,7 @@ use crate::net::{parse_ip, validate_cidr, warn_of_cidr};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};
 use crate::validation::invalid_each;
-use crate::{Context, MetadataCheck, Strategy};
+use crate::{Context, MetadataCheck, SelectableField, Strategy};
 
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
 const ROLE_LABEL: &str = "kubernetes.io/role";
@@ -31,6 +31,13 @@ const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP famil
 pub struct Node;
 
 impl Strategy for Node {
+    fn selectable_field(&self, name: &str) -> Option<SelectableField> {
+        (name == "spec.unschedulable").then_some(SelectableField {
+            paths: &["spec.unschedulable"],
+            default: "false",
+        })
+    }
+
     fn metadata_checks(&self) -> &'static [MetadataCheck] {
         &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
     }

@@ -27,7 +27,7 @@ use crate::request::options::DeleteOptions;
 use crate::schema::quantity::Quantity;
 use crate::status::{ApiError, FieldErrors};
 use crate::unstructured::items_mut;
-use crate::{Context, MetadataCheck, ResetFields, Strategy};
+use crate::{Context, MetadataCheck, ResetFields, SelectableField, Strategy};
 use defaults::default_pod_spec;
 use status::validate_pod_status;
 
@@ -38,6 +38,18 @@ pub use validation::{validate_ephemeral_containers, validate_resize};
 pub struct Pod;
 
 impl Strategy for Pod {
+    fn selectable_field(&self, name: &str) -> Option<SelectableField> {
+        let (paths, default): (&[&str], _) = match name {
+            // The field's name before v1, which old clients send.
+            "spec.host" => (&["spec.nodeName"], ""),
+            "spec.hostNetwork" => (&["spec.hostNetwork"], "false"),
+            // The label is known, and no pod has a value for it.
+            "status.podIPs" => (&[], ""),
+            _ => return None,
+        };
+        Some(SelectableField { paths, default })
+    }
+
     fn return_deleted_object(&self) -> bool {
         true
     }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::pod::template::{MISMATCH, default_template, validate_endless_template};
 use super::pod::warnings;
-use crate::Strategy;
 use crate::apps::replica_set::validate_replica_status;
 use crate::columns::Printable;
 use crate::columns::workload::replicated;
@@ -15,11 +14,19 @@ use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::is_empty;
 use crate::validation::not_negative;
+use crate::{SelectableField, Strategy};
 
 #[derive(Debug)]
 pub(crate) struct ReplicationController;
 
 impl Strategy for ReplicationController {
+    fn selectable_field(&self, name: &str) -> Option<SelectableField> {
+        (name == "status.replicas").then_some(SelectableField {
+            paths: &["status.replicas"],
+            default: "0",
+        })
+    }
+
     /// The selector is a map of labels.
     fn scale_selector(&self, controller: &Value) -> String {
         LabelSelector::from_labels(&controller["spec"]["selector"]).as_selector_string()

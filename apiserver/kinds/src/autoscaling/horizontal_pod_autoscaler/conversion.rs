@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use crate::meta::GroupVersionResource;
 use crate::meta::object::child_mut;
 
 /// The version that knows of nothing but the CPU.
@@ -33,11 +32,6 @@ const POLICY: [(&str, &str); 3] = [
     ("periodSeconds", "PeriodSeconds"),
 ];
 
-/// Whether objects of `gvr` are stored in another version.
-pub(crate) fn is_first_version(gvr: &GroupVersionResource) -> bool {
-    gvr.group == "autoscaling" && gvr.version == "v1" && gvr.resource == "horizontalpodautoscalers"
-}
-
 /// A metric of the share of their CPU that pods use.
 pub(super) fn cpu_metric(percent: impl Into<Value>) -> Value {
     json!({
@@ -50,7 +44,7 @@ pub(super) fn cpu_metric(percent: impl Into<Value>) -> Value {
 }
 
 /// The autoscaler in the version that has all fields.
-pub(crate) fn second_version(autoscaler: &Value) -> Cow<'_, Value> {
+pub(super) fn second_version(autoscaler: &Value) -> Cow<'_, Value> {
     match autoscaler["apiVersion"] == FIRST_VERSION {
         true => Cow::Owned(stored(autoscaler.clone())),
         false => Cow::Borrowed(autoscaler),
@@ -74,7 +68,7 @@ pub(super) fn drop_annotations(autoscaler: &mut Value) {
 }
 
 /// An autoscaler of the second version as the first shows it.
-pub(crate) fn shown(second: &Value) -> Value {
+pub(super) fn shown(second: &Value) -> Value {
     let mut first = second.clone();
     first["apiVersion"] = FIRST_VERSION.into();
     let mut annotations: Vec<(&str, String)> = Vec::new();
@@ -128,7 +122,7 @@ pub(crate) fn shown(second: &Value) -> Value {
 }
 
 /// An autoscaler of the first version as it is stored. Annotations that can't be read are dropped.
-pub(crate) fn stored(mut first: Value) -> Value {
+pub(super) fn stored(mut first: Value) -> Value {
     let read = |name: &str| -> Option<Value> {
         let text = first["metadata"]["annotations"][name].as_str()?;
         serde_json::from_str(text).ok()
