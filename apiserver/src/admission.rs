@@ -2,8 +2,8 @@
 
 mod authorizer;
 mod certificates;
+pub(crate) mod chain;
 mod configuration;
-pub(crate) mod course;
 pub(crate) mod devices;
 mod enabled;
 mod ingress_class;
@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 
 use crate::auth;
 use crate::metrics::admission::Plugin;
+use chain::Chain;
 pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
-use course::Course;
 pub use enabled::{AdmissionFlags, AdmissionPlugins};
 use optional::event_rate_limit::Buckets;
 use plugins::Listers;
@@ -90,40 +90,40 @@ pub(crate) fn admit_create(
     state: &State,
     resource: &ResourceInfo,
     object: &mut Value,
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
     if resource.namespaced {
-        course.run(Plugin::NamespaceLifecycle, || {
+        chain.run(Plugin::NamespaceLifecycle, || {
             admit_into(state, resource, namespace(object), name(object))
         })?;
     }
     if is_core(resource, "pods") {
-        admit_new_pod(state, object, course)?;
+        admit_new_pod(state, object, chain)?;
     }
     match (
         resource.gvr().group.as_str(),
         resource.gvr().resource.as_str(),
     ) {
         ("", "persistentvolumeclaims") => {
-            course.change(Plugin::StorageObjectInUseProtection, || {
+            chain.change(Plugin::StorageObjectInUseProtection, || {
                 protect(object, "kubernetes.io/pvc-protection");
             });
-            course.change(Plugin::DefaultStorageClass, || {
+            chain.change(Plugin::DefaultStorageClass, || {
                 storage::default_class(state, object);
             });
         }
-        ("", "nodes") => course.change(Plugin::TaintNodesByCondition, || taint_new_node(object)),
-        ("networking.k8s.io", "ingresses") => course.change(Plugin::DefaultIngressClass, || {
+        ("", "nodes") => chain.change(Plugin::TaintNodesByCondition, || taint_new_node(object)),
+        ("networking.k8s.io", "ingresses") => chain.change(Plugin::DefaultIngressClass, || {
             ingress_class::default_class(state, object);
         }),
         ("scheduling.k8s.io", "priorityclasses") => {
-            course.run_ahead(Plugin::Priority, || priority::admit_class(state, object))?;
+            chain.run_ahead(Plugin::Priority, || priority::admit_class(state, object))?;
         }
-        ("", "persistentvolumes") => course.change(Plugin::StorageObjectInUseProtection, || {
+        ("", "persistentvolumes") => chain.change(Plugin::StorageObjectInUseProtection, || {
             protect(object, "kubernetes.io/pv-protection");
         }),
         ("storage.k8s.io", "volumeattributesclasses") => {
-            course.change(Plugin::StorageObjectInUseProtection, || {
+            chain.change(Plugin::StorageObjectInUseProtection, || {
                 protect(object, "kubernetes.io/vac-protection");
             });
         }
@@ -149,32 +149,28 @@ pub(crate) fn check_definition(resource: &ResourceInfo, object: &Value) -> Resul
     })
 }
 
-fn admit_new_pod(
-    state: &State,
-    object: &mut Value,
-    course: &mut Course<'_>,
-) -> Result<(), ApiError> {
-    course.change(Plugin::LimitRanger, || {
+fn admit_new_pod(state: &State, object: &mut Value, chain: &mut Chain<'_>) -> Result<(), ApiError> {
+    chain.change(Plugin::LimitRanger, || {
         limit_ranger::default_pod(state, object);
     });
-    course.run(Plugin::ServiceAccount, || {
+    chain.run(Plugin::ServiceAccount, || {
         service_account::admit_pod(state, object)
     })?;
     let has_optional = state.plugins.has_optional();
     if has_optional {
-        optional::admit_new_pod(state, object, course)?;
+        optional::admit_new_pod(state, object, chain)?;
     }
-    course.run(Plugin::Priority, || priority::admit_pod(state, object))?;
-    course.change(Plugin::DefaultTolerationSeconds, || {
+    chain.run(Plugin::Priority, || priority::admit_pod(state, object))?;
+    chain.change(Plugin::DefaultTolerationSeconds, || {
         default_toleration_seconds(object);
     });
     if has_optional {
-        optional::admit_tolerations(state, (object, None), course)?;
+        optional::admit_tolerations(state, (object, None), chain)?;
     }
-    course.run(Plugin::RuntimeClass, || {
+    chain.run(Plugin::RuntimeClass, || {
         runtime_class::admit_pod(state, object)
     })?;
-    course.change(Plugin::PodTopologyLabels, || {
+    chain.change(Plugin::PodTopologyLabels, || {
         let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
         topology::label(state, &node.unwrap_or_default(), object);
     });
@@ -189,31 +185,31 @@ pub(crate) fn admit_update(
     state: &State,
     resource: &ResourceInfo,
     (object, old): (&mut Value, &Value),
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
     if is_core(resource, "pods") {
         let has_optional = state.plugins.has_optional();
         if has_optional {
-            optional::admit_changed_pod((object, old), course);
+            optional::admit_changed_pod((object, old), chain);
         }
-        course.change(Plugin::Priority, || keep_priority(object, old));
-        course.change(Plugin::DefaultTolerationSeconds, || {
+        chain.change(Plugin::Priority, || keep_priority(object, old));
+        chain.change(Plugin::DefaultTolerationSeconds, || {
             default_toleration_seconds(object);
         });
         if has_optional {
-            optional::admit_tolerations(state, (object, Some(old)), course)?;
+            optional::admit_tolerations(state, (object, Some(old)), chain)?;
         }
     }
     match (
         resource.gvr().group.as_str(),
         resource.gvr().resource.as_str(),
     ) {
-        ("", "persistentvolumeclaims") => course
+        ("", "persistentvolumeclaims") => chain
             .run_ahead(Plugin::PersistentVolumeClaimResize, || {
                 storage::admit_growth(state, object, old)
             }),
         ("scheduling.k8s.io", "priorityclasses") => {
-            course.run_ahead(Plugin::Priority, || priority::admit_class(state, object))
+            chain.run_ahead(Plugin::Priority, || priority::admit_class(state, object))
         }
         _ => Ok(()),
     }
@@ -234,10 +230,10 @@ fn keep_priority(pod: &mut Value, old: &Value) {
 pub(crate) fn admit_delete(
     resource: &ResourceInfo,
     object: &Value,
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
     if is_core(resource, "namespaces") {
-        course.run(Plugin::NamespaceLifecycle, || {
+        chain.run(Plugin::NamespaceLifecycle, || {
             match PROTECTED_NAMESPACES.contains(&name(object)) {
                 false => Ok(()),
                 true => Err(ApiError::Forbidden {

@@ -65,7 +65,7 @@ use crate::storage::JournalEntry;
 use crate::store::AfterWrite;
 
 use audit::Trail;
-use flow_control::{Asking, FlowControl};
+use flow_control::{FlowControl, SeatRequest};
 use livelock::Livelocks;
 use local_webhooks::LocalWebhooks;
 use offload::{Limit, Offload};
@@ -352,7 +352,7 @@ impl ApiServer {
             let flows = &self.core.flow_control;
             trail.flow = flows.classify(&self.core.storage, &user, &attributes);
         }
-        let asking = Asking {
+        let request = SeatRequest {
             user: &user,
             attributes: &attributes,
             timeout: timeout.unwrap_or(most),
@@ -361,7 +361,7 @@ impl ApiServer {
             metrics,
         };
         let seat = match &trail.flow {
-            Some(flow) => flow.seat(asking, &self.core.clock).await.map(Some),
+            Some(flow) => flow.seat(request, &self.core.clock).await.map(Some),
             None => Ok(None),
         };
         let seat = match seat {

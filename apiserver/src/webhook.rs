@@ -68,11 +68,12 @@ impl OwnedWebhookClient {
     }
 }
 
-/// The target of a call, and its timeout.
+/// A webhook to call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    /// A `WebhookClientConfig`, defaulted and valid.
-    pub(crate) config: &'a Value,
+pub(crate) struct WebhookConfig<'a> {
+    /// Its `WebhookClientConfig`, defaulted and valid.
+    pub(crate) client_config: &'a Value,
+    /// The time that a call may take.
     pub(crate) timeout: Duration,
 }
 
@@ -139,14 +140,14 @@ impl CallError {
 /// When no answer arrives within the timeout, or the answer is not JSON.
 pub(crate) async fn post(
     client: &WebhookClient<'_>,
-    call: &Call<'_>,
+    config: &WebhookConfig<'_>,
     document: &Value,
 ) -> Result<Value, CallError> {
-    if let Some(answer) = client.services.post_locally(call.config, document) {
+    if let Some(answer) = client.services.post_locally(config.client_config, document) {
         return answer.await;
     }
-    let target = Target::of(client, call)?;
-    let answer = ask(client, &target, call.timeout, document).await;
+    let target = Target::of(client, config)?;
+    let answer = ask(client, &target, config.timeout, document).await;
     answer.map_err(CallError::Failed)
 }
 

@@ -11,7 +11,7 @@ mod tolerations;
 
 use serde_json::Value;
 
-use super::course::Course;
+use super::chain::Chain;
 use super::plugins::Attributes;
 use crate::admission::State;
 use crate::auth;
@@ -29,15 +29,15 @@ pub(crate) use namespaces::{check as check_namespace, is_provisioned};
 pub(super) fn admit_new_pod(
     state: &State,
     pod: &mut Value,
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
-    course.change(Plugin::AlwaysPullImages, || images::pull_always(pod));
-    course.run(Plugin::PodNodeSelector, || node_selector::admit(state, pod))
+    chain.change(Plugin::AlwaysPullImages, || images::pull_always(pod));
+    chain.run(Plugin::PodNodeSelector, || node_selector::admit(state, pod))
 }
 
 /// Lets plugins change a pod that replaces `old`.
-pub(super) fn admit_changed_pod((pod, old): (&mut Value, &Value), course: &mut Course<'_>) {
-    course.change(Plugin::AlwaysPullImages, || {
+pub(super) fn admit_changed_pod((pod, old): (&mut Value, &Value), chain: &mut Chain<'_>) {
+    chain.change(Plugin::AlwaysPullImages, || {
         if images::are_new(pod, old) {
             images::pull_always(pod);
         }
@@ -51,12 +51,12 @@ pub(super) fn admit_changed_pod((pod, old): (&mut Value, &Value), course: &mut C
 pub(super) fn admit_tolerations(
     state: &State,
     (pod, old): (&mut Value, Option<&Value>),
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
-    course.run(Plugin::PodTolerationRestriction, || {
+    chain.run(Plugin::PodTolerationRestriction, || {
         tolerations::admit(state, pod, old)
     })?;
-    course.change(Plugin::ExtendedResourceToleration, || {
+    chain.change(Plugin::ExtendedResourceToleration, || {
         tolerations::tolerate_devices(pod);
     });
     Ok(())
@@ -68,20 +68,20 @@ pub(super) fn admit_tolerations(
 /// The first refusal.
 pub(super) async fn check(
     attributes: Attributes<'_>,
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
 ) -> Result<(), ApiError> {
-    course.run(Plugin::NamespaceExists, || {
+    chain.run(Plugin::NamespaceExists, || {
         check_namespace(attributes.state, attributes.resource, attributes.object)
     })?;
-    let dry_run = course.asking().dry_run;
+    let dry_run = chain.origin().dry_run;
     let gvr = attributes.resource.gvr();
     match (gvr.group.as_str(), gvr.resource.as_str()) {
-        ("", "pods") if attributes.subresource.is_empty() => check_pod(attributes, course)?,
-        ("" | "events.k8s.io", "events") => course.run(Plugin::EventRateLimit, || {
+        ("", "pods") if attributes.subresource.is_empty() => check_pod(attributes, chain)?,
+        ("" | "events.k8s.io", "events") => chain.run(Plugin::EventRateLimit, || {
             event_rate_limit::check(attributes, dry_run)
         })?,
         ("", "services") if attributes.subresource.is_empty() => {
-            course.run(Plugin::DenyServiceExternalIPs, || check_service(attributes))?;
+            chain.run(Plugin::DenyServiceExternalIPs, || check_service(attributes))?;
         }
         _ => {}
     }
@@ -91,22 +91,22 @@ pub(super) async fn check(
     }
     let check = || owner_references::check(attributes);
     let checked = auth::resolved(attributes.state, check).await;
-    course.asked(OWNERS, checked)
+    chain.asked(OWNERS, checked)
 }
 
-fn check_pod(attributes: Attributes<'_>, course: &mut Course<'_>) -> Result<(), ApiError> {
+fn check_pod(attributes: Attributes<'_>, chain: &mut Chain<'_>) -> Result<(), ApiError> {
     let (pod, state) = (attributes.object, attributes.state);
-    course.run(Plugin::LimitPodHardAntiAffinityTopology, || {
+    chain.run(Plugin::LimitPodHardAntiAffinityTopology, || {
         check_anti_affinity(attributes)
     })?;
-    course.run(Plugin::AlwaysPullImages, || match attributes.old {
+    chain.run(Plugin::AlwaysPullImages, || match attributes.old {
         Some(old) if !images::are_new(pod, old) => Ok(()),
         _ => images::check(attributes),
     })?;
     if attributes.old.is_none() {
-        course.run(Plugin::PodNodeSelector, || node_selector::check(state, pod))?;
+        chain.run(Plugin::PodNodeSelector, || node_selector::check(state, pod))?;
     }
-    course.run(Plugin::PodTolerationRestriction, || {
+    chain.run(Plugin::PodTolerationRestriction, || {
         tolerations::check(state, pod)
     })
 }
@@ -152,14 +152,14 @@ fn check_service(attributes: Attributes<'_>) -> Result<(), ApiError> {
 /// # Errors
 /// The refusal of `AlwaysDeny`.
 pub(crate) fn deny(
-    course: &mut Course<'_>,
+    chain: &mut Chain<'_>,
     resource: &ResourceInfo,
     object: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let Some(request) = course.asking().request else {
+    let Some(request) = chain.origin().request else {
         return Ok(());
     };
-    course.run(Plugin::AlwaysDeny, || {
+    chain.run(Plugin::AlwaysDeny, || {
         let own = object.map_or("", name);
         let generated = object.and_then(|object| object["metadata"]["generateName"].as_str());
         let names = [request.name, own, generated.unwrap_or_default(), "Unknown"];

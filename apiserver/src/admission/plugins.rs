@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::course::Course;
+use super::chain::Chain;
 use super::{certificates, limit_ranger, optional, pod_security};
 use crate::admission::State;
 use crate::audit::Record;
@@ -74,23 +74,23 @@ impl Attributes<'_> {
     ///
     /// # Errors
     /// The first refusal.
-    pub(crate) async fn check(self, course: &mut Course<'_>) -> Result<(), ApiError> {
+    pub(crate) async fn check(self, chain: &mut Chain<'_>) -> Result<(), ApiError> {
         let plugins = self.state.plugins;
         if plugins.has_optional() {
-            optional::check(self, course).await?;
+            optional::check(self, chain).await?;
         }
         if plugins.has(Plugin::PodSecurity)
             && let Some(checked) = pod_security::check(self)
         {
-            course.asked(Plugin::PodSecurity, checked)?;
+            chain.asked(Plugin::PodSecurity, checked)?;
         }
         if plugins.has(Plugin::LimitRanger)
             && let Some(checked) = limit_ranger::check(self)
         {
-            course.asked(Plugin::LimitRanger, checked)?;
+            chain.asked(Plugin::LimitRanger, checked)?;
         }
         match auth::resolved(self.state, || certificates::check(self)).await {
-            Some((plugin, checked)) => course.run(plugin, || checked),
+            Some((plugin, checked)) => chain.run(plugin, || checked),
             None => Ok(()),
         }
     }

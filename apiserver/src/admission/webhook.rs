@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::course::Course;
+use super::chain::Chain;
 use super::policy::{self, Policies};
 use crate::admission::State;
 use crate::auth::{self, RequestAttributes};
@@ -34,7 +34,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
-use crate::webhook::{self, Call, CallError};
+use crate::webhook::{self, CallError, WebhookConfig};
 use annotate::Place;
 use answer::{Answer, Failure};
 use configuration::Webhook;
@@ -203,7 +203,7 @@ impl Admission<'_> {
         &self,
         mut object: Option<&mut Value>,
         old: Option<&Value>,
-        course: &mut Course<'_>,
+        chain: &mut Chain<'_>,
     ) -> Result<(), ApiError> {
         const POLICIES: Plugin = Plugin::MutatingAdmissionPolicy;
         const WEBHOOKS: Plugin = Plugin::MutatingAdmissionWebhook;
@@ -216,7 +216,7 @@ impl Admission<'_> {
             && has_policies
         {
             let mutated = self.mutated_by_policies(object, old, &mut left).await;
-            changed = course.asked(POLICIES, mutated)?;
+            changed = chain.asked(POLICIES, mutated)?;
         }
         let webhooks = match has_webhooks {
             true => self.webhooks(Phase::Mutating),
@@ -227,16 +227,16 @@ impl Admission<'_> {
             self.mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0);
         let round = round.await;
         if has_webhooks {
-            changed |= course.asked(WEBHOOKS, round)?;
+            changed |= chain.asked(WEBHOOKS, round)?;
         }
         if changed {
-            course.again();
+            chain.again();
             if let Some(object) = object.as_deref_mut() {
                 let seen = object.clone();
-                self.admit_again(object, old, course)?;
+                self.admit_again(object, old, chain)?;
                 if has_policies {
                     let mutated = self.mutated_again(object, old, &left).await;
-                    course.asked(POLICIES, mutated)?;
+                    chain.asked(POLICIES, mutated)?;
                 }
                 if *object != seen {
                     reinvocation.changed();
@@ -246,7 +246,7 @@ impl Admission<'_> {
             let round = self.mutating_round(&webhooks, object, old, &mut reinvocation, 1);
             let round = round.await;
             if has_webhooks {
-                course.asked(WEBHOOKS, round)?;
+                chain.asked(WEBHOOKS, round)?;
             }
         }
         let now = object.as_deref().map_or("", namespace);
@@ -357,7 +357,7 @@ impl Admission<'_> {
         &self,
         object: Option<&Value>,
         old: Option<&Value>,
-        course: &mut Course<'_>,
+        chain: &mut Chain<'_>,
     ) -> Result<(), ApiError> {
         const POLICIES: Plugin = Plugin::ValidatingAdmissionPolicy;
         const WEBHOOKS: Plugin = Plugin::ValidatingAdmissionWebhook;
@@ -365,13 +365,13 @@ impl Admission<'_> {
         if plugins.has(POLICIES) {
             let validate = || self.validate_by_policies(object, old);
             let validated = auth::resolved(self.state, validate).await;
-            course.asked(POLICIES, validated)?;
+            chain.asked(POLICIES, validated)?;
         }
         if !plugins.has(WEBHOOKS) {
             return Ok(());
         }
         let validated = self.validate_by_webhooks(object, old).await;
-        course.asked(WEBHOOKS, validated)
+        chain.asked(WEBHOOKS, validated)
     }
 
     async fn validate_by_webhooks(
@@ -443,11 +443,11 @@ impl Admission<'_> {
         };
         let uid = self.state.entropy.review_uid();
         let review = self.review(&uid, version, invocation, object, old);
-        let call = Call {
-            config: &webhook.client_config,
+        let config = WebhookConfig {
+            client_config: &webhook.client_config,
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
-        let posted = webhook::post(&self.state.webhook_client(), &call, &review).await;
+        let posted = webhook::post(&self.state.webhook_client(), &config, &review).await;
         let decoded = posted.and_then(|response| {
             answer::check_decodes(&response, version).map_err(CallError::failed)?;
             Ok(response)
@@ -524,7 +524,7 @@ impl Admission<'_> {
         &self,
         object: &mut Value,
         old: Option<&Value>,
-        course: &mut Course<'_>,
+        chain: &mut Chain<'_>,
     ) -> Result<(), ApiError> {
         // They have nothing to say of subresources.
         if !self.request_attributes.subresource.is_empty() {
@@ -539,8 +539,8 @@ impl Admission<'_> {
             return Ok(());
         }
         match old {
-            None => super::admit_create(self.state, self.resource, object, course),
-            Some(old) => super::admit_update(self.state, self.resource, (object, old), course),
+            None => super::admit_create(self.state, self.resource, object, chain),
+            Some(old) => super::admit_update(self.state, self.resource, (object, old), chain),
         }
     }
 }

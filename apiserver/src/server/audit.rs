@@ -36,12 +36,12 @@ pub(super) struct Trail {
 /// A request that is audited and has no answer yet.
 struct Audited {
     record: Arc<Record>,
-    course: Course,
+    stages: Stages,
 }
 
 /// The stages of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
+enum Stages {
     /// Refused before its user was known: the start of the response is its only stage.
     Refused,
     /// Received and completed.
@@ -96,7 +96,7 @@ impl Trail {
         mut response: Response<ResponseBody>,
         panic: Option<&str>,
     ) -> Response<ResponseBody> {
-        let Some(Audited { record, course }) = self.audited.take() else {
+        let Some(Audited { record, stages }) = self.audited.take() else {
             return response;
         };
         if let Some(reason) = panic {
@@ -108,10 +108,10 @@ impl Trail {
             response = response.map(ResponseBody::gathered);
         }
         record.respond(response.status().as_u16(), shown(&record, &response));
-        if course != Course::Short {
+        if stages != Stages::Short {
             record.reach(Stage::ResponseStarted);
         }
-        if course == Course::Refused {
+        if stages == Stages::Refused {
             return response;
         }
         let completion = Completion(record);
@@ -126,12 +126,12 @@ impl Trail {
 impl Drop for Trail {
     /// Makes the events of a request whose client has left before the answer.
     fn drop(&mut self) {
-        if let Some(Audited { record, course }) = self.audited.take() {
+        if let Some(Audited { record, stages }) = self.audited.take() {
             record.left();
-            if course != Course::Short {
+            if stages != Stages::Short {
                 record.reach(Stage::ResponseStarted);
             }
-            if course != Course::Refused {
+            if stages != Stages::Refused {
                 record.reach(Stage::ResponseComplete);
             }
         }
@@ -165,11 +165,11 @@ impl ApiServer {
                 "failed to store audit event",
             ));
         }
-        let course = match info.is_some_and(RequestInfo::is_long_running) {
-            true => Course::Long,
-            false => Course::Short,
+        let stages = match info.is_some_and(RequestInfo::is_long_running) {
+            true => Stages::Long,
+            false => Stages::Short,
         };
-        trail.audited = Some(Audited { record, course });
+        trail.audited = Some(Audited { record, stages });
         None
     }
 
@@ -184,7 +184,7 @@ impl ApiServer {
         let record = self.audit_record(trail, parts, info, (None, received));
         trail.audited = record.map(|record| Audited {
             record,
-            course: Course::Refused,
+            stages: Stages::Refused,
         });
         refusal
     }

@@ -394,7 +394,7 @@ impl ApiServerBuilder {
         let components = Components::default();
         let running = Arc::clone(&components);
         let is_fresh = self.state.is_none();
-        let begun = self.state.as_ref().map(ServerState::revision);
+        let begun = self.state.as_ref().map(ServerState::resource_version);
         let initial = Initial {
             resource_version: ResourceVersion::new(
                 begun.unwrap_or_else(registry::bootstrap::revision),

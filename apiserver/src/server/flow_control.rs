@@ -72,7 +72,7 @@ struct Flows {
 
 /// A request that is about to execute.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asking<'r> {
+pub(super) struct SeatRequest<'r> {
     pub(super) user: &'r User,
     pub(super) attributes: &'r Attributes<'r>,
     /// The time limit of the whole request.
@@ -219,20 +219,20 @@ impl Flow {
     /// A call that is dropped gives up its place or seat.
     pub(super) async fn seat<'c>(
         self: &Arc<Self>,
-        asking: Asking<'_>,
+        request: SeatRequest<'_>,
         clock: &'c Clock,
     ) -> Result<Seat<'c>, TooMany> {
         let mut since = clock.now();
         let mut waited = 0;
         if !self.level.is_exempt {
-            let entry = self.level.enter(|| self.hash(&asking));
+            let entry = self.level.enter(|| self.hash(&request));
             let has_waited = matches!(entry, Entry::Waits(_));
             let outcome = match entry {
                 Entry::Seated => Ok(()),
                 Entry::Refused(reason) => Err(reason),
                 Entry::Waits(place) => {
-                    let _queued = asking.metrics.in_queue(asking.is_mutating);
-                    self.wait(place, asking.timeout / WAIT_PART).await
+                    let _queued = request.metrics.in_queue(request.is_mutating);
+                    self.wait(place, request.timeout / WAIT_PART).await
                 }
             };
             if has_waited {
@@ -252,7 +252,7 @@ impl Flow {
             clock,
             since,
             waited,
-            is_watch: asking.is_watch,
+            is_watch: request.is_watch,
         })
     }
 
@@ -262,12 +262,12 @@ impl Flow {
         seated.map_err(|_| Reason::TimeOut)
     }
 
-    fn hash(&self, asking: &Asking<'_>) -> u64 {
+    fn hash(&self, request: &SeatRequest<'_>) -> u64 {
         // The hasher's keys are fixed, so that a flow is dealt the same queues in every run.
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
-        match (self.distinguisher, asking.attributes) {
-            (Some(Distinguisher::User), _) => asking.user.name.hash(&mut hasher),
+        match (self.distinguisher, request.attributes) {
+            (Some(Distinguisher::User), _) => request.user.name.hash(&mut hasher),
             (Some(Distinguisher::Namespace), Attributes::Resource { namespace, .. }) => {
                 namespace.hash(&mut hasher);
             }

@@ -19,19 +19,19 @@ use crate::storage::{JournalEntry, ResourceVersion, WindowError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForkError {
     /// Events since then are forgotten.
-    #[error("revision {revision} is no longer available: the oldest is {oldest}")]
+    #[error("resourceVersion {resource_version} is no longer available: the oldest is {oldest}")]
     Forgotten {
-        /// The requested revision.
-        revision: u64,
-        /// The oldest revision that can be opened.
+        /// The requested resourceVersion.
+        resource_version: u64,
+        /// The oldest resourceVersion that can be opened.
         oldest: u64,
     },
-    /// The revision has not been assigned yet.
-    #[error("revision {revision} does not exist yet: the latest is {latest}")]
+    /// The resourceVersion has not been assigned yet.
+    #[error("resourceVersion {resource_version} does not exist yet: the latest is {latest}")]
     Future {
-        /// The requested revision.
-        revision: u64,
-        /// The latest revision.
+        /// The requested resourceVersion.
+        resource_version: u64,
+        /// The latest resourceVersion.
         latest: u64,
     },
 }
@@ -56,22 +56,22 @@ impl ApiServer {
         self.forked(None, clock).expect("the present is there")
     }
 
-    /// A fork of a past revision. State outside storage is as it is now: tokens, names to be drawn.
+    /// A fork of the past state at a resourceVersion. State outside storage is as it is now: tokens, names to be drawn.
     ///
     /// # Errors
-    /// [`ForkError`] when the revision is forgotten, or has not been assigned yet.
-    pub fn fork_at(&self, revision: u64) -> Result<Self, ForkError> {
+    /// [`ForkError`] when the resourceVersion is forgotten, or has not been assigned yet.
+    pub fn fork_at(&self, resource_version: u64) -> Result<Self, ForkError> {
         let forked = self.forked(
-            Some(ResourceVersion::new(revision)),
+            Some(ResourceVersion::new(resource_version)),
             self.core.clock.forked(),
         );
         forked.map_err(|error| match error {
             WindowError::Expired { compacted } => ForkError::Forgotten {
-                revision,
+                resource_version,
                 oldest: compacted.get(),
             },
             WindowError::Future { current } => ForkError::Future {
-                revision,
+                resource_version,
                 latest: current.get(),
             },
         })
@@ -90,9 +90,9 @@ impl ApiServer {
         });
     }
 
-    fn forked(&self, revision: Option<ResourceVersion>, clock: Clock) -> Result<Self, WindowError> {
+    fn forked(&self, at: Option<ResourceVersion>, clock: Clock) -> Result<Self, WindowError> {
         let core = &self.core;
-        let storage = core.storage.fork(revision)?;
+        let storage = core.storage.fork(at)?;
         let forked = Self::cyclic(|weak| {
             let services = core.services.clone();
             let services = services.with_local(core.local_webhooks.called_by(weak));

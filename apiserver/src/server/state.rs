@@ -27,7 +27,7 @@ const BEGINNING: &str = r#"{"state":"#;
 /// The objects of a server at one `resourceVersion`.
 #[derive(Clone, Debug)]
 pub struct ServerState {
-    revision: u64,
+    resource_version: u64,
     time: Timestamp,
     held: Vec<(GroupVersionResource, Vec<Arc<StoredObject>>)>,
 }
@@ -53,7 +53,8 @@ enum First {
 struct Head {
     form: String,
     program: String,
-    revision: u64,
+    #[serde(rename = "revision")]
+    resource_version: u64,
     time: String,
 }
 
@@ -95,7 +96,7 @@ impl ApiServer {
             (is_stored && !objects.is_empty()).then(|| (table.gvr().clone(), objects))
         });
         ServerState {
-            revision: frozen.resource_version().get(),
+            resource_version: frozen.resource_version().get(),
             time,
             held: held.collect(),
         }
@@ -108,7 +109,7 @@ impl ApiServer {
             for (gvr, objects) in state.held {
                 core.storage.hold(gvr, objects);
             }
-            core.entropy.set_apart(state.revision);
+            core.entropy.set_apart(state.resource_version);
             crate::apiextensions::after_fork(core);
         });
     }
@@ -117,8 +118,8 @@ impl ApiServer {
 impl ServerState {
     /// The latest `resourceVersion` assigned.
     #[must_use]
-    pub fn revision(&self) -> u64 {
-        self.revision
+    pub fn resource_version(&self) -> u64 {
+        self.resource_version
     }
 
     /// The time of the state, by the server's clock.
@@ -139,7 +140,7 @@ impl ServerState {
         let head = First::State(Head {
             form: FORM.to_owned(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            revision: self.revision,
+            resource_version: self.resource_version,
             time: self.time.to_string(),
         });
         let mut text = to_line(&head);
@@ -173,7 +174,7 @@ impl ServerState {
             return Err(lines.fault(why));
         }
         let mut state = Self {
-            revision: head.revision,
+            resource_version: head.resource_version,
             time: head
                 .time
                 .parse()
@@ -187,7 +188,7 @@ impl ServerState {
             let gvr = GroupVersionResource::from_path(&held.resource);
             let gvr =
                 gvr.ok_or_else(|| lines.fault(format!("{:?}: no resource", held.resource)))?;
-            let object = nesting::with_room(|| stored(held.object.get(), head.revision));
+            let object = nesting::with_room(|| stored(held.object.get(), head.resource_version));
             let object = Arc::new(object.map_err(|error| lines.fault(error))?);
             match state.held.last_mut() {
                 Some((last, objects)) if *last == gvr => objects.push(object),

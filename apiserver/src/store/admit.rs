@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Store, Subresource, at_once};
-use crate::admission::course::{Asking, Course};
+use crate::admission::chain::{Chain, Origin};
 use crate::admission::optional;
 use crate::admission::plugins::Attributes;
 use crate::admission::quota::Charge;
@@ -81,12 +81,12 @@ impl Store<'_> {
     }
 
     /// Begins a step of admission.
-    pub(super) fn course(&self, step: Step, operation: Operation) -> Course<'_> {
-        let asking = Asking {
+    pub(super) fn chain(&self, step: Step, operation: Operation) -> Chain<'_> {
+        let origin = Origin {
             request: self.request_attributes,
             dry_run: self.dry_run,
         };
-        Course::start(&self.state.admission, asking, (step, operation))
+        Chain::start(&self.state.admission, origin, (step, operation))
     }
 
     /// Admits an object that is about to be created.
@@ -94,16 +94,16 @@ impl Store<'_> {
     /// # Errors
     /// The refusals of plugins and webhooks.
     pub(super) async fn admit_new(&self, object: &mut Value) -> Result<(), ApiError> {
-        let mut course = self.course(Step::Admit, Operation::Create);
-        let mut admitted = course.run(Plugin::NamespaceAutoProvision, || self.provide(object));
+        let mut chain = self.chain(Step::Admit, Operation::Create);
+        let mut admitted = chain.run(Plugin::NamespaceAutoProvision, || self.provide(object));
         if admitted.is_ok() {
-            admitted = admission::admit_create(self.state, self.resource, object, &mut course);
+            admitted = admission::admit_create(self.state, self.resource, object, &mut chain);
         }
         let admitted = match admitted {
-            Ok(()) => self.mutate(object, None, &mut course).await,
+            Ok(()) => self.mutate(object, None, &mut chain).await,
             Err(error) => Err(error),
         };
-        self.end(course, admitted, Some(object))
+        self.end(chain, admitted, Some(object))
     }
 
     /// Admits an object that is about to replace `old`.
@@ -116,20 +116,20 @@ impl Store<'_> {
         old: &Value,
         subresource: Subresource,
     ) -> Result<(), ApiError> {
-        let mut course = self.course(Step::Admit, Operation::Update);
+        let mut chain = self.chain(Step::Admit, Operation::Update);
         // Built-in plugins do not handle subresources.
         let admitted = match subresource {
             Subresource::None => {
                 let attributes = (&mut *object, old);
-                admission::admit_update(self.state, self.resource, attributes, &mut course)
+                admission::admit_update(self.state, self.resource, attributes, &mut chain)
             }
             _ => Ok(()),
         };
         let admitted = match admitted {
-            Ok(()) => self.mutate(object, Some(old), &mut course).await,
+            Ok(()) => self.mutate(object, Some(old), &mut chain).await,
             Err(error) => Err(error),
         };
-        self.end(course, admitted, Some(object))
+        self.end(chain, admitted, Some(object))
     }
 
     /// Ends a step with the plugin that comes last.
@@ -138,12 +138,12 @@ impl Store<'_> {
     /// The error in `outcome`, and the refusal of `AlwaysDeny`.
     fn end(
         &self,
-        mut course: Course<'_>,
+        mut chain: Chain<'_>,
         outcome: Result<(), ApiError>,
         object: Option<&Value>,
     ) -> Result<(), ApiError> {
-        let outcome = outcome.and_then(|()| optional::deny(&mut course, self.resource, object));
-        course.end(outcome)
+        let outcome = outcome.and_then(|()| optional::deny(&mut chain, self.resource, object));
+        chain.end(outcome)
     }
 
     /// Creates the namespace of a client's new object if it does not exist.
@@ -179,21 +179,21 @@ impl Store<'_> {
         &self,
         object: &mut Value,
         old: Option<&Value>,
-        course: &mut Course<'_>,
+        chain: &mut Chain<'_>,
     ) -> Result<(), ApiError> {
-        let Some(admission) = self.admission(course.operation(), Some(object), old) else {
+        let Some(admission) = self.admission(chain.operation(), Some(object), old) else {
             return Ok(());
         };
         let Some(view) = self.view else {
             let held = object["metadata"].get("managedFields").cloned();
-            admission.mutate(Some(object), old, course).await?;
+            admission.mutate(Some(object), old, chain).await?;
             self.mend_managed_fields(object, held);
             return Ok(());
         };
         let mut seen = view.of(object)?;
         let before = seen.clone();
         let old = old.map(|old| view.of(old)).transpose()?;
-        let admitted = admission.mutate(Some(&mut seen), old.as_ref(), course);
+        let admitted = admission.mutate(Some(&mut seen), old.as_ref(), chain);
         admitted.await?;
         match seen == before {
             true => Ok(()),
@@ -261,10 +261,10 @@ impl Store<'_> {
             None => Operation::Create,
             Some(_) => Operation::Update,
         };
-        let mut course = self.course(Step::Validate, operation);
-        let mut approved = attributes.check(&mut course).await;
+        let mut chain = self.chain(Step::Validate, operation);
+        let mut approved = attributes.check(&mut chain).await;
         if approved.is_ok() {
-            approved = self.approve(Some(object), old, &mut course).await;
+            approved = self.approve(Some(object), old, &mut chain).await;
         }
         if approved.is_ok() {
             let charge = Charge {
@@ -274,10 +274,10 @@ impl Store<'_> {
             if self.state.plugins.has(Plugin::ResourceQuota)
                 && let Some(charged) = attributes.charge(charge)
             {
-                approved = course.asked(Plugin::ResourceQuota, charged);
+                approved = chain.asked(Plugin::ResourceQuota, charged);
             }
         }
-        self.end(course, approved, Some(object))
+        self.end(chain, approved, Some(object))
     }
 
     /// Calls validating webhooks for the object to store; `None` for a deletion.
@@ -288,17 +288,17 @@ impl Store<'_> {
         &self,
         object: Option<&Value>,
         old: Option<&Value>,
-        course: &mut Course<'_>,
+        chain: &mut Chain<'_>,
     ) -> Result<(), ApiError> {
-        let Some(admission) = self.admission(course.operation(), object, old) else {
+        let Some(admission) = self.admission(chain.operation(), object, old) else {
             return Ok(());
         };
         let Some(view) = self.view else {
-            return admission.validate(object, old, course).await;
+            return admission.validate(object, old, chain).await;
         };
         let seen = object.map(|object| view.of(object)).transpose()?;
         let old = old.map(|old| view.of(old)).transpose()?;
-        let approved = admission.validate(seen.as_ref(), old.as_ref(), course);
+        let approved = admission.validate(seen.as_ref(), old.as_ref(), chain);
         approved.await
     }
 
@@ -365,16 +365,16 @@ impl Store<'_> {
 
     /// Runs the whole mutating step for a body that no built-in plugin handles.
     async fn mutate_whole(&self, operation: Operation, body: &mut Value) -> Result<(), ApiError> {
-        let mut course = self.course(Step::Admit, operation);
-        let admitted = self.mutate(body, None, &mut course).await;
-        self.end(course, admitted, Some(body))
+        let mut chain = self.chain(Step::Admit, operation);
+        let admitted = self.mutate(body, None, &mut chain).await;
+        self.end(chain, admitted, Some(body))
     }
 
     /// Runs the whole validating step for a body that no built-in plugin handles.
     async fn approve_whole(&self, operation: Operation, body: &Value) -> Result<(), ApiError> {
-        let mut course = self.course(Step::Validate, operation);
-        let approved = self.approve(Some(body), None, &mut course).await;
-        self.end(course, approved, Some(body))
+        let mut chain = self.chain(Step::Validate, operation);
+        let approved = self.approve(Some(body), None, &mut chain).await;
+        self.end(chain, approved, Some(body))
     }
 
     /// Returns this store for bodies of another kind than its objects.
@@ -392,7 +392,7 @@ impl Store<'_> {
     pub(super) async fn admit_deletion(
         &self,
         current: &StoredObject,
-        mut admitting: Course<'_>,
+        mut admitting: Chain<'_>,
     ) -> Result<(), ApiError> {
         let old = &*current.value();
         let admission = self.admission(Operation::Delete, None, Some(old));
@@ -401,16 +401,16 @@ impl Store<'_> {
             None => Ok(()),
         };
         self.end(admitting, admitted, Some(old))?;
-        let mut course = self.course(Step::Validate, Operation::Delete);
-        let mut approved = course.run(Plugin::NamespaceExists, || {
+        let mut chain = self.chain(Step::Validate, Operation::Delete);
+        let mut approved = chain.run(Plugin::NamespaceExists, || {
             optional::check_namespace(self.state, self.resource, old)
         });
         if approved.is_ok()
             && let Some(admission) = &admission
         {
-            approved = admission.validate(None, Some(old), &mut course).await;
+            approved = admission.validate(None, Some(old), &mut chain).await;
         }
-        self.end(course, approved, Some(old))
+        self.end(chain, approved, Some(old))
     }
 
     /// Returns the call of webhooks; `None` without configured webhooks or without a request.

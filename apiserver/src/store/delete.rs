@@ -60,10 +60,10 @@ impl Store<'_> {
                 None => Arc::clone(&current),
             };
             self.check_delete_preconditions(&current.value(), name, options)?;
-            let mut course = self.course(Step::Admit, Operation::Delete);
-            let admitted = admission::admit_delete(self.resource, &current.value(), &mut course);
+            let mut chain = self.chain(Step::Admit, Operation::Delete);
+            let admitted = admission::admit_delete(self.resource, &current.value(), &mut chain);
             if let Err(refusal) = admitted {
-                return course.end(Err(refusal));
+                return chain.end(Err(refusal));
             }
             let (next, gone) = match self.decide(&current.value(), options) {
                 Decision::Nothing => {
@@ -74,7 +74,7 @@ impl Store<'_> {
             };
             // A deletion whose grace period already runs was admitted before.
             if pending_grace(&current.value()) == 0 {
-                self.admit_deletion(&shown, course).await?;
+                self.admit_deletion(&shown, chain).await?;
             }
             if self.dry_run || options.dry_run {
                 let value = Arc::new(next);
@@ -228,7 +228,7 @@ impl Store<'_> {
     /// The finalizers after the collector's were added or dropped as the options ask.
     fn finalizers_for(&self, current: &Value, options: &DeleteOptions) -> Vec<String> {
         let has = |finalizer: &str| finalizers(current).any(|own| own == finalizer);
-        // Only namespaces read the old flag as asking to wait for the dependents.
+        // Only namespaces read the old flag as origin to wait for the dependents.
         let waits = self.strategy.deletes_in_two_steps() && !is_terminating(current);
         let stated = match options.orphan_dependents {
             Some(false) if waits => Some(Propagation::Foreground),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Call, CallError, WebhookClient};
+use super::{CallError, WebhookClient, WebhookConfig};
 use crate::clock::nanos_between;
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind};
@@ -59,12 +59,12 @@ pub(crate) async fn convert(
             "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects,
         },
     });
-    let call = Call {
-        config: &conversion.client_config,
+    let config = WebhookConfig {
+        client_config: &conversion.client_config,
         timeout: TIMEOUT,
     };
     let started = client.clock.now();
-    let answer = super::post(client, &call, &document).await;
+    let answer = super::post(client, &config, &document).await;
     let answer = answer.map_err(|error| {
         let why = match error {
             CallError::Config(why) => why,

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, Failed, WebhookClient, WebhookKubeconfig, service, tls};
+use super::{CallError, Failed, WebhookClient, WebhookConfig, WebhookKubeconfig, service, tls};
 use crate::x509::ca_bundle;
 
 /// The user agent of calls to webhooks of admission.
@@ -59,13 +59,19 @@ enum Dial {
 }
 
 impl Target {
-    pub(super) fn of(client: &WebhookClient<'_>, call: &Call<'_>) -> Result<Self, CallError> {
-        let config = call.config;
-        let connector = tls::connector(&ca_bundle(config)).map_err(CallError::Config)?;
+    pub(super) fn of(
+        client: &WebhookClient<'_>,
+        config: &WebhookConfig<'_>,
+    ) -> Result<Self, CallError> {
+        let WebhookConfig {
+            client_config,
+            timeout,
+        } = *config;
+        let connector = tls::connector(&ca_bundle(client_config)).map_err(CallError::Config)?;
         let connector = Some(connector);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        if config["service"].is_object() {
-            let reference = &config["service"];
+        if client_config["service"].is_object() {
+            let reference = &client_config["service"];
             let (namespace, name) = (text(&reference["namespace"]), text(&reference["name"]));
             let port = reference["port"]
                 .as_u64()
@@ -74,7 +80,7 @@ impl Target {
             let host = format!("{name}.{namespace}.svc");
             let authority = format!("{host}:{port}");
             let path = text(&reference["path"]);
-            let seconds = call.timeout.as_secs();
+            let seconds = timeout.as_secs();
             let path = format!("{}?timeout={seconds}s", cleaned(&path));
             let dial = service::resolve(client, &namespace, &name, port).map(Dial::Address);
             return Ok(Self {
@@ -88,7 +94,7 @@ impl Target {
                 dial,
             });
         }
-        Self::at(&text(&config["url"]), connector, call.timeout).map_err(CallError::Config)
+        Self::at(&text(&client_config["url"]), connector, timeout).map_err(CallError::Config)
     }
 
     /// The server of a kubeconfig.

@@ -381,7 +381,7 @@ impl Table {
     }
 
     /// The objects as they were at version `rv`.
-    pub fn snapshot_at(&self, rv: ResourceVersion) -> Result<Snapshot, WindowError> {
+    pub fn snapshot_at_version(&self, rv: ResourceVersion) -> Result<Snapshot, WindowError> {
         let state = self.state.read();
         let objects = state.objects_at(rv, self.versions.current())?;
         Ok(Snapshot { rv, objects })

@@ -51,7 +51,7 @@ async fn a_fork_begins_with_everything_and_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_past_revision_is_opened_as_it_was() {
+async fn a_past_version_is_opened_as_it_was() {
     let server = ApiServer::builder().build();
     for name in ["a", "b"] {
         create(&server, name).await;
@@ -70,7 +70,7 @@ async fn a_past_revision_is_opened_as_it_was() {
     assert_eq!(
         server.fork_at(latest + 1).unwrap_err(),
         ForkError::Future {
-            revision: latest + 1,
+            resource_version: latest + 1,
             latest
         }
     );
@@ -79,7 +79,7 @@ async fn a_past_revision_is_opened_as_it_was() {
     let forgotten = server.fork_at(rv).unwrap_err();
     assert_eq!(
         forgotten.to_string(),
-        format!("revision {rv} is no longer available: the oldest is {latest}")
+        format!("resourceVersion {rv} is no longer available: the oldest is {latest}")
     );
 }
 

@@ -105,7 +105,7 @@ async fn another_server_begins_with_what_one_stored_and_goes_on_from_there() {
 
     let created = json!({"metadata": {"name": "b"}});
     let created = done(&other, &format!("POST {CONFIGMAPS}"), created).await;
-    let rv = (state.revision() + 1).to_string();
+    let rv = (state.resource_version() + 1).to_string();
     assert_eq!(created["metadata"]["resourceVersion"], rv);
     let service = json!({"metadata": {"name": "t"}, "spec": {"ports": [{"port": 80}]}});
     let services = "/api/v1/namespaces/default/services";

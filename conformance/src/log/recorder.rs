@@ -47,7 +47,7 @@ impl Recorder {
         Ok(Self {
             server: server.clone(),
             file,
-            from: state.revision(),
+            from: state.resource_version(),
         })
     }
 

@@ -92,8 +92,12 @@ impl State {
             mut commits,
         } = content(text)?;
         let (first, end, end_time) = match (&beginning, commits.first(), commits.last()) {
-            (Beginning::Held(state), _, Some(last)) => (state.revision(), last.rv, last.time),
-            (Beginning::Held(state), _, None) => (state.revision(), state.revision(), began),
+            (Beginning::Held(state), _, Some(last)) => {
+                (state.resource_version(), last.rv, last.time)
+            }
+            (Beginning::Held(state), _, None) => {
+                (state.resource_version(), state.resource_version(), began)
+            }
             (Beginning::Fresh(_), Some(first), Some(last)) => (first.rv, last.rv, last.time),
             (Beginning::Fresh(_), _, _) => {
                 return Err(LogError::Moment("the log has no commits".to_owned()));
@@ -115,7 +119,7 @@ impl State {
         };
         commits.retain(|entry| entry.time <= time || moment == Moment::End);
         let begun = match &beginning {
-            Beginning::Held(state) => state.revision(),
+            Beginning::Held(state) => state.resource_version(),
             Beginning::Fresh(_) => 0,
         };
         let rv = commits.last().map_or(begun, |entry| entry.rv);

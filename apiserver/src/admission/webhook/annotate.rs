@@ -8,7 +8,7 @@ use super::{Admission, Phase};
 use crate::audit::Level;
 use crate::meta::go_json;
 
-/// The place of a call in the course of a write.
+/// The place of a call in the chain of a write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) round: u8,

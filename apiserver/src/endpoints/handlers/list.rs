@@ -129,7 +129,7 @@ fn snapshot(request: &Request<'_>, read_at: &ReadAt, latest: bool) -> Result<Sna
             let Some(rv) = token.rv() else {
                 return Ok(table.snapshot());
             };
-            table.snapshot_at(rv).map_err(|error| match error {
+            table.snapshot_at_version(rv).map_err(|error| match error {
                 WindowError::Future { .. } => expired(rv, error),
                 WindowError::Expired { .. } => ApiError::ExpiredContinue {
                     message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.".to_owned(),
@@ -137,7 +137,7 @@ fn snapshot(request: &Request<'_>, read_at: &ReadAt, latest: bool) -> Result<Sna
                 },
             })
         }
-        ReadAt::Exact(rv) => table.snapshot_at(*rv).map_err(|error| match error {
+        ReadAt::Exact(rv) => table.snapshot_at_version(*rv).map_err(|error| match error {
             WindowError::Future { .. } => expired(*rv, error),
             WindowError::Expired { .. } => ApiError::Expired(
                 "The resourceVersion for the provided list is too old.".to_owned(),

@@ -139,13 +139,16 @@ fn the_window_answers_events_and_lists_of_any_version_it_holds() {
     );
 
     assert_eq!(
-        names(&table.snapshot_at(rv(1)).unwrap()),
+        names(&table.snapshot_at_version(rv(1)).unwrap()),
         Vec::<&str>::new()
     );
-    assert_eq!(names(&table.snapshot_at(rv(3)).unwrap()), ["ns/a", "ns/b"]);
-    assert_eq!(names(&table.snapshot_at(rv(4)).unwrap()), ["ns/b"]);
     assert_eq!(
-        table.snapshot_at(rv(5)).unwrap_err(),
+        names(&table.snapshot_at_version(rv(3)).unwrap()),
+        ["ns/a", "ns/b"]
+    );
+    assert_eq!(names(&table.snapshot_at_version(rv(4)).unwrap()), ["ns/b"]);
+    assert_eq!(
+        table.snapshot_at_version(rv(5)).unwrap_err(),
         WindowError::Future { current: rv(4) }
     );
 }
@@ -158,9 +161,9 @@ fn versions_before_the_window_are_expired() {
     }
     let expired = WindowError::Expired { compacted: rv(3) };
     assert_eq!(table.events_after(rv(2), 100).unwrap_err(), expired);
-    assert_eq!(table.snapshot_at(rv(2)).unwrap_err(), expired);
+    assert_eq!(table.snapshot_at_version(rv(2)).unwrap_err(), expired);
     assert_eq!(table.events_after(rv(3), 100).unwrap().0.len(), 2);
-    assert_eq!(names(&table.snapshot_at(rv(3)).unwrap()), ["ns/a"]);
+    assert_eq!(names(&table.snapshot_at_version(rv(3)).unwrap()), ["ns/a"]);
     table.compact();
     assert_eq!(
         table.events_after(rv(4), 9).unwrap_err(),

@@ -1,4 +1,4 @@
-//! A step of admission: the plugins that it calls, and the time that they take.
+//! The chain of plugins that a step of admission calls, and the time that they take.
 
 use jiff::Timestamp;
 
@@ -9,9 +9,9 @@ use crate::metrics::admission::{Phase, Plugin, Step};
 use crate::request::Operation;
 use crate::status::ApiError;
 
-/// A write that is admitted.
+/// The source of a write that is admitted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asking<'c> {
+pub(crate) struct Origin<'c> {
     /// `None` for writes of the server itself.
     pub(crate) request: Option<RequestAttributes<'c>>,
     pub(crate) dry_run: bool,
@@ -19,9 +19,9 @@ pub(crate) struct Asking<'c> {
 
 /// A step of admission under way, with the time that each plugin takes.
 #[derive(Debug)]
-pub(crate) struct Course<'c> {
+pub(crate) struct Chain<'c> {
     state: &'c State,
-    asking: Asking<'c>,
+    origin: Origin<'c>,
     phase: Phase,
     start: Timestamp,
     /// The time at which the last plugin answered.
@@ -30,20 +30,20 @@ pub(crate) struct Course<'c> {
     refused_ahead: bool,
 }
 
-impl<'c> Course<'c> {
+impl<'c> Chain<'c> {
     /// Begins a step; no metrics are kept of the server's own writes.
     pub(crate) fn start(
         state: &'c State,
-        asking: Asking<'c>,
+        origin: Origin<'c>,
         (step, operation): (Step, Operation),
     ) -> Self {
-        let start = match asking.request {
+        let start = match origin.request {
             Some(_) => state.clock.now(),
             None => Timestamp::UNIX_EPOCH,
         };
         Self {
             state,
-            asking,
+            origin,
             phase: Phase { step, operation },
             start,
             last: start,
@@ -56,9 +56,9 @@ impl<'c> Course<'c> {
         self.phase.operation
     }
 
-    /// The write that is admitted.
-    pub(crate) fn asking(&self) -> Asking<'c> {
-        self.asking
+    /// The source of the write that is admitted.
+    pub(crate) fn origin(&self) -> Origin<'c> {
+        self.origin
     }
 
     /// Calls `plugin` if it is on, and passes its outcome on.
@@ -129,7 +129,7 @@ impl<'c> Course<'c> {
 
     /// The state that counts the step; `None` for writes of the server itself.
     fn counted(&self) -> Option<&'c State> {
-        self.asking.request.map(|_| self.state)
+        self.origin.request.map(|_| self.state)
     }
 
     /// Ends the step, and passes its outcome on.
