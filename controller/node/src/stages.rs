@@ -8,7 +8,7 @@ mod query;
 mod stage;
 mod template;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use kubeproof_runtime::context::Context;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector;
 use kubeproof_runtime::retry::retry_after;
-use kubeproof_runtime::store::{self, ObjectKey};
+use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
@@ -62,6 +62,7 @@ pub(super) async fn run(ctx: Context, stages: Vec<Stage>, nodes: usize) {
                 nodes: (1..=nodes)
                     .map(|index| (identity::node_name(index), index))
                     .collect(),
+                store: Store::default(),
                 objects: BTreeMap::new(),
                 addresses: BTreeMap::new(),
                 given: BTreeMap::new(),
@@ -98,6 +99,9 @@ struct Stager {
     stages: Vec<Stage>,
     /// Node indexes by name.
     nodes: BTreeMap<String, usize>,
+    /// All objects of the kind.
+    store: Store<DynamicObject>,
+    /// The objects that are simulated.
     objects: BTreeMap<ObjectKey, Held>,
     /// The addresses of pods by uid.
     addresses: BTreeMap<String, String>,
@@ -126,13 +130,12 @@ impl Stager {
         let api = Api::all_with(self.ctx.client.clone(), &self.resource);
         let events = reflector::events::<DynamicObject>(api, watcher::Config::default());
         let mut events = events.filter_map(|event| ready(event.ok())).boxed();
-        let mut listed = BTreeSet::new();
         loop {
             let wake = self.wake();
             tokio::select! {
                 biased;
                 event = events.next() => match event {
-                    Some(event) => self.take_in(event, &mut listed),
+                    Some(event) => self.take_in(event),
                     None => return,
                 },
                 () = sleep(wake) => self.play_due().await,
@@ -148,26 +151,12 @@ impl Stager {
         Some(Duration::try_from(left).unwrap_or(Duration::ZERO))
     }
 
-    fn take_in(&mut self, event: Event<Arc<DynamicObject>>, listed: &mut BTreeSet<ObjectKey>) {
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => {
-                listed.insert(ObjectKey::of(&*object));
-                self.apply(object);
+    fn take_in(&mut self, event: Event<Arc<DynamicObject>>) {
+        for change in self.store.apply(event) {
+            match change {
+                Change::Added(object) | Change::Updated { new: object, .. } => self.apply(object),
+                Change::Deleted { old, .. } => self.forget(&ObjectKey::of(&*old)),
             }
-            Event::InitDone => {
-                let gone: Vec<ObjectKey> = self
-                    .objects
-                    .keys()
-                    .filter(|key| !listed.contains(key))
-                    .cloned()
-                    .collect();
-                for key in gone {
-                    self.forget(&key);
-                }
-            }
-            Event::Apply(object) => self.apply(object),
-            Event::Delete(object) => self.forget(&ObjectKey::of(&*object)),
         }
     }
 

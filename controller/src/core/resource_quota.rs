@@ -50,22 +50,15 @@ pub type CountUsage =
 enum Update {
     Quota(Event<Arc<ResourceQuota>>),
     /// Of the resource by this name, as `count/` has it.
-    Counted(String, Event<(ObjectKey, Value)>),
-}
-
-/// The objects of one resource.
-#[derive(Default)]
-struct Objects {
-    synced: bool,
-    by_key: BTreeMap<ObjectKey, Value>,
+    Counted(String, Event<Arc<DynamicObject>>),
 }
 
 struct Controller {
     ctx: Context,
     count: CountUsage,
     quotas: Store<ResourceQuota>,
-    /// The resources that are watched.
-    counted: BTreeMap<String, Objects>,
+    /// The objects of each resource that is watched; their data is what counts of them.
+    counted: BTreeMap<String, Store<DynamicObject>>,
     updates: Watches<Update>,
     dirty: BTreeSet<ObjectKey>,
     failures: u32,
@@ -130,26 +123,18 @@ impl Controller {
                 }
             }
             Update::Counted(resource, event) => {
+                let is_list = matches!(event, Event::InitDone);
                 let objects = self.counted.entry(resource.clone()).or_default();
-                let changed = match event {
-                    Event::Init => {
-                        *objects = Objects::default();
-                        None
-                    }
-                    Event::InitApply((key, object)) | Event::Apply((key, object)) => {
-                        let before = objects.by_key.insert(key.clone(), object.clone());
-                        (before != Some(object)).then_some(key)
-                    }
-                    Event::Delete((key, _)) => {
-                        objects.by_key.remove(&key);
-                        Some(key)
-                    }
-                    Event::InitDone => {
-                        objects.synced = true;
-                        return self.mark(|_| true);
-                    }
+                let changes = objects.apply(event);
+                if is_list {
+                    return self.mark(|_| true);
+                }
+                let counts = |change: &&Change<DynamicObject>| match change {
+                    Change::Updated { old, new } => old.data != new.data,
+                    Change::Added(_) | Change::Deleted { .. } => true,
                 };
-                self.mark_where(&resource, changed.into_iter());
+                let changed = changes.iter().filter(counts).map(Change::key);
+                self.mark_where(&resource, changed);
             }
         }
     }
@@ -209,7 +194,7 @@ impl Controller {
             // A resource that is not served has no usage; it may be served later.
             let Some(kind) = kind else { continue };
             self.updates.push(self.watch(&resource, &kind.resource));
-            self.counted.insert(resource, Objects::default());
+            self.counted.insert(resource, Store::default());
         }
         Ok(())
     }
@@ -230,7 +215,7 @@ impl Controller {
     fn knows(&self, quota: &ResourceQuota) -> bool {
         hard(quota).keys().all(|name| {
             let objects = self.counted.get(resource_of(name));
-            objects.is_none_or(|objects| objects.synced)
+            objects.is_none_or(Store::is_synced)
         })
     }
 
@@ -242,11 +227,8 @@ impl Controller {
         let spec = quota.spec.clone().unwrap_or_default();
         let mut objects: Vec<(&str, &Value)> = Vec::new();
         for (resource, all) in &self.counted {
-            let own = all
-                .by_key
-                .iter()
-                .filter(|(key, _)| key.namespace == namespace);
-            objects.extend(own.map(|(_, object)| (resource.as_str(), object)));
+            let own = all.in_namespace(&namespace);
+            objects.extend(own.map(|object| (resource.as_str(), &object.data)));
         }
         let used = (self.count)(&spec, &objects, now);
         let status = quota.status.clone().unwrap_or_default();
@@ -320,14 +302,20 @@ where
     let resource = resource.to_owned();
     let events = reflector::events(api, watcher::Config::default());
     let events = events.filter_map(move |event| {
-        let told = |object: Arc<K>| (ObjectKey::of(&*object), counting(&object));
+        let counted = |object: Arc<K>| {
+            Arc::new(DynamicObject {
+                types: None,
+                metadata: object.meta().clone(),
+                data: counting(&object),
+            })
+        };
         let update = event.ok().map(|event| {
             let event = match event {
                 Event::Init => Event::Init,
-                Event::InitApply(object) => Event::InitApply(told(object)),
+                Event::InitApply(object) => Event::InitApply(counted(object)),
                 Event::InitDone => Event::InitDone,
-                Event::Apply(object) => Event::Apply(told(object)),
-                Event::Delete(object) => Event::Delete(told(object)),
+                Event::Apply(object) => Event::Apply(counted(object)),
+                Event::Delete(object) => Event::Delete(counted(object)),
             };
             Update::Counted(resource.clone(), event)
         });
