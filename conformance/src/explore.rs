@@ -8,6 +8,7 @@ mod bounds;
 #[cfg(unix)]
 #[cfg(feature = "cli")]
 mod branches;
+mod difference;
 mod excuses;
 mod library;
 mod verdict;
@@ -65,7 +66,7 @@ pub struct Options {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Reference {
-    /// What is compared of the run.
+    /// The part of the run that is compared.
     pub seen: Seen,
     points: Vec<Point>,
 }

@@ -3,6 +3,7 @@
 //! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
 
 mod commit;
+mod groups;
 mod state;
 mod subscription;
 
@@ -20,10 +21,11 @@ use super::{EventType, ObjectKey, ResourceVersion, StoredObject, Versions};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
 pub use commit::{Change, Conflict, Transaction};
+use groups::Groups;
+pub use groups::{Filter, SelectedEvent};
 use state::State;
 pub use state::WindowLimits;
-use subscription::Groups;
-pub use subscription::{Filter, SelectedEvent, Subscription};
+pub use subscription::Subscription;
 
 /// A past event, shared by all who watch.
 #[derive(Debug)]

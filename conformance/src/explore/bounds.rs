@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::verdict::Difference;
+use super::difference::Difference;
 use super::{Kind, Planned};
 use crate::outcome::{EventKey, Occurrences};
 use crate::runner::RunOptions;

@@ -1,8 +1,8 @@
-//! What a scenario says about a run with another outcome.
+//! The entries of a scenario that explain a run with another outcome.
 
 use std::collections::BTreeSet;
 
-use super::verdict::Difference;
+use super::difference::Difference;
 use super::{Divergence, Options, Plan};
 use crate::scenario::{Differs, Faults, FieldsMay, May, Scenario, With};
 

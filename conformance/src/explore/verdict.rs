@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::LazyLock;
 
 use kubeproof_apiserver::JournalEntry;
@@ -12,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
 use super::bounds::Bounds;
+use super::difference::Difference;
 use crate::outcome::{EventKey, Facts, Occurrences, facts, portable_outcome, reported};
 use crate::properties::Violation;
 use crate::runner::RunError;
@@ -35,61 +35,6 @@ pub struct Divergence {
     pub timelines: String,
     /// Each difference.
     pub(super) differences: Vec<Difference>,
-}
-
-/// One difference between a run and the run without faults.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Difference {
-    /// The run came to no end.
-    Unended {
-        /// The step that failed, counted from one, if one did.
-        failing_step: Option<usize>,
-        why: String,
-    },
-    /// The run violated a property.
-    Violated { property: String },
-    /// A field of an object; without a value the object or the field is not there.
-    Field {
-        kind: String,
-        name: String,
-        field: String,
-        expected: Option<String>,
-        found: Option<String>,
-    },
-    /// A difference of the outcome's text that is in no field.
-    Text,
-    /// The number of an event is out of bounds.
-    Event {
-        key: EventKey,
-        expected: i64,
-        found: i64,
-    },
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
-        match self {
-            Self::Unended { why, .. } => write!(f, "the run failed: {why}"),
-            Self::Violated { property } => write!(f, "the property {property:?} is violated"),
-            Self::Field {
-                kind,
-                name,
-                field,
-                expected,
-                found,
-            } => {
-                let (expected, found) = (value(expected), value(found));
-                write!(f, "{field} of {kind}/{name}: {expected} → {found}")
-            }
-            Self::Text => f.write_str("the outcome beside its tables and statuses"),
-            Self::Event {
-                key,
-                expected,
-                found,
-            } => write!(f, "event {key}: ×{expected} → ×{found}"),
-        }
-    }
 }
 
 impl Divergence {
@@ -146,7 +91,7 @@ impl Divergence {
     }
 }
 
-/// What is compared of a run.
+/// The part of a run that is compared.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Seen {
@@ -159,7 +104,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What the transcript of a run has.
+    /// The content of a run's transcript.
     #[must_use]
     pub fn of_transcript(transcript: &str) -> Self {
         let names = revision_names(transcript);
@@ -171,7 +116,7 @@ impl Seen {
         }
     }
 
-    /// What a testbed has: its portable outcome and its timeline.
+    /// The portable outcome and the timeline of a testbed.
     pub(super) fn of_testbed(outcome: &str, timeline: &str) -> Self {
         Self {
             outcome: comparable(outcome),

@@ -1,5 +1,6 @@
-//! The modules of the API server and of the harness are layers: each names only those below it. Those of the controllers and
-//! of nodes form no circle in any folder, and each folder of controllers names only the folders listed for it.
+//! The modules of the API server and of the harness are layers: each names only those below it. In the crates of
+//! controllers, of the machinery and of storage, the modules of no folder form a circle, and each folder of controllers
+//! names only the folders listed for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -115,6 +116,15 @@ const CROSSINGS: &[(&str, &str)] = &[
 /// The modules above the folders; they may name all, and nodes.
 const ABOVE: &[&str] = &["credentials", "error", "manager"];
 
+/// The members in which the modules of no folder form a circle.
+const WITHOUT_CIRCLES: &[&str] = &[
+    "apiserver/machinery",
+    "apiserver/storage",
+    "controller",
+    "controller/node",
+    "controller/runtime",
+];
+
 /// The path of a module below the root of its crate.
 type ModulePath = Vec<String>;
 
@@ -213,7 +223,7 @@ fn sources(member: &str) -> Vec<(PathBuf, String)> {
 /// Every module of a member, with the paths that it names.
 fn modules(member: &str) -> BTreeMap<ModulePath, BTreeSet<ModulePath>> {
     let sources = sources(member);
-    assert!(sources.len() > 20, "{} sources", sources.len());
+    assert!(sources.len() > 10, "{} sources", sources.len());
     let mut found = BTreeMap::new();
     for (path, text) in &sources {
         let parts = path.with_extension("");
@@ -299,9 +309,9 @@ fn modules_of_the_harness_name_only_what_is_below_them() {
 }
 
 #[test]
-fn modules_of_the_controllers_form_no_circle() {
+fn the_files_of_a_folder_form_no_circle() {
     let mut circular: Vec<(String, BTreeSet<String>)> = Vec::new();
-    for member in ["controller", "controller/node", "controller/runtime"] {
+    for member in WITHOUT_CIRCLES {
         let modules = modules(member);
         for folder in folders(&modules) {
             let circle = circles(&modules, &folder);

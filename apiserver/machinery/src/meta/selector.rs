@@ -3,11 +3,13 @@
 mod field;
 mod label;
 mod label_parser;
+mod requirement;
 
 use crate::status::ApiError;
 
 pub use field::{FieldSelector, FieldTerm};
-pub use label::{LabelSelector, Operator, Requirement};
+pub use label::LabelSelector;
+pub use requirement::{Operator, Requirement};
 
 /// Why a selector cannot be understood, as upstream words it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use imbl::{OrdMap, Vector};
 
-use super::subscription::Groups;
+use super::groups::Groups;
 use super::{Event, WindowError};
 use crate::{EventType, ObjectKey, ResourceVersion, StoredObject};
 

@@ -15,12 +15,10 @@ use kubeproof::suite;
 use serde_json::json;
 
 use super::jobs::{Done, Ran, Subject};
-use super::{page, write_log};
+use super::page::{self, Cells};
+use super::write_log;
 use crate::cli::out;
 use crate::cli::run::junit::Case;
-
-/// The cells of each scenario, by the kind of fault.
-pub(super) type Cells = BTreeMap<&'static str, Cell>;
 
 /// The findings of an exploration so far.
 pub(super) struct Found<'p> {

@@ -1,14 +1,18 @@
 //! The findings of an exploration as a page.
 
+use std::collections::BTreeMap;
+
 use kubeproof::explore::{Kind, Plan};
-use kubeproof::report::matrix::{self, Row};
+use kubeproof::report::matrix::{self, Cell, Row};
 use kubeproof::report::{Matrix, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 
-use super::found::Cells;
 use crate::cli::{manual, program};
+
+/// The cells of a scenario, by the heading of their column.
+pub(super) type Cells = BTreeMap<&'static str, Cell>;
 
 /// Heads the column of runs with several faults.
 const SEVERAL: &str = "several";

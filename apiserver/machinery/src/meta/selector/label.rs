@@ -5,177 +5,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::requirement::{Operator, Requirement};
 use super::{SelectorError, label_parser};
-use crate::meta::validation::{label_value, qualified_name};
-use crate::status::{FieldErrors, FieldPath};
-
-/// How a requirement relates its key to its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
-    /// `key in (values)`
-    In,
-    /// `key notin (values)`
-    NotIn,
-    /// `key=value`
-    Equals,
-    /// `key==value`
-    DoubleEquals,
-    /// `key!=value`
-    NotEquals,
-    /// `key`
-    Exists,
-    /// `!key`
-    DoesNotExist,
-    /// `key>value`
-    GreaterThan,
-    /// `key<value`
-    LessThan,
-}
-
-impl Operator {
-    /// The operator of a `matchExpressions` entry: `In`, `NotIn`, `Exists`, `DoesNotExist`, and for nodes `Gt` and `Lt`.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "In" => Some(Self::In),
-            "NotIn" => Some(Self::NotIn),
-            "Exists" => Some(Self::Exists),
-            "DoesNotExist" => Some(Self::DoesNotExist),
-            "Gt" => Some(Self::GreaterThan),
-            "Lt" => Some(Self::LessThan),
-            _ => None,
-        }
-    }
-
-    /// Whether `actual`, the value of the key, relates to `values` in this way.
-    #[must_use]
-    pub fn matches(self, values: &[impl AsRef<str>], actual: Option<&str>) -> bool {
-        let is_listed = || values.iter().any(|value| Some(value.as_ref()) == actual);
-        let compare = |test: fn(i64, i64) -> bool| {
-            let bound = values.first().and_then(|value| value.as_ref().parse().ok());
-            let actual = actual.and_then(|actual| actual.parse().ok());
-            actual
-                .zip(bound)
-                .is_some_and(|(actual, bound)| test(actual, bound))
-        };
-        match self {
-            Self::In | Self::Equals | Self::DoubleEquals => is_listed(),
-            Self::NotIn | Self::NotEquals => !is_listed(),
-            Self::Exists => actual.is_some(),
-            Self::DoesNotExist => actual.is_none(),
-            Self::GreaterThan => compare(|actual, bound| actual > bound),
-            Self::LessThan => compare(|actual, bound| actual < bound),
-        }
-    }
-}
-
-/// One condition on the labels of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
-    key: String,
-    operator: Operator,
-    values: Vec<String>,
-}
-
-impl Requirement {
-    /// Checks the key, the number of values and each value.
-    ///
-    /// # Errors
-    /// Every fault, under the paths `key` and `values`.
-    pub fn try_new(
-        key: &str,
-        operator: Operator,
-        values: Vec<String>,
-    ) -> Result<Self, SelectorError> {
-        let mut errors = FieldErrors::new();
-        let faults = qualified_name(key);
-        if !faults.is_empty() {
-            errors.invalid(&FieldPath::new("key"), &key.into(), &faults.join("; "));
-        }
-        let path = FieldPath::new("values");
-        let count_fault = match operator {
-            Operator::In | Operator::NotIn => values
-                .is_empty()
-                .then_some("for 'in', 'notin' operators, values set can't be empty"),
-            Operator::Equals | Operator::DoubleEquals | Operator::NotEquals => {
-                (values.len() != 1).then_some("exact-match compatibility requires one single value")
-            }
-            Operator::Exists | Operator::DoesNotExist => (!values.is_empty())
-                .then_some("values set must be empty for exists and does not exist"),
-            Operator::GreaterThan | Operator::LessThan => (values.len() != 1)
-                .then_some("for 'Gt', 'Lt' operators, exactly one value is required"),
-        };
-        if let Some(fault) = count_fault {
-            errors.invalid(&path, &values.as_slice().into(), fault);
-        }
-        if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
-            let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-            for (index, value) in values.iter().enumerate() {
-                if value.parse::<i64>().is_err() {
-                    errors.invalid(&path.index(index), &value.as_str().into(), detail);
-                }
-            }
-        }
-        for (index, value) in values.iter().enumerate() {
-            let faults = label_value(value);
-            if !faults.is_empty() {
-                let path = path.index(index).key(key);
-                errors.invalid(&path, &value.as_str().into(), &faults.join("; "));
-            }
-        }
-        if errors.is_empty() {
-            let key = key.to_owned();
-            return Ok(Self {
-                key,
-                operator,
-                values,
-            });
-        }
-        Err(SelectorError(aggregate(&errors)))
-    }
-
-    /// The key of the label.
-    #[must_use]
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// The operator of the comparison.
-    #[must_use]
-    pub fn operator(&self) -> Operator {
-        self.operator
-    }
-
-    /// The values that the label is compared with.
-    #[must_use]
-    pub fn values(&self) -> &[String] {
-        &self.values
-    }
-
-    fn matches(&self, label: Option<&str>) -> bool {
-        self.operator.matches(&self.values, label)
-    }
-}
-
-impl fmt::Display for Requirement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = &self.key;
-        let mut values: Vec<&str> = self.values.iter().map(String::as_str).collect();
-        values.sort_unstable();
-        let values = values.join(",");
-        match self.operator {
-            Operator::In => write!(f, "{key} in ({values})"),
-            Operator::NotIn => write!(f, "{key} notin ({values})"),
-            Operator::Equals => write!(f, "{key}={values}"),
-            Operator::DoubleEquals => write!(f, "{key}=={values}"),
-            Operator::NotEquals => write!(f, "{key}!={values}"),
-            Operator::Exists => write!(f, "{key}"),
-            Operator::DoesNotExist => write!(f, "!{key}"),
-            Operator::GreaterThan => write!(f, "{key}>{values}"),
-            Operator::LessThan => write!(f, "{key}<{values}"),
-        }
-    }
-}
 
 /// A condition on the labels of an object. Printing gives the canonical query form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -213,7 +44,7 @@ impl LabelSelector {
     #[must_use]
     pub fn from_labels(labels: &Value) -> Self {
         let labels = labels.as_object().into_iter().flatten();
-        Self::of(labels.map(equals).collect())
+        Self::of(labels.map(Requirement::equals).collect())
     }
 
     /// Takes over a `metav1.LabelSelector`; null selects nothing, an empty one everything.
@@ -227,12 +58,7 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         let labels = selector.get("matchLabels").and_then(Value::as_object);
         for label in labels.into_iter().flatten() {
-            let Requirement {
-                key,
-                operator,
-                values,
-            } = equals(label);
-            requirements.push(Requirement::try_new(&key, operator, values)?);
+            requirements.push(Requirement::equals(label).checked()?);
         }
         let expressions = selector.get("matchExpressions").and_then(Value::as_array);
         for expression in expressions.into_iter().flatten() {
@@ -254,7 +80,7 @@ impl LabelSelector {
     }
 
     fn of(mut requirements: Vec<Requirement>) -> Self {
-        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        requirements.sort_by(|a, b| a.key().cmp(b.key()));
         Self {
             nothing: false,
             requirements,
@@ -289,7 +115,7 @@ impl LabelSelector {
     pub fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let mut requirements = self.requirements.iter();
         !self.nothing
-            && requirements.all(|requirement| requirement.matches(label(&requirement.key)))
+            && requirements.all(|requirement| requirement.matches(label(requirement.key())))
     }
 
     /// The query form, for `status.selector` of a scale subresource.
@@ -308,29 +134,6 @@ impl fmt::Display for LabelSelector {
             write!(f, "{requirement}")?;
         }
         Ok(())
-    }
-}
-
-fn equals((key, value): (&String, &Value)) -> Requirement {
-    Requirement {
-        key: key.clone(),
-        operator: Operator::Equals,
-        values: vec![value.as_str().unwrap_or_default().to_owned()],
-    }
-}
-
-/// Several faults in brackets, one bare.
-fn aggregate(errors: &FieldErrors) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for cause in errors.causes() {
-        let part = format!("{}: {}", cause.field, cause.message);
-        if !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    match parts.as_slice() {
-        [one] => one.clone(),
-        _ => format!("[{}]", parts.join(", ")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::vec::IntoIter;
 
 use super::SelectorError;
-use super::label::{Operator, Requirement};
+use super::requirement::{Operator, Requirement};
 use crate::meta::validation::qualified_name;
 
 const SYMBOLS: &[char] = &['=', '!', '(', ')', ',', '>', '<'];

@@ -4,7 +4,7 @@ use serde_json::json;
 use super::super::{Change, Transaction, WindowLimits};
 use super::*;
 use crate::meta::GroupVersionResource;
-use crate::{Initial, Storage};
+use crate::{EventType, Initial, ObjectKey, Storage, StoredObject};
 
 /// Objects of one label, or one object.
 #[derive(Debug)]
