@@ -24,7 +24,7 @@ const KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("4,096 is not 0")
 const CACHE_TTL: Duration = Duration::from_mins(2);
 
 /// A token and the audiences that it is to be valid for.
-type Question = (String, Vec<String>);
+type CacheKey = (String, Vec<String>);
 /// The holder of a token and the audiences that it is valid for; `None` for an unknown token.
 type Holder = Option<(User, Vec<String>)>;
 
@@ -37,7 +37,7 @@ struct Inner {
     version: ReviewVersion,
     ttl: Duration,
     /// Answers with the time until when they count.
-    known: Mutex<LruCache<Question, (Timestamp, Holder)>>,
+    known: Mutex<LruCache<CacheKey, (Timestamp, Holder)>>,
 }
 
 impl AuthenticationWebhook {

@@ -44,7 +44,7 @@ pub(super) async fn evict(request: &Request<'_>) -> Answer {
         match evict_once(request, &options).await? {
             Outcome::Evicted => return Ok(success(request)),
             Outcome::Undecided => return Ok(undecided(request)),
-            Outcome::Raced => {}
+            Outcome::Conflict => {}
         }
     }
 }
@@ -68,7 +68,7 @@ enum Outcome {
     Evicted,
     /// More than one budget would have to decide.
     Undecided,
-    Raced,
+    Conflict,
 }
 
 /// Upstream makes a failure of this by hand, without a reason.
@@ -114,7 +114,7 @@ async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Ou
             // If the pod has not changed, the conflict comes from a precondition of the request.
             let current = store.get(request.namespace(), request.name())?;
             if current.rv != pod.rv {
-                return Ok(Outcome::Raced);
+                return Ok(Outcome::Conflict);
             }
             deleted.map(|_| Outcome::Evicted)
         }

@@ -33,7 +33,7 @@ pub(super) struct Limits {
 impl Limits {
     /// The limits of `level` where all levels have `shares` together.
     pub(super) fn of(level: &Value, shares: u64) -> Self {
-        let (own, _) = conduct_of(level);
+        let (own, _) = spec_of_type(level);
         let percent = |field: &str| own[field].as_u64();
         let part = |of: u64, percent: u64| (of * percent + 50) / 100;
         let nominal = (SERVER_SEATS * shares_of(level)).div_ceil(shares.max(1));
@@ -60,27 +60,27 @@ impl Limits {
 
 /// The concurrency shares of a level.
 pub(super) fn shares_of(level: &Value) -> u64 {
-    let (own, _) = conduct_of(level);
+    let (own, _) = spec_of_type(level);
     own["nominalConcurrencyShares"].as_u64().unwrap_or(0)
 }
 
 /// The part of a level's spec that fits its type.
-fn conduct_of(level: &Value) -> (&Value, Conduct) {
+fn spec_of_type(level: &Value) -> (&Value, LimitResponse) {
     let spec = &level["spec"];
     if spec["limited"].is_null() {
-        return (&spec["exempt"], Conduct::Reject);
+        return (&spec["exempt"], LimitResponse::Reject);
     }
     let queuing = &spec["limited"]["limitResponse"]["queuing"];
     let number = |field: &str| queuing[field].as_u64().map_or(1, to_usize);
-    let conduct = match queuing.is_object() {
-        true => Conduct::Queue(Queuing {
+    let limit_response = match queuing.is_object() {
+        true => LimitResponse::Queue(Queuing {
             queues: number("queues"),
             hand_size: number("handSize"),
             length_max: number("queueLengthLimit"),
         }),
-        false => Conduct::Reject,
+        false => LimitResponse::Reject,
     };
-    (&spec["limited"], conduct)
+    (&spec["limited"], limit_response)
 }
 
 fn to_usize(number: u64) -> usize {
@@ -89,7 +89,7 @@ fn to_usize(number: u64) -> usize {
 
 /// The treatment of requests that find all seats taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Conduct {
+enum LimitResponse {
     Reject,
     Queue(Queuing),
 }
@@ -113,7 +113,7 @@ pub(super) struct Level {
 #[derive(Debug)]
 struct State {
     limits: Limits,
-    conduct: Conduct,
+    limit_response: LimitResponse,
     executing: u64,
     /// Bounded by the length of a queue and their number, which the level's object says.
     queues: Vec<VecDeque<Waiting>>,
@@ -163,7 +163,7 @@ impl Level {
             is_exempt: name == EXEMPT,
             state: Mutex::new(State {
                 limits: Limits::default(),
-                conduct: Conduct::Reject,
+                limit_response: LimitResponse::Reject,
                 executing: 0,
                 queues: Vec::new(),
                 served: 0,
@@ -176,10 +176,10 @@ impl Level {
     /// Applies the spec of the level's object.
     pub(super) fn configure(&self, level: &Value, limits: Limits) {
         let mut state = self.state.lock();
-        let (_, conduct) = conduct_of(level);
+        let (_, limit_response) = spec_of_type(level);
         state.limits = limits;
-        state.conduct = conduct;
-        if let Conduct::Queue(queuing) = conduct
+        state.limit_response = limit_response;
+        if let LimitResponse::Queue(queuing) = limit_response
             && queuing.queues > state.queues.len()
         {
             // Surplus queues are served until they are empty; no request is added to them.
@@ -196,13 +196,13 @@ impl Level {
     pub(super) fn enter(self: &Arc<Self>, hash: impl FnOnce() -> u64) -> Entry {
         let mut state = self.state.lock();
         let has_seat = state.executing < state.limits.current();
-        let queuing = match state.conduct {
+        let queuing = match state.limit_response {
             _ if has_seat && state.is_nobody_waiting() => {
                 state.executing += 1;
                 return Entry::Seated;
             }
-            Conduct::Reject => return Entry::Refused(Reason::ConcurrencyLimit),
-            Conduct::Queue(queuing) => queuing,
+            LimitResponse::Reject => return Entry::Refused(Reason::ConcurrencyLimit),
+            LimitResponse::Queue(queuing) => queuing,
         };
         let queue = state.shortest(queuing, hash());
         if !has_seat && state.queues[queue].len() >= queuing.length_max {
