@@ -122,7 +122,7 @@ pub type OnSync = Arc<dyn Fn(&'static str, &ObjectKey) + Send + Sync>;
 #[derive(Debug)]
 pub struct Manager {
     tasks: JoinSet<()>,
-    machines: node::Machines,
+    shared_nodes: node::Nodes,
     /// Wakes controllers in the order in which they were started.
     restart: Arc<Notify>,
     stop: watch::Sender<bool>,
@@ -197,7 +197,7 @@ impl Manager {
         let (stop, stopped) = watch::channel(false);
         let mut manager = Self {
             tasks: JoinSet::new(),
-            machines: node::Machines {
+            shared_nodes: node::Nodes {
                 containers: node::Containers::of(
                     options.nodes,
                     options.same_images.clone(),
@@ -229,7 +229,7 @@ impl Manager {
                 manager.spawn(lives.boxed(), stopped.clone());
             }
         }
-        let conduct = node::Conduct {
+        let node_config = node::NodeConfig {
             timings: options.timings,
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
@@ -252,7 +252,7 @@ impl Manager {
         let needs_daemon = has_own && options.kruise.env_from_metadata;
         if options.nodes > 0 && (options.kruise_daemon || needs_daemon) {
             let ctx = ctx.for_component("kruise-daemon");
-            let containers = manager.machines.containers.clone();
+            let containers = manager.shared_nodes.containers.clone();
             let restarted = Arc::clone(&manager.restart);
             let (gates, serves_all) = (options.kruise, options.kruise_daemon);
             let lives = supervisor.clone().run("kruise-daemon", restarted, move || {
@@ -265,10 +265,10 @@ impl Manager {
             manager.spawn(lives.boxed(), stopped.clone());
         }
         // Without nodes and stages nothing is simulated; this does not count as an end.
-        if options.nodes > 0 || !conduct.stages.is_empty() {
-            let machines = manager.machines.clone();
+        if options.nodes > 0 || !node_config.stages.is_empty() {
+            let shared_nodes = manager.shared_nodes.clone();
             let lives = supervisor.run("nodes", never, move || {
-                node::run(ctx.clone(), machines.clone(), conduct.clone()).boxed()
+                node::run(ctx.clone(), shared_nodes.clone(), node_config.clone()).boxed()
             });
             manager.spawn(lives.boxed(), stopped);
         }
@@ -296,13 +296,13 @@ impl Manager {
     /// The containers of the nodes, whose logs can be read.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
-        &self.machines.containers
+        &self.shared_nodes.containers
     }
 
     /// Makes the nodes fail.
     #[must_use]
     pub fn faults(&self) -> &node::Faults {
-        &self.machines.faults
+        &self.shared_nodes.faults
     }
 
     fn spawn(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {

@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{
 };
 use kubeproof_runtime::clock::Now;
 
+use super::config_sources::{ConfigSources, Data, SourceKind};
 use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};
 use super::identity;
 use super::image::Image;
-use super::sources::{Data, SourceKind, Sources};
 use super::start_error::{PATH, start_error};
 
 /// The known files of images: a part of the image's name, a path, and the file's content.
@@ -51,7 +51,7 @@ pub(super) enum Missing {
 /// The inputs from which containers of one pod are created.
 pub(super) struct Materials<'a> {
     pub(super) pod: &'a Pod,
-    pub(super) sources: &'a Sources,
+    pub(super) sources: &'a ConfigSources,
     /// The pod's volumes by name.
     pub(super) volumes: &'a BTreeMap<String, Volume>,
     pub(super) host_ip: &'a str,
@@ -362,7 +362,7 @@ mod tests {
 
     use super::*;
 
-    fn prepare(container: Value, sources: &Sources) -> Result<Prepared, Missing> {
+    fn prepare(container: Value, sources: &ConfigSources) -> Result<Prepared, Missing> {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
                 "name": "web-0", "namespace": "ns", "uid": "u", "labels": {"app": "web"},
@@ -391,9 +391,9 @@ mod tests {
         materials.prepare(&spec.containers[0])
     }
 
-    fn settings() -> Sources {
+    fn settings() -> ConfigSources {
         let data = BTreeMap::from([("a".to_owned(), b"1".to_vec())]);
-        Sources::of(SourceKind::ConfigMap, "settings", data)
+        ConfigSources::of(SourceKind::ConfigMap, "settings", data)
     }
 
     #[test]
@@ -540,7 +540,9 @@ mod tests {
         let missing = prepare(reference("b"), &settings()).err().unwrap();
         let message = "couldn't find key b in ConfigMap ns/settings";
         assert_eq!(missing.to_string(), message);
-        let missing = prepare(reference("a"), &Sources::default()).err().unwrap();
+        let missing = prepare(reference("a"), &ConfigSources::default())
+            .err()
+            .unwrap();
         assert_eq!(missing.to_string(), "configmap \"settings\" not found");
     }
 }

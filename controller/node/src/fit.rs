@@ -1,8 +1,8 @@
 //! The filters and scores of the scheduler: a pure choice of a node for a pod.
 
-mod neighbours;
+mod fit_error;
+mod inter_pod_affinity;
 mod preemption;
-mod refusal;
 mod spread;
 
 use std::cmp::Reverse;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
+use inter_pod_affinity::InterPodAffinity;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 use kubeproof_runtime::tolerations::tolerated;
-use neighbours::Neighbours;
 use spread::Spread;
 
+pub(super) use fit_error::{FitError, Misfit, Reason};
 pub(super) use preemption::{Plan, plan, priority};
-pub(super) use refusal::{Misfit, Reason, Unfit};
 
 /// A host port in use: protocol, address, port.
 type HostPort = (String, String, i32);
@@ -82,7 +82,7 @@ fn name(node: &Node) -> &str {
 /// The state of the filters for one pod, computed once for all nodes (PreFilter).
 struct Filters<'a> {
     pod: &'a Pod,
-    neighbours: Neighbours,
+    inter_pod_affinity: InterPodAffinity,
     spread: Spread,
     pinned: Option<BTreeSet<String>>,
 }
@@ -91,7 +91,7 @@ impl<'a> Filters<'a> {
     fn of(pod: &'a Pod, cluster: &Cluster<'_>) -> Self {
         Self {
             pod,
-            neighbours: Neighbours::of(pod, cluster),
+            inter_pod_affinity: InterPodAffinity::of(pod, cluster),
             spread: Spread::of(pod, cluster),
             pinned: pod.spec.as_ref().and_then(affinity::pinned),
         }
@@ -102,7 +102,7 @@ impl<'a> Filters<'a> {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
             _ => misfit(self.pod, node, load)
                 .or_else(|| self.spread.misfit(node))
-                .or_else(|| self.neighbours.misfit(node)),
+                .or_else(|| self.inter_pod_affinity.misfit(node)),
         }
     }
 }
@@ -117,23 +117,24 @@ fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> Option<Misfit> 
 ///
 /// # Errors
 ///
-/// [`Unfit`] when it fits on none.
+/// [`FitError`] when it fits on none.
 pub(super) fn choose(
     pod: &Pod,
     cluster: &Cluster<'_>,
     nominated: Option<&str>,
-) -> Result<String, Unfit> {
+) -> Result<String, FitError> {
     let filters = Filters::of(pod, cluster);
-    let mut unfit = Unfit::default();
+    let mut fit_error = FitError::default();
     let mut best = None;
     for node in &cluster.nodes {
         let load = cluster.load(node);
         match filters.misfit(node, load) {
-            Some(misfit) => unfit.add(name(node), misfit),
+            Some(misfit) => fit_error.add(name(node), misfit),
             None if nominated == Some(name(node)) => return Ok(name(node).to_owned()),
             None => {
                 let unwanted = unwanted_taints(pod, node);
-                let liked = affinity::preference(pod, node) + filters.neighbours.preference(node);
+                let liked =
+                    affinity::preference(pod, node) + filters.inter_pod_affinity.preference(node);
                 let rank = (unwanted, Reverse(liked), load.count, natural(name(node)));
                 best = Some(match best {
                     Some(best) => rank.min(best),
@@ -144,7 +145,7 @@ pub(super) fn choose(
     }
     match best {
         Some((_, _, _, (_, name))) => Ok(name.to_owned()),
-        None => Err(unfit),
+        None => Err(fit_error),
     }
 }
 

@@ -4,14 +4,14 @@
 //! pod when an object has changed or a time has come.
 
 mod admission;
-mod happenings;
-mod notices;
+mod container_events;
 mod outages;
 mod pacing;
+mod pleg;
+mod pod_sync;
 mod processes;
 mod records;
 mod steps;
-mod takeover;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +28,9 @@ use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
 
+use super::container_run::ContainerRun;
 use super::faults::Faults;
 use super::hold::Hold;
-use super::instance::Instance;
 use super::lifecycle::{Readiness, Stage, Step};
 use super::pace::after;
 use super::probe::Prober;
@@ -38,7 +38,7 @@ use super::{Containers, Timings, identity};
 use admission::Rejection;
 use outages::Outages;
 use pacing::UnderWay;
-use processes::{Occurrence, PodProcesses, Processes};
+use processes::{PodLifecycleEvent, PodProcesses, Processes};
 use records::Records;
 
 enum Update {
@@ -56,7 +56,7 @@ struct Record {
     stage: Stage,
     started: Timestamp,
     pod_ip: String,
-    instances: BTreeMap<String, Instance>,
+    container_runs: BTreeMap<String, ContainerRun>,
     /// The containers that could not be created on the last try.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,
@@ -81,8 +81,8 @@ impl Record {
     /// Returns the running containers.
     fn alive(&self) -> Vec<String> {
         let runs = self.stage == Stage::Running && !self.is_powered_off;
-        let alive = self.instances.iter();
-        let alive = alive.filter(|(_, instance)| runs && instance.exit.is_none());
+        let alive = self.container_runs.iter();
+        let alive = alive.filter(|(_, container_run)| runs && container_run.exit.is_none());
         alive.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -145,14 +145,16 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
                 }
             }
             Ok(()) = failing.changed() => kubelet.take_in_faults(),
-            (occurrence, prober) = kubelet.processes.next() => {
-                kubelet.take_in_occurrence(occurrence, prober).await;
+            (lifecycle_event, prober) = kubelet.processes.next() => {
+                kubelet.take_in_lifecycle_event(lifecycle_event, prober).await;
             }
             () = wake => kubelet.mark_due(),
         }
         if kubelet.is_synced() {
             for (pod, names) in std::mem::take(&mut kubelet.gone) {
-                kubelet.tell_all(&pod, notices::stopping(&names)).await;
+                kubelet
+                    .tell_all(&pod, container_events::stopping(&names))
+                    .await;
             }
             for key in std::mem::take(&mut kubelet.dirty) {
                 kubelet.sync(&key).await;
@@ -248,14 +250,19 @@ impl Kubelet {
         }
     }
 
-    async fn take_in_occurrence(&mut self, occurrence: Occurrence, prober: Option<Prober>) {
-        let Some(mut record) = self.records.take(&occurrence.uid) else {
+    async fn take_in_lifecycle_event(
+        &mut self,
+        lifecycle_event: PodLifecycleEvent,
+        prober: Option<Prober>,
+    ) {
+        let Some(mut record) = self.records.take(&lifecycle_event.uid) else {
             return;
         };
-        record.processes.keep(&occurrence, prober);
+        record.processes.keep(&lifecycle_event, prober);
         let key = record.key.clone();
         if let Some(pod) = self.pods.get(&key).cloned() {
-            self.happen(&pod, &mut record, occurrence).await;
+            self.handle_lifecycle_event(&pod, &mut record, lifecycle_event)
+                .await;
         }
         self.records.put(record);
         self.dirty.insert(key);

@@ -6,18 +6,21 @@
 //!
 //! - `registration`, `status`, `identity`: the Node objects, the status of pods, ids and addresses
 //! - `scheduler`, `fit`: binds pods; finds room for them
-//! - `kubelet`, `lifecycle`, `instance`, `restart_policy`: runs the pods of a node; `lifecycle` decides the next
+//! - `kubelet`, `lifecycle`, `container_run`, `restart_policy`: runs the pods of a node; `lifecycle` decides the next
 //!   step of a pod
-//! - `containers`, `container`, `image`, `environment`, `sources`: the containers, with a shell, a file system and
+//! - `containers`, `container`, `image`, `environment`, `config_sources`: the containers, with a shell, a file system and
 //!   the variables and volumes that the kubelet gives them
-//! - `probe`, `hook`, `server`, `directives`: probes, hooks, the HTTP server of a container, and the annotations
+//! - `probe`, `hook`, `server`, `annotations`: probes, hooks, the HTTP server of a container, and the annotations
 //!   that say how it behaves
-//! - `pace`, `hold`, `part`, `faults`: how long things take, and what stops them
+//! - `pace`, `hold`, `container_spec`, `faults`: how long things take, and what stops them
 //! - `stages`: KWOK's `Stage` objects, which can replace the kubelets
 
+mod annotations;
+mod config_sources;
 mod container;
+mod container_run;
+mod container_spec;
 mod containers;
-mod directives;
 mod environment;
 mod faults;
 mod fit;
@@ -25,29 +28,26 @@ mod hold;
 mod hook;
 mod identity;
 mod image;
-mod instance;
 mod kubelet;
 mod lifecycle;
 mod pace;
-mod part;
 mod probe;
 mod registration;
 mod restart_policy;
 mod scheduler;
 mod server;
-mod sources;
 mod stages;
 mod start_error;
 mod status;
 
 use std::time::Duration;
 
+pub use annotations::loopback;
 pub use container::{Channel, ExecOptions};
 pub use containers::{
     Behind, Containers, Inside, LogOptions, Network, PodReference, Refusal, RunId, Running,
     Session, Site,
 };
-pub use directives::loopback;
 pub use faults::{Faults, UnknownNode};
 pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
@@ -76,7 +76,7 @@ pub struct Timings {
 
 /// The state that the simulated nodes share with the API server and with fault injection.
 #[derive(Clone, Debug)]
-pub struct Machines {
+pub struct Nodes {
     /// The containers on the nodes.
     pub containers: Containers,
     /// The faults of the nodes.
@@ -85,7 +85,7 @@ pub struct Machines {
 
 /// The configuration of the nodes.
 #[derive(Clone)]
-pub struct Conduct {
+pub struct NodeConfig {
     /// The default durations of pods.
     pub timings: Timings,
     /// The interval at which a kubelet renews its Lease.
@@ -98,32 +98,32 @@ pub struct Conduct {
     pub stages: Vec<Stage>,
 }
 
-/// Registers the nodes `node-1` to `node-N` of `machines`, sends their heartbeats, schedules pods
+/// Registers the nodes `node-1` to `node-N` of `nodes`, sends their heartbeats, schedules pods
 /// onto them and runs those, for as long as it is polled.
 ///
 /// Without nodes it only applies the stages, so that pods stay unscheduled.
-pub async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
-    let Machines { containers, faults } = machines;
+pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
+    let Nodes { containers, faults } = nodes;
     let nodes = containers.nodes();
     let stager = ctx.for_component("stage-controller");
-    let has_kubelets = !stages::concern_pods(&conduct.stages);
-    let staged = stages::run(stager, conduct.stages.clone(), nodes);
+    let has_kubelets = !stages::concern_pods(&config.stages);
+    let staged = stages::run(stager, config.stages.clone(), nodes);
     if nodes == 0 {
         return staged.await;
     }
     let kubelet = ctx.for_component("kubelet");
-    registration::register(&kubelet, nodes, &conduct).await;
+    registration::register(&kubelet, nodes, &config).await;
     let pods = async {
         if has_kubelets {
-            let timings = conduct.timings;
+            let timings = config.timings;
             kubelet::run(kubelet.clone(), containers, faults.clone(), timings).await;
         }
     };
     tokio::join!(
-        registration::send_heartbeats(kubelet.clone(), &faults, conduct.lease_renewal),
+        registration::send_heartbeats(kubelet.clone(), &faults, config.lease_renewal),
         scheduler::run(
             ctx.for_component("kube-scheduler"),
-            conduct.default_storage_class,
+            config.default_storage_class,
         ),
         pods,
         staged,

@@ -1,6 +1,6 @@
 //! The lifecycle of a simulated pod: a pure function of its state and the time.
 
-mod course;
+mod pod_phase;
 mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::directives::{Delay, Directives, ForcedPhase};
+use super::annotations::{Behavior, Delay, ForcedPhase};
+use super::container_run::{ContainerRun, Halt, Stopping};
+use super::container_spec::ContainerSpec;
 use super::hold::{Hold, Waiting};
-use super::instance::{Halt, Instance, Stopping};
 use super::pace::after;
-use super::part::Part;
-use course::{own_ending, startable};
+use pod_phase::{own_ending, startable};
 use stopping::{concluding, halting, stopping};
 
-pub(super) use course::{is_initialized, readiness};
+pub(super) use pod_phase::{is_initialized, readiness};
 
 /// The progress of a pod on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(super) struct Readiness {
 
 /// The input of a decision about a pod.
 pub(super) struct View<'a> {
-    pub(super) directives: Directives,
+    pub(super) behavior: Behavior,
     /// Whether every claim of the pod is bound.
     pub(super) volumes_bound: bool,
     pub(super) gates_met: bool,
@@ -65,9 +65,9 @@ pub(super) struct View<'a> {
     /// The grace period of the containers, unless the pod's deletion sets another.
     pub(super) grace: Duration,
     /// The containers of the spec, in the order of their start.
-    pub(super) parts: &'a [Part],
+    pub(super) container_specs: &'a [ContainerSpec],
     /// The containers that have been started, by name.
-    pub(super) instances: &'a BTreeMap<String, Instance>,
+    pub(super) container_runs: &'a BTreeMap<String, ContainerRun>,
     /// The containers that could not be created on the last try, by name.
     pub(super) held: &'a BTreeMap<String, Hold>,
     /// The last reported readiness.
@@ -76,16 +76,22 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Returns the containers that have been started.
-    fn runs(&self) -> impl Iterator<Item = (&'a Part, &'a Instance)> + Clone + use<'a> {
-        let instances = self.instances;
-        let parts = self.parts.iter();
-        parts.filter_map(|part| Some((part, instances.get(&part.name)?)))
+    fn runs(
+        &self,
+    ) -> impl Iterator<Item = (&'a ContainerSpec, &'a ContainerRun)> + Clone + use<'a> {
+        let container_runs = self.container_runs;
+        let container_specs = self.container_specs.iter();
+        container_specs.filter_map(|container_spec| {
+            Some((container_spec, container_runs.get(&container_spec.name)?))
+        })
     }
 
     /// Returns the end of the wait of a container that could not be created; `None` if it can be
     /// tried.
-    fn held_until(&self, part: &Part) -> Option<Timestamp> {
-        self.held.get(&part.name)?.until(&part.image)
+    fn held_until(&self, container_spec: &ContainerSpec) -> Option<Timestamp> {
+        self.held
+            .get(&container_spec.name)?
+            .until(&container_spec.image)
     }
 }
 
@@ -139,7 +145,7 @@ pub(super) enum Step {
 pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
     if let Some(deletion) = view.deletion {
         // A silent node does not act on deletions.
-        let Delay::After(stop) = view.directives.stop else {
+        let Delay::After(stop) = view.behavior.stop else {
             return Step::Wait(None);
         };
         return match stage {
@@ -166,10 +172,10 @@ pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
 }
 
 fn creating(view: &View<'_>, since: Timestamp, now: Timestamp) -> Step {
-    let Delay::After(start) = view.directives.start else {
+    let Delay::After(start) = view.behavior.start else {
         return Step::Wait(None);
     };
-    if !view.volumes_bound || view.directives.phase == Some(ForcedPhase::Pending) {
+    if !view.volumes_bound || view.behavior.phase == Some(ForcedPhase::Pending) {
         return Step::Wait(None);
     }
     let due = after(since, start);
@@ -189,17 +195,22 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
     if let Some(ending) = own_ending(view) {
         return concluding(view, ending, now);
     }
-    let signals = view.directives.signals.is_some();
-    let outdated = view.runs().filter(|(part, instance)| {
-        let waits = view.held_until(part).is_some_and(|at| now < at);
-        let leaves = signals && instance.exit.is_none() && instance.stopping.is_some();
-        part.restarts_for_image() && part.image != instance.image && !waits && !leaves
+    let signals = view.behavior.signals.is_some();
+    let outdated = view.runs().filter(|(container_spec, container_run)| {
+        let waits = view.held_until(container_spec).is_some_and(|at| now < at);
+        let leaves = signals && container_run.exit.is_none() && container_run.stopping.is_some();
+        container_spec.restarts_for_image()
+            && container_spec.image != container_run.image
+            && !waits
+            && !leaves
     });
     // A container that receives SIGTERM has time to end.
     let (alive, ended): (Vec<_>, Vec<_>) =
-        outdated.partition(|(_, instance)| signals && instance.exit.is_none());
-    let names = |runs: Vec<(&Part, &Instance)>| -> Vec<String> {
-        runs.iter().map(|(part, _)| part.name.clone()).collect()
+        outdated.partition(|(_, container_run)| signals && container_run.exit.is_none());
+    let names = |runs: Vec<(&ContainerSpec, &ContainerRun)>| -> Vec<String> {
+        runs.iter()
+            .map(|(container_spec, _)| container_spec.name.clone())
+            .collect()
     };
     if !alive.is_empty() {
         let order = Stopping {
@@ -240,7 +251,7 @@ impl Ending {
 }
 
 fn forced_ending(view: &View<'_>) -> Option<Ending> {
-    match view.directives.phase? {
+    match view.behavior.phase? {
         ForcedPhase::Failed => Some(Ending::Error),
         ForcedPhase::Succeeded => Some(Ending::Completed),
         ForcedPhase::Pending => None,

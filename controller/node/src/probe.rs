@@ -58,7 +58,7 @@ pub(super) struct Outcome {
 }
 
 impl Prober {
-    /// Creates the probe of this kind in `spec`, if there is one.
+    /// Creates the probe of this kind; `None` if `spec` has no such probe.
     pub(super) fn new(kind: ProbeKind, spec: &Spec, container: &Container) -> Option<Self> {
         Some(Self {
             kind,

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::faults::{Faults, Link};
 use super::status::wire_time;
-use super::{Conduct, identity};
+use super::{NodeConfig, identity};
 
 const LEASE_SECONDS: u32 = 40;
 /// The interval at which a kubelet reports an unchanged status (`nodeStatusReportFrequency`),
@@ -29,10 +29,10 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 pub(super) const KUBELET_VERSION: &str = "v1.36.2";
 
 /// Creates the nodes `1..=nodes`, or adopts existing ones; retries until it succeeds.
-pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
+pub(super) async fn register(ctx: &Context, nodes: usize, config: &NodeConfig) {
     for index in 1..=nodes {
         let mut failures = 0;
-        while let Err(error) = register_one(ctx, index, conduct).await {
+        while let Err(error) = register_one(ctx, index, config).await {
             tracing::warn!(node = identity::node_name(index), %error, "node not registered");
             failures += 1;
             tokio::time::sleep(retry_after(failures)).await;
@@ -40,7 +40,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
     }
 }
 
-async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<(), kube::Error> {
+async fn register_one(ctx: &Context, index: usize, config: &NodeConfig) -> Result<(), kube::Error> {
     // Responses share their objects with the coming watch events.
     let api: Api<Decoded<Node>> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
@@ -63,7 +63,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
         api.patch_status(&name, &PatchParams::default(), &patch)
             .await?;
     }
-    if conduct.has_lifecycle_controller {
+    if config.has_lifecycle_controller {
         return Ok(());
     }
     admit_pods(&api, &name, taints.unwrap_or_default()).await

@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::pod::reference;
-use kubeproof_runtime::recorder::{EventType, Happening, Recorder};
+use kubeproof_runtime::recorder::{EventParams, EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
@@ -25,7 +25,7 @@ use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
-use super::fit::{self, Cluster, Load, Plan, Unfit};
+use super::fit::{self, Cluster, FitError, Load, Plan};
 use super::status::wire_time;
 
 /// The scheduler's profile: pods with another `schedulerName` are ignored.
@@ -250,10 +250,10 @@ impl Scheduler {
                     }
                 }
                 // The pod's victims have not ended yet.
-                Err(unfit) if self.waits_for_victims(&pod, &unfit) => {}
-                Err(unfit) => {
-                    let planned = self.plan(&pod, &cluster, &unfit);
-                    self.refuse(&key, &pod, &unfit, planned).await?;
+                Err(fit_error) if self.waits_for_victims(&pod, &fit_error) => {}
+                Err(fit_error) => {
+                    let planned = self.plan(&pod, &cluster, &fit_error);
+                    self.refuse(&key, &pod, &fit_error, planned).await?;
                 }
             }
             // The pod's place on the nominated node is not given to pods of lower priority.
@@ -311,14 +311,14 @@ impl Scheduler {
                     "Successfully assigned {}/{} to {node}",
                     key.namespace, key.name
                 );
-                let happening = Happening {
+                let params = EventParams {
                     event_type: EventType::Normal,
                     reason: "Scheduled",
                     action: "Binding",
                     message: &message,
                 };
                 let involved = reference(pod);
-                self.recorder.report(&involved, None, happening).await;
+                self.recorder.report(&involved, None, params).await;
                 Ok(true)
             }
             Err(error) if answered(&error, 404) || answered(&error, 409) => {
@@ -335,25 +335,25 @@ impl Scheduler {
         &mut self,
         key: &ObjectKey,
         pod: &Arc<Pod>,
-        unfit: &Unfit,
+        fit_error: &FitError,
         planned: Result<Plan, String>,
     ) -> Result<(), kube::Error> {
         let uid = store::uid(&**pod);
-        let message = unfit.message(planned.as_ref().err().map(String::as_str));
+        let message = fit_error.message(planned.as_ref().err().map(String::as_str));
         if planned.is_err() && self.refused.get(&uid) == Some(&message) {
             return Ok(());
         }
         if let Ok(plan) = &planned {
             self.preempt(pod, plan).await?;
         }
-        let happening = Happening {
+        let params = EventParams {
             event_type: EventType::Warning,
             reason: "FailedScheduling",
             action: "Scheduling",
             message: &message,
         };
         let involved = reference(pod);
-        self.recorder.report(&involved, None, happening).await;
+        self.recorder.report(&involved, None, params).await;
         let mut patch = json!({
             "metadata": { "uid": uid },
             "status": { "conditions": [{

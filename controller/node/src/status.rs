@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
+use super::container_run::{ContainerRun, Ended, Halt};
+use super::container_spec::{self, ContainerSpec, List};
 use super::identity;
 use super::image::SameImages;
-use super::instance::{Ended, Halt, Instance};
 use super::lifecycle::{Ending, Readiness, is_initialized};
-use super::part::{self, List, Part};
 use super::restart_policy::Exit;
 
 /// The reason and message of a pod that failed at its `activeDeadlineSeconds`.
@@ -26,11 +26,11 @@ pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
 pub(super) enum Containers<'a> {
     Creating,
     Running {
-        instances: &'a BTreeMap<String, Instance>,
+        container_runs: &'a BTreeMap<String, ContainerRun>,
         readiness: &'a Readiness,
     },
     Ended {
-        instances: &'a BTreeMap<String, Instance>,
+        container_runs: &'a BTreeMap<String, ContainerRun>,
         ending: Ending,
     },
 }
@@ -135,7 +135,7 @@ impl Report<'_> {
     /// Returns whether a main container has yet to run for the first time.
     fn is_pending(&self) -> bool {
         let Containers::Running {
-            instances,
+            container_runs,
             readiness,
         } = &self.containers
         else {
@@ -144,9 +144,9 @@ impl Report<'_> {
         self.containers().iter().any(|container| {
             let hooked = readiness.hooked.contains(&container.name)
                 || readiness.kept.contains(&container.name);
-            instances
+            container_runs
                 .get(&container.name)
-                .is_none_or(|instance| hooked && instance.last.is_none())
+                .is_none_or(|container_run| hooked && container_run.last.is_none())
         })
     }
 
@@ -162,13 +162,24 @@ impl Report<'_> {
     }
 
     fn is_initialized(&self) -> bool {
-        let parts = self.pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let container_specs = self
+            .pod
+            .spec
+            .as_ref()
+            .map(ContainerSpec::all)
+            .unwrap_or_default();
         match &self.containers {
             Containers::Creating => self.init_containers().is_empty(),
-            Containers::Running { instances, .. } => is_initialized(&parts, instances),
-            Containers::Ended { instances, ending } => {
-                is_initialized(&parts, instances)
-                    || instances.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
+            Containers::Running { container_runs, .. } => {
+                is_initialized(&container_specs, container_runs)
+            }
+            Containers::Ended {
+                container_runs,
+                ending,
+            } => {
+                is_initialized(&container_specs, container_runs)
+                    || container_runs.is_empty()
+                        && matches!(ending, Ending::Completed | Ending::Error)
             }
         }
     }
@@ -266,7 +277,7 @@ impl Report<'_> {
 
     fn ephemeral_containers(&self) -> Vec<Container> {
         let spec = self.pod.spec.iter();
-        let all = spec.flat_map(part::containers);
+        let all = spec.flat_map(container_spec::containers);
         let ephemeral = all.filter(|(list, _)| *list == List::Ephemeral);
         ephemeral.map(|(_, own)| own.into_owned()).collect()
     }
@@ -325,25 +336,28 @@ impl Report<'_> {
         match &self.containers {
             Containers::Creating => self.waiting_status(container),
             Containers::Running {
-                instances,
+                container_runs,
                 readiness,
             } => {
                 let kept = readiness.kept.contains(&container.name);
                 if let Some(told) = self.told_of(container).filter(|_| kept) {
                     return told;
                 }
-                let status = match instances.get(&container.name) {
+                let status = match container_runs.get(&container.name) {
                     None => self.waiting_status(container),
-                    Some(instance) => self.running_status(container, instance, readiness),
+                    Some(container_run) => self.running_status(container, container_run, readiness),
                 };
                 match readiness.held.get(&container.name) {
                     Some(waiting) => states::held_status(status, waiting),
                     None => status,
                 }
             }
-            Containers::Ended { instances, ending } => {
-                let instance = instances.get(&container.name);
-                self.ended_status(container, list, instance, *ending)
+            Containers::Ended {
+                container_runs,
+                ending,
+            } => {
+                let container_run = container_runs.get(&container.name);
+                self.ended_status(container, list, container_run, *ending)
             }
         }
     }
@@ -351,16 +365,16 @@ impl Report<'_> {
     fn running_status(
         &self,
         container: &Container,
-        instance: &Instance,
+        container_run: &ContainerRun,
         readiness: &Readiness,
     ) -> Value {
-        let completed = instance.exit.is_some_and(|exit| exit.code == 0);
+        let completed = container_run.exit.is_some_and(|exit| exit.code == 0);
         let ready = match readiness.containers.get(&container.name) {
             Some(ready) => *ready,
             // An init container is ready once it has completed.
             None => completed,
         };
-        let mut status = self.started_status(container, Some(instance), ready, None);
+        let mut status = self.started_status(container, Some(container_run), ready, None);
         status["started"] = json!(readiness.started.contains(&container.name));
         if readiness.hooked.contains(&container.name) {
             // The container runs, but the kubelet does not report it yet.
@@ -374,7 +388,7 @@ impl Report<'_> {
         match readiness.halted.get(&container.name) {
             Some(Halt::BackOff(wait)) => self.back_off(container, &mut status, *wait),
             Some(Halt::Unstarted) => {
-                let message = instance.start_error.as_deref().unwrap_or_default();
+                let message = container_run.start_error.as_deref().unwrap_or_default();
                 states::wait(&mut status, "RunContainerError", message);
             }
             Some(Halt::Terminated) | None => {}
@@ -386,18 +400,18 @@ impl Report<'_> {
         &self,
         container: &Container,
         list: List,
-        instance: Option<&Instance>,
+        container_run: Option<&ContainerRun>,
         ending: Ending,
     ) -> Value {
         let is_main = list == List::Main;
         let sidecar = list == List::Init && container.restart_policy.as_deref() == Some("Always");
         let forced = match &self.containers {
-            Containers::Ended { instances, .. } => {
-                instances.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
+            Containers::Ended { container_runs, .. } => {
+                container_runs.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
             }
             _ => false,
         };
-        if instance.is_none() && !forced {
+        if container_run.is_none() && !forced {
             // A container that should have run but is not known is reported as lost.
             return match is_main && self.is_initialized() {
                 true => states::lost_status(container),
@@ -412,7 +426,7 @@ impl Report<'_> {
             (_, false) if forced => Ending::Completed,
             (_, false) => ending,
         };
-        let mut status = self.started_status(container, instance, false, Some(own));
+        let mut status = self.started_status(container, container_run, false, Some(own));
         if !is_main && !sidecar {
             status["ready"] = json!(status["state"]["terminated"]["exitCode"] == 0);
         }
@@ -432,17 +446,17 @@ impl Report<'_> {
     fn started_status(
         &self,
         container: &Container,
-        instance: Option<&Instance>,
+        container_run: Option<&ContainerRun>,
         ready: bool,
         ended: Option<Ending>,
     ) -> Value {
         let spec_image = container.image.as_deref().unwrap_or_default();
-        let image = instance.map_or(spec_image, |instance| instance.image.as_str());
-        let restarts = instance.map_or(0, |instance| instance.restarts);
-        let since = instance.map_or(self.started, |instance| instance.since);
+        let image = container_run.map_or(spec_image, |container_run| container_run.image.as_str());
+        let restarts = container_run.map_or(0, |container_run| container_run.restarts);
+        let since = container_run.map_or(self.started, |container_run| container_run.since);
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
         let id = |restarts| identity::container_id(uid, &container.name, restarts);
-        let exit = instance.and_then(|instance| instance.exit);
+        let exit = container_run.and_then(|container_run| container_run.exit);
         let exit = exit.or_else(|| {
             ended.map(|ending| Exit {
                 code: ending.code(),
@@ -453,7 +467,8 @@ impl Report<'_> {
         let state = match exit {
             None => json!({ "running": { "startedAt": wire_time(since) } }),
             Some(exit) => {
-                let start_error = instance.and_then(|instance| instance.start_error.clone());
+                let start_error =
+                    container_run.and_then(|container_run| container_run.start_error.clone());
                 let ended = Ended {
                     since,
                     exit,
@@ -462,7 +477,7 @@ impl Report<'_> {
                 json!({ "terminated": states::terminated(&ended, &id(restarts)) })
             }
         };
-        let last_state = match instance.and_then(|instance| instance.last.as_ref()) {
+        let last_state = match container_run.and_then(|container_run| container_run.last.as_ref()) {
             Some(last) => json!({ "terminated": states::terminated(last, &id(restarts - 1)) }),
             None => json!({}),
         };
@@ -484,7 +499,7 @@ impl Report<'_> {
     /// Turns the status of an ended container into that of one in back-off.
     fn back_off(&self, container: &Container, status: &mut Value, wait: Duration) {
         let metadata = &self.pod.metadata;
-        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let text = |container_spec: &Option<String>| container_spec.clone().unwrap_or_default();
         let message = format!(
             "back-off {} restarting failed container={} pod={}_{}({})",
             states::go_duration(wait),

@@ -21,7 +21,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use self::correlator::{Correlator, Observed, Occurrence, Subject};
-pub use self::series::Happening;
+pub use self::series::EventParams;
 use self::series::Series;
 use crate::context::Context;
 

@@ -54,7 +54,7 @@ impl Stdin {
     }
 }
 
-/// The input of a main process, and its terminal if it has one.
+/// The input of a main process, and its terminal if the container has `tty`.
 #[derive(Debug)]
 pub(crate) struct Typing {
     pub(super) input: Input,

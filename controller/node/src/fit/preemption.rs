@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
-use super::refusal::{Misfit, Unfit, histogram};
+use super::fit_error::{FitError, Misfit, histogram};
 use super::{Cluster, Load, examine_one, name};
 
 /// The victims of a preemption, and their node.
@@ -27,7 +27,7 @@ struct Candidate {
     violations: usize,
 }
 
-/// Returns a pod's priority; 0 without one.
+/// Returns a pod's priority; 0 if the pod states no priority.
 pub(crate) fn priority(pod: &Pod) -> i32 {
     pod.spec
         .as_ref()
@@ -45,7 +45,7 @@ pub(crate) fn priority(pod: &Pod) -> i32 {
 pub(crate) fn plan(
     pod: &Pod,
     cluster: &Cluster<'_>,
-    unfit: &Unfit,
+    fit_error: &FitError,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Plan, String> {
     let spec = pod.spec.as_ref();
@@ -55,7 +55,7 @@ pub(crate) fn plan(
     let mut outcomes = Vec::new();
     let mut best: Option<(Rank, Plan)> = None;
     for (index, node) in cluster.nodes.iter().enumerate() {
-        if !unfit.may_pass(name(node)) {
+        if !fit_error.may_pass(name(node)) {
             outcomes.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use kube::core::{Selector, SelectorExt};
 
-use super::neighbours::pod_labels;
+use super::inter_pod_affinity::pod_labels;
 use super::{Cluster, Misfit, Reason, affinity, tolerated};
 
 /// The constraints of one pod, with the current counts of matching pods.

@@ -37,9 +37,9 @@ fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<S
         loads,
         namespace_labels: &labels,
     };
-    super::choose(pod, &cluster, None).map_err(|unfit| {
-        let planned = super::plan(pod, &cluster, &unfit, &[]);
-        unfit.message(planned.err().as_deref())
+    super::choose(pod, &cluster, None).map_err(|fit_error| {
+        let planned = super::plan(pod, &cluster, &fit_error, &[]);
+        fit_error.message(planned.err().as_deref())
     })
 }
 

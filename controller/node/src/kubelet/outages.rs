@@ -7,9 +7,9 @@ use kubeproof_runtime::pod;
 use kubeproof_runtime::store::{self, resource_version};
 
 use super::{Kubelet, Record, Step};
+use crate::container_spec::{ContainerSpec, Role};
 use crate::faults::Link;
 use crate::lifecycle::{Ending, Readiness, Stage};
-use crate::part::{Part, Role};
 
 /// The node faults that the kubelet has handled.
 #[derive(Default)]
@@ -92,26 +92,36 @@ impl Kubelet {
         record.reported = Readiness::default();
         if pod::is_terminating(pod) {
             // No process is left that could be stopped.
-            for instance in record.instances.values_mut() {
-                instance.dismissed = true;
+            for container_run in record.container_runs.values_mut() {
+                container_run.dismissed = true;
             }
             return None;
         }
         record.pod_ip = self.allocate(pod, record.node);
-        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let container_specs = pod
+            .spec
+            .as_ref()
+            .map(ContainerSpec::all)
+            .unwrap_or_default();
         // An ephemeral container is not restarted.
-        let ephemeral = parts.iter().filter(|part| part.role == Role::Ephemeral);
-        for part in ephemeral {
-            if let Some(instance) = record.instances.get_mut(&part.name) {
-                instance.halt(Ending::Killed.code(), self.now());
+        let ephemeral = container_specs
+            .iter()
+            .filter(|container_spec| container_spec.role == Role::Ephemeral);
+        for container_spec in ephemeral {
+            if let Some(container_run) = record.container_runs.get_mut(&container_spec.name) {
+                container_run.halt(Ending::Killed.code(), self.now());
             }
         }
-        let lost = parts.iter().filter(|part| {
-            let instance = record.instances.get(&part.name);
+        let lost = container_specs.iter().filter(|container_spec| {
+            let container_run = record.container_runs.get(&container_spec.name);
             // An init container that has completed is not restarted.
-            instance.is_some_and(|own| part.restarts_for_image() || own.exit.is_none())
+            container_run
+                .is_some_and(|own| container_spec.restarts_for_image() || own.exit.is_none())
         });
-        Some(Step::Launch(lost.map(|part| part.name.clone()).collect()))
+        Some(Step::Launch(
+            lost.map(|container_spec| container_spec.name.clone())
+                .collect(),
+        ))
     }
 
     /// Detects that another writer has changed the pod's Ready condition, so that the kubelet

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::{Kubelet, Record};
 use crate::Pace;
+use crate::container_spec;
 use crate::lifecycle::Step;
 use crate::pace::after;
-use crate::part;
 
 /// The machine's pending work for a pod.
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl Kubelet {
 
 /// Returns how long it takes to create the container `name`.
 fn cost(pace: Pace, pod: &Pod, name: &str) -> Duration {
-    let pulls = part::container(pod, name)
+    let pulls = container_spec::container(pod, name)
         .is_some_and(|(_, own)| own.image_pull_policy.as_deref() == Some("Always"));
     match pulls {
         true => pace.pull + pace.create,

@@ -13,31 +13,31 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Kubelet, Record};
+use crate::config_sources::ConfigSources;
 use crate::container::{Log, Sender, Stdin, Told, Typing, Volume};
+use crate::container_run::Halt;
+use crate::container_spec::{self, List};
 use crate::containers::{Place, Run, RunId};
 use crate::environment::{Materials, Missing, Prepared};
 use crate::hold::Cause;
 use crate::hook::{self, HookKind};
 use crate::image::SameImages;
-use crate::instance::Halt;
 use crate::lifecycle::Readiness;
-use crate::part::{self, List};
 use crate::probe::{Outcome, ProbeKind, Prober};
 use crate::restart_policy::Exit;
 use crate::server::Server;
-use crate::sources::Sources;
 use crate::{Containers, Pace, identity};
 
 /// An occurrence in a container that the kubelet handles.
-pub(super) struct Occurrence {
+pub(super) struct PodLifecycleEvent {
     pub(super) uid: String,
     pub(super) container: String,
     pub(super) restarts: i32,
-    pub(super) what: Happening,
+    pub(super) what: PodLifecycleEventType,
 }
 
 /// The kind of an occurrence.
-pub(super) enum Happening {
+pub(super) enum PodLifecycleEventType {
     /// The main process has ended.
     Exited(Exit),
     /// The runtime has reported that the container runs.
@@ -51,7 +51,7 @@ pub(super) enum Happening {
 }
 
 /// An occurrence, and the probe that continues after it.
-type Finding = (Occurrence, Option<Prober>);
+type Finding = (PodLifecycleEvent, Option<Prober>);
 
 /// The processes on the nodes, and the persistent volumes that outlive a pod.
 pub(super) struct Processes {
@@ -156,9 +156,9 @@ impl PodProcesses {
     }
 
     /// Stores a probe until it is continued.
-    pub(super) fn keep(&mut self, occurrence: &Occurrence, prober: Option<Prober>) {
-        let process = self.running.get_mut(&occurrence.container);
-        let process = process.filter(|own| own.restarts == occurrence.restarts);
+    pub(super) fn keep(&mut self, lifecycle_event: &PodLifecycleEvent, prober: Option<Prober>) {
+        let process = self.running.get_mut(&lifecycle_event.container);
+        let process = process.filter(|own| own.restarts == lifecycle_event.restarts);
         if let (Some(process), Some(prober)) = (process, prober) {
             process.probers.insert(prober.kind, prober);
         }
@@ -248,11 +248,11 @@ impl Processes {
             if argv.is_empty() && !process.ends_at_once && self.pace.is_none() {
                 continue;
             }
-            let occurs = occurrence(uid, name, process.restarts);
+            let occurs = lifecycle_event(uid, name, process.restarts);
             let ends = process.end(argv, typing, self.pace);
             process.task = Some(self.tasks.spawn(async move {
                 let exit = ends.await?;
-                Some((occurs(Happening::Exited(exit)), None))
+                Some((occurs(PodLifecycleEventType::Exited(exit)), None))
             }));
         }
         for name in new {
@@ -274,10 +274,10 @@ impl Processes {
             return;
         };
         let wait = pace.until_relist((self.now)());
-        let occurs = occurrence(uid, name, process.restarts);
+        let occurs = lifecycle_event(uid, name, process.restarts);
         process.notice = Some(self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
-            Some((occurs(Happening::Noticed), None))
+            Some((occurs(PodLifecycleEventType::Noticed), None))
         }));
     }
 
@@ -291,10 +291,10 @@ impl Processes {
         };
         let container = process.run.container.clone();
         let server = Server::of(&process.spec);
-        let occurs = occurrence(uid, name, process.restarts);
+        let occurs = lifecycle_event(uid, name, process.restarts);
         process.hook = Some(self.tasks.spawn(async move {
             let succeeded = hook::run(handler, container, server).await;
-            Some((occurs(Happening::Hooked(kind, succeeded)), None))
+            Some((occurs(PodLifecycleEventType::Hooked(kind, succeeded)), None))
         }));
     }
 
@@ -334,10 +334,13 @@ impl Processes {
         let Some(mut prober) = process.probers.remove(&kind) else {
             return;
         };
-        let occurs = occurrence(uid, name, process.restarts);
+        let occurs = lifecycle_event(uid, name, process.restarts);
         let task = self.tasks.spawn(async move {
             let outcome = prober.next().await;
-            Some((occurs(Happening::Probed(kind, outcome)), Some(prober)))
+            Some((
+                occurs(PodLifecycleEventType::Probed(kind, outcome)),
+                Some(prober),
+            ))
         });
         process.probes.insert(kind, task);
     }
@@ -384,23 +387,23 @@ async fn heed(mut told: Told, pace: Pace) -> Option<()> {
 }
 
 /// Returns the occurrence for a run that another program stops.
-fn stopped(run: RunId, grace: Option<Duration>) -> Occurrence {
-    Occurrence {
+fn stopped(run: RunId, grace: Option<Duration>) -> PodLifecycleEvent {
+    PodLifecycleEvent {
         uid: run.uid,
         container: run.container,
         restarts: run.restarts,
-        what: Happening::Stopped(grace),
+        what: PodLifecycleEventType::Stopped(grace),
     }
 }
 
 /// Returns a constructor of occurrences of one run of a container.
-fn occurrence(
+fn lifecycle_event(
     uid: &str,
     container: &str,
     restarts: i32,
-) -> impl FnOnce(Happening) -> Occurrence + Send + use<> {
+) -> impl FnOnce(PodLifecycleEventType) -> PodLifecycleEvent + Send + use<> {
     let (uid, container) = (uid.to_owned(), container.to_owned());
-    move |what| Occurrence {
+    move |what| PodLifecycleEvent {
         uid,
         container,
         restarts,
@@ -421,7 +424,7 @@ impl Kubelet {
         let Some(spec) = pod.spec.as_ref() else {
             return Ok(Ok(Made::default()));
         };
-        let sources = Sources::read(&self.ctx.client, &record.key.namespace, spec).await?;
+        let sources = ConfigSources::read(&self.ctx.client, &record.key.namespace, spec).await?;
         let host_ip = identity::host_ip(record.node);
         let now = Arc::clone(&self.ctx.now);
         let mut materials = Materials {
@@ -439,7 +442,7 @@ impl Kubelet {
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
         let (mut prepared, mut result) = (Vec::new(), Made::default());
-        for (list, container) in part::containers(spec) {
+        for (list, container) in container_spec::containers(spec) {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
             };

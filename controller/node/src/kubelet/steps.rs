@@ -13,14 +13,14 @@ use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store;
 
 use super::processes::Made;
-use super::{Kubelet, Record, notices};
+use super::{Kubelet, Record, container_events};
+use crate::container_run::{ContainerRun, Halt, Hook};
+use crate::container_spec::ContainerSpec;
 use crate::environment::Missing;
 use crate::hold::Hold;
 use crate::hook::HookKind;
 use crate::identity;
-use crate::instance::{Halt, Hook, Instance};
 use crate::lifecycle::{self, Ending, Readiness, Stage, Step};
-use crate::part::Part;
 use crate::status::{self, DEADLINE_EXCEEDED, Report};
 
 impl Kubelet {
@@ -48,18 +48,18 @@ impl Kubelet {
             }
             Step::Launch(names) => return self.launch(pod, record, &names, now).await,
             Step::Replace(names, order) => {
-                self.tell_all(pod, notices::replaced(pod, record, &names))
+                self.tell_all(pod, container_events::replaced(pod, record, &names))
                     .await;
                 for name in &names {
-                    if let Some(instance) = record.instances.get_mut(name) {
-                        instance.stopping = Some(order);
+                    if let Some(container_run) = record.container_runs.get_mut(name) {
+                        container_run.stopping = Some(order);
                     }
                 }
             }
             Step::PreStop(names) => {
                 for name in names {
-                    if let Some(instance) = record.instances.get_mut(&name) {
-                        instance.pre_stop = Some(Hook::Running);
+                    if let Some(container_run) = record.container_runs.get_mut(&name) {
+                        container_run.pre_stop = Some(Hook::Running);
                         let processes = &mut record.processes;
                         self.processes
                             .hook(&record.uid, &name, HookKind::PreStop, processes);
@@ -68,12 +68,12 @@ impl Kubelet {
             }
             Step::Dismiss(names, order) => {
                 for name in &names {
-                    if let Some(instance) = record.instances.get_mut(name) {
-                        instance.dismissed = true;
-                        instance.stopping = Some(order);
+                    if let Some(container_run) = record.container_runs.get_mut(name) {
+                        container_run.dismissed = true;
+                        container_run.stopping = Some(order);
                     }
                 }
-                self.tell_all(pod, notices::stopping(&names)).await;
+                self.tell_all(pod, container_events::stopping(&names)).await;
             }
             Step::Signal(names) => Self::signal(record, &names, now),
             Step::Halt(exits) => Self::halt(record, &exits, now),
@@ -93,15 +93,21 @@ impl Kubelet {
         names: &[String],
         now: Timestamp,
     ) -> Result<Option<Missing>, kube::Error> {
-        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        let due = parts.iter().filter(|part| names.contains(&part.name));
-        let (mut instances, mut held) = (record.instances.clone(), record.held.clone());
+        let container_specs = pod
+            .spec
+            .as_ref()
+            .map(ContainerSpec::all)
+            .unwrap_or_default();
+        let due = container_specs
+            .iter()
+            .filter(|container_spec| names.contains(&container_spec.name));
+        let (mut container_runs, mut held) = (record.container_runs.clone(), record.held.clone());
         let new: BTreeMap<String, i32> = due
             .clone()
-            .map(|part| {
-                let before = instances.get(&part.name);
-                let run = before.map_or(0, |instance| instance.restarts + 1);
-                (part.name.clone(), run)
+            .map(|container_spec| {
+                let before = container_runs.get(&container_spec.name);
+                let run = before.map_or(0, |container_run| container_run.restarts + 1);
+                (container_spec.name.clone(), run)
             })
             .collect();
         // The log exists before the status is written, so that a client that reads the status finds
@@ -113,40 +119,40 @@ impl Kubelet {
             Ok(made) => made,
             Err(missing) => return Ok(Some(missing)),
         };
-        for part in due {
-            let name = &part.name;
+        for container_spec in due {
+            let name = &container_spec.name;
             let Some(cause) = failed.remove(name) else {
                 held.remove(name);
-                let instance = instances
+                let container_run = container_runs
                     .entry(name.clone())
-                    .and_modify(|instance| instance.restart(part, now))
-                    .or_insert_with(|| Instance::first(part, now));
-                instance.noticed = self.timings.pace.is_none();
+                    .and_modify(|container_run| container_run.restart(container_spec, now))
+                    .or_insert_with(|| ContainerRun::first(container_spec, now));
+                container_run.noticed = self.timings.pace.is_none();
                 // The report of the previous run's end does not apply to this run.
                 record.reported.halted.remove(name);
                 if let Some(message) = unstarted.get(name) {
-                    instance.fail_to_start(Arc::clone(message), now);
+                    container_run.fail_to_start(Arc::clone(message), now);
                 }
                 continue;
             };
-            let hold = Hold::new(held.get(name), &part.image, cause, now);
+            let hold = Hold::new(held.get(name), &container_spec.image, cause, now);
             held.insert(name.clone(), hold);
-            if let Some(instance) = instances.get_mut(name) {
-                instance.halt(0, now);
+            if let Some(container_run) = container_runs.get_mut(name) {
+                container_run.halt(0, now);
             }
         }
-        let view = self.view(pod, record, &parts, &instances, &held);
+        let view = self.view(pod, record, &container_specs, &container_runs, &held);
         let (readiness, _) = lifecycle::readiness(&view, now);
         let running = status::Containers::Running {
-            instances: &instances,
+            container_runs: &container_runs,
             readiness: &readiness,
         };
         self.write(pod, record, running, now).await?;
         let pull = self.timings.pace.map_or(Duration::ZERO, |pace| pace.pull);
-        let notices = notices::launched(pod, record, names, &held, &unstarted, pull);
-        self.tell_all(pod, notices).await;
+        let events = container_events::launched(pod, record, names, &held, &unstarted, pull);
+        self.tell_all(pod, events).await;
         record.stage = Stage::Running;
-        (record.instances, record.held) = (instances, held);
+        (record.container_runs, record.held) = (container_runs, held);
         self.processes.take_note(&record.uid, &readiness);
         record.reported = readiness;
         self.processes.launch(&record.uid, &mut record.processes);
@@ -156,13 +162,13 @@ impl Kubelet {
     /// Sends SIGTERM to containers; a container without a process is recorded as ended.
     fn signal(record: &mut Record, names: &[String], now: Timestamp) {
         for name in names {
-            let Some(instance) = record.instances.get_mut(name) else {
+            let Some(container_run) = record.container_runs.get_mut(name) else {
                 continue;
             };
-            instance.signaled = true;
-            let is_foreign = instance.stopping.is_some_and(|order| order.is_foreign);
+            container_run.signaled = true;
+            let is_foreign = container_run.stopping.is_some_and(|order| order.is_foreign);
             if !record.processes.signal(name, is_foreign) {
-                instance.halt(Ending::Completed.code(), now);
+                container_run.halt(Ending::Completed.code(), now);
             }
         }
     }
@@ -170,9 +176,9 @@ impl Kubelet {
     /// Ends containers that were stopped, with these exit codes; a later step reports them.
     fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
         for (name, code) in exits {
-            if let Some(instance) = record.instances.get_mut(name) {
-                instance.exit = None;
-                instance.halt(*code, now);
+            if let Some(container_run) = record.container_runs.get_mut(name) {
+                container_run.exit = None;
+                container_run.halt(*code, now);
                 record.processes.stop_one(name);
             }
         }
@@ -185,9 +191,9 @@ impl Kubelet {
         readiness: Readiness,
         now: Timestamp,
     ) -> Result<(), kube::Error> {
-        let instances = record.instances.clone();
+        let container_runs = record.container_runs.clone();
         let running = status::Containers::Running {
-            instances: &instances,
+            container_runs: &container_runs,
             readiness: &readiness,
         };
         self.write(pod, record, running, now).await?;
@@ -201,8 +207,8 @@ impl Kubelet {
         for (name, waiting) in &readiness.held {
             let told = record.reported.held.get(name);
             if waiting.is_back_off() && told != Some(waiting) {
-                let notices = notices::not_pulled(pod, name, waiting);
-                self.tell_all(pod, notices).await;
+                let events = container_events::not_pulled(pod, name, waiting);
+                self.tell_all(pod, events).await;
             }
         }
         record.reported = readiness;
@@ -220,11 +226,12 @@ impl Kubelet {
             let (reason, message) = DEADLINE_EXCEEDED;
             self.tell(pod, None, EventType::Normal, reason, message)
                 .await;
-            self.tell_all(pod, notices::stopping(&record.alive())).await;
+            self.tell_all(pod, container_events::stopping(&record.alive()))
+                .await;
         }
-        let instances = record.instances.clone();
+        let container_runs = record.container_runs.clone();
         let ended = status::Containers::Ended {
-            instances: &instances,
+            container_runs: &container_runs,
             ending,
         };
         self.write(pod, record, ended, now).await?;

@@ -9,12 +9,12 @@ use kubeproof_runtime::pod::claim_names;
 use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
-use crate::directives::{Annotations, Directives};
+use crate::annotations::{Annotations, Behavior};
+use crate::container_run::ContainerRun;
+use crate::container_spec::ContainerSpec;
 use crate::hold::Hold;
-use crate::instance::Instance;
 use crate::lifecycle::{self, Deletion, Stage, Step, View};
 use crate::pace::after;
-use crate::part::Part;
 use crate::status::unmet_gates;
 
 /// The default `terminationGracePeriodSeconds`.
@@ -22,8 +22,18 @@ const GRACE: Duration = Duration::from_secs(30);
 
 impl Kubelet {
     pub(super) fn decide(&self, pod: &Pod, record: &Record) -> Step {
-        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        let view = self.view(pod, record, &parts, &record.instances, &record.held);
+        let container_specs = pod
+            .spec
+            .as_ref()
+            .map(ContainerSpec::all)
+            .unwrap_or_default();
+        let view = self.view(
+            pod,
+            record,
+            &container_specs,
+            &record.container_runs,
+            &record.held,
+        );
         lifecycle::next(record.stage, &view, self.now())
     }
 
@@ -31,8 +41,8 @@ impl Kubelet {
         &self,
         pod: &Pod,
         record: &'a Record,
-        parts: &'a [Part],
-        instances: &'a BTreeMap<String, Instance>,
+        container_specs: &'a [ContainerSpec],
+        container_runs: &'a BTreeMap<String, ContainerRun>,
         held: &'a BTreeMap<String, Hold>,
     ) -> View<'a> {
         let spec = pod.spec.as_ref();
@@ -46,21 +56,21 @@ impl Kubelet {
         // A pod without a start time has no deadline yet.
         let active = active.filter(|_| record.stage != Stage::Bound);
         View {
-            directives: self.directives(pod, &record.key),
+            behavior: self.behavior(pod, &record.key),
             volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
             gates_met: unmet_gates(pod).is_empty(),
             deletion,
             grace: grace_period(pod),
             deadline: active.map(|active| after(record.started, seconds(active))),
-            parts,
-            instances,
+            container_specs,
+            container_runs,
             held,
             reported: &record.reported,
         }
     }
 
-    pub(super) fn directives(&self, pod: &Pod, key: &ObjectKey) -> Directives {
-        Directives::read(self.annotations(pod, key), &self.timings)
+    pub(super) fn behavior(&self, pod: &Pod, key: &ObjectKey) -> Behavior {
+        Behavior::read(self.annotations(pod, key), &self.timings)
     }
 
     /// Returns the ports of the pod that are forwarded to programs outside of the simulation.

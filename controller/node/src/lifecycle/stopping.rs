@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::course::own_ending;
+use super::pod_phase::own_ending;
 use super::{Deletion, Ending, Step, View, forced_ending, readiness};
 use crate::Pace;
-use crate::directives::Delay;
-use crate::instance::{Hook, Instance, Stopping};
+use crate::annotations::Delay;
+use crate::container_run::{ContainerRun, Hook, Stopping};
+use crate::container_spec::{ContainerSpec, Role};
 use crate::pace::after;
-use crate::part::{Part, Role};
 
 /// The minimum grace period after a `preStop` hook.
 const GRACE_MIN: Duration = Duration::from_secs(2);
 
 /// The plan for a container that stops: the time of its end, and whether it is killed.
 struct Leave<'a> {
-    part: &'a Part,
+    container_spec: &'a ContainerSpec,
     /// The time of SIGTERM, if the container receives one.
     told: Option<Timestamp>,
     at: Timestamp,
@@ -47,7 +47,7 @@ impl Leave<'_> {
         } else {
             Ending::Completed
         };
-        (self.part.name.clone(), ending.code())
+        (self.container_spec.name.clone(), ending.code())
     }
 }
 
@@ -71,20 +71,22 @@ pub(super) fn stopping(
     }
     let manner = Manner {
         stop,
-        pace: view.directives.signals,
+        pace: view.behavior.signals,
     };
     let leaves = leaves(view, manner, order);
     if let Some(step) = signal(&leaves, now) {
         return step;
     }
     // A container that receives SIGTERM can end at once.
-    let soonest = match view.directives.signals {
+    let soonest = match view.behavior.signals {
         Some(_) => order.since,
         None => after(order.since, stop.min(order.grace)),
     };
     let due = leaves.iter().map(|leave| leave.at).fold(soonest, Ord::max);
     if now >= due {
-        let stayed = view.runs().all(|(_, instance)| instance.exit.is_none());
+        let stayed = view
+            .runs()
+            .all(|(_, container_run)| container_run.exit.is_none());
         if !leaves.is_empty() && (!stayed || leaves.iter().any(is_sidecar)) {
             return Step::Halt(leaves.iter().map(Leave::halt).collect());
         }
@@ -94,7 +96,7 @@ pub(super) fn stopping(
     if !gone.is_empty() {
         return Step::Halt(gone.into_iter().map(Leave::halt).collect());
     }
-    if view.instances.is_empty() {
+    if view.container_runs.is_empty() {
         return Step::End(Ending::Unstarted);
     }
     if leaves.is_empty()
@@ -117,20 +119,22 @@ fn signal(leaves: &[Leave<'_>], now: Timestamp) -> Option<Step> {
         let is_told = leave.told.is_some_and(|told| told <= now);
         is_told && !leave.signaled
     });
-    let due: Vec<String> = due.map(|leave| leave.part.name.clone()).collect();
+    let due: Vec<String> = due.map(|leave| leave.container_spec.name.clone()).collect();
     (!due.is_empty()).then_some(Step::Signal(due))
 }
 
 fn is_sidecar(leave: &Leave<'_>) -> bool {
-    leave.part.role == Role::Sidecar
+    leave.container_spec.role == Role::Sidecar
 }
 
-fn has_left(instance: &Instance) -> bool {
-    instance.dismissed && instance.exit.is_some()
+fn has_left(container_run: &ContainerRun) -> bool {
+    container_run.dismissed && container_run.exit.is_some()
 }
 
 fn deletion_ending(view: &View<'_>, is_slow: bool, leaves: &[Leave<'_>]) -> Ending {
-    let mut main = view.runs().filter(|(part, _)| part.role == Role::Main);
+    let mut main = view
+        .runs()
+        .filter(|(container_spec, _)| container_spec.role == Role::Main);
     if main.clone().next().is_none() {
         return Ending::Unstarted;
     }
@@ -180,17 +184,20 @@ fn dismissal(view: &View<'_>, order: Stopping) -> Option<Step> {
     if !untold.is_empty() {
         return Some(Step::Dismiss(untold, order));
     }
-    let hooks = names(alive.filter(|(part, own)| part.has_pre_stop && own.pre_stop.is_none()));
+    let hooks = names(
+        alive.filter(|(container_spec, own)| container_spec.has_pre_stop && own.pre_stop.is_none()),
+    );
     (!hooks.is_empty()).then_some(Step::PreStop(hooks))
 }
 
-fn names<'a>(runs: impl Iterator<Item = (&'a Part, &'a Instance)>) -> Vec<String> {
-    runs.map(|(part, _)| part.name.clone()).collect()
+fn names<'a>(runs: impl Iterator<Item = (&'a ContainerSpec, &'a ContainerRun)>) -> Vec<String> {
+    runs.map(|(container_spec, _)| container_spec.name.clone())
+        .collect()
 }
 
 /// Returns the next step for containers that are stopping, or else its time.
 pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Timestamp>> {
-    let Delay::After(stop) = view.directives.stop else {
+    let Delay::After(stop) = view.behavior.stop else {
         return Err(None);
     };
     let told = view
@@ -198,20 +205,22 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
         .filter(|(_, own)| own.exit.is_none() && own.stopping.is_some());
     let hooks = told
         .clone()
-        .filter(|(part, own)| part.has_pre_stop && own.pre_stop.is_none());
+        .filter(|(container_spec, own)| container_spec.has_pre_stop && own.pre_stop.is_none());
     let hooks = names(hooks);
     if !hooks.is_empty() {
         return Ok(Step::PreStop(hooks));
     }
     let manner = Manner {
         stop,
-        pace: view.directives.signals,
+        pace: view.behavior.signals,
     };
     let dismissed = told.clone().find(|(_, own)| own.dismissed);
     let all = match dismissed.and_then(|(_, own)| own.stopping) {
         Some(order) => leaves(view, manner, order),
         None => told
-            .filter_map(|(part, own)| Some(leave(part, own, manner, own.stopping?, None)))
+            .filter_map(|(container_spec, own)| {
+                Some(leave(container_spec, own, manner, own.stopping?, None))
+            })
             .collect(),
     };
     if let Some(step) = signal(&all, now) {
@@ -230,12 +239,12 @@ fn leaves<'a>(view: &View<'a>, manner: Manner, order: Stopping) -> Vec<Leave<'a>
     let runs: Vec<_> = view.runs().collect();
     let mut leaves = Vec::new();
     let mut turn = None;
-    for (part, instance) in runs.into_iter().rev() {
-        let at = match instance.exit {
+    for (container_spec, container_run) in runs.into_iter().rev() {
+        let at = match container_run.exit {
             Some(exit) => exit.at,
             None => {
-                let turn = turn.filter(|_| part.role == Role::Sidecar);
-                let leave = leave(part, instance, manner, order, turn);
+                let turn = turn.filter(|_| container_spec.role == Role::Sidecar);
+                let leave = leave(container_spec, container_run, manner, order, turn);
                 let at = leave.at;
                 leaves.push(leave);
                 at
@@ -249,16 +258,17 @@ fn leaves<'a>(view: &View<'a>, manner: Manner, order: Stopping) -> Vec<Leave<'a>
 
 /// Plans the end of one container, after its hook and at its turn.
 fn leave<'a>(
-    part: &'a Part,
-    instance: &Instance,
+    container_spec: &'a ContainerSpec,
+    container_run: &ContainerRun,
     manner: Manner,
     order: Stopping,
     turn: Option<Timestamp>,
 ) -> Leave<'a> {
     let Manner { stop, pace } = manner;
     let end = after(order.since, order.grace);
-    let is_hooked = part.has_pre_stop && !matches!(instance.pre_stop, Some(Hook::Done(_)));
-    let done = match instance.pre_stop {
+    let is_hooked =
+        container_spec.has_pre_stop && !matches!(container_run.pre_stop, Some(Hook::Done(_)));
+    let done = match container_run.pre_stop {
         Some(Hook::Done(at)) => Some(at),
         _ => None,
     };
@@ -277,11 +287,11 @@ fn leave<'a>(
     };
     let unheard = pace.filter(|_| order.is_foreign);
     Leave {
-        part,
+        container_spec,
         told: pace.map(|_| from),
         // The kubelet notices a container that another program has killed at the next relist.
         at: unheard.map_or(at, |pace| after(at, pace.until_relist(at))),
         killed: is_hooked || after(from, stop) > end,
-        signaled: instance.signaled,
+        signaled: container_run.signaled,
     }
 }

@@ -11,8 +11,8 @@ fn seconds(seconds: u64) -> Delay {
     Delay::After(Duration::from_secs(seconds))
 }
 
-fn calm() -> Directives {
-    Directives {
+fn calm() -> Behavior {
+    Behavior {
         ready: true,
         phase: None,
         start: seconds(2),
@@ -31,7 +31,7 @@ fn deletion(since: i64, grace: u64) -> Option<Deletion> {
 
 struct Case {
     stage: Stage,
-    directives: Directives,
+    behavior: Behavior,
     volumes_bound: bool,
     gates_met: bool,
     deletion: Option<Deletion>,
@@ -47,7 +47,7 @@ struct Case {
 fn case(stage: Stage, now: i64) -> Case {
     Case {
         stage,
-        directives: calm(),
+        behavior: calm(),
         volumes_bound: true,
         gates_met: true,
         deletion: None,
@@ -69,10 +69,10 @@ fn readiness_of(ready: bool) -> Readiness {
 }
 
 /// Returns the one container of a pod with a restart policy.
-fn lone(image: &str, policy: RestartPolicy) -> Vec<Part> {
+fn lone(image: &str, policy: RestartPolicy) -> Vec<ContainerSpec> {
     let container = json!({ "name": "main", "image": image });
     let spec = json!({ "containers": [container], "restartPolicy": format!("{policy:?}") });
-    Part::all(&serde_json::from_value(spec).unwrap())
+    ContainerSpec::all(&serde_json::from_value(spec).unwrap())
 }
 
 fn main() -> Vec<String> {
@@ -80,23 +80,23 @@ fn main() -> Vec<String> {
 }
 
 fn check(case: Case, expected: &Step) {
-    let parts = lone(case.image, RestartPolicy::Always);
+    let container_specs = lone(case.image, RestartPolicy::Always);
     let started = &lone("v1", RestartPolicy::Always)[0];
-    let mut instance = Instance::first(started, at(10));
-    instance.dismissed = case.dismissed;
-    let instances = match case.stage {
+    let mut container_run = ContainerRun::first(started, at(10));
+    container_run.dismissed = case.dismissed;
+    let container_runs = match case.stage {
         Stage::Bound | Stage::Creating { .. } => BTreeMap::new(),
-        _ => BTreeMap::from([("main".to_owned(), instance)]),
+        _ => BTreeMap::from([("main".to_owned(), container_run)]),
     };
     let view = View {
-        directives: case.directives,
+        behavior: case.behavior,
         volumes_bound: case.volumes_bound,
         gates_met: case.gates_met,
         deletion: case.deletion,
         deadline: case.deadline,
         grace: Duration::from_secs(30),
-        parts: &parts,
-        instances: &instances,
+        container_specs: &container_specs,
+        container_runs: &container_runs,
         held: &BTreeMap::new(),
         reported: &readiness_of(case.reported),
     };
@@ -114,23 +114,23 @@ fn containers_start_after_the_delay_and_once_volumes_are_bound() {
         ..case(creating, 9)
     };
     check(unbound, &Step::Wait(None));
-    for (directives, expected) in [
+    for (behavior, expected) in [
         (
-            Directives {
+            Behavior {
                 start: Delay::Never,
                 ..calm()
             },
             Step::Wait(None),
         ),
         (
-            Directives {
+            Behavior {
                 phase: Some(ForcedPhase::Pending),
                 ..calm()
             },
             Step::Wait(None),
         ),
         (
-            Directives {
+            Behavior {
                 phase: Some(ForcedPhase::Failed),
                 ..calm()
             },
@@ -139,7 +139,7 @@ fn containers_start_after_the_delay_and_once_volumes_are_bound() {
     ] {
         check(
             Case {
-                directives,
+                behavior,
                 ..case(creating, 9)
             },
             &expected,
@@ -157,7 +157,7 @@ fn readiness_follows_the_delay_the_gates_and_the_annotation() {
     };
     check(done, &Step::Wait(None));
     let flipped = Case {
-        directives: Directives {
+        behavior: Behavior {
             ready: false,
             ..calm()
         },
@@ -248,7 +248,7 @@ fn a_deleted_pod_stops_within_its_grace() {
 fn a_silent_node_never_finishes_a_deletion() {
     for stage in [Stage::Bound, Stage::Running, Stage::Ended] {
         let silent = Case {
-            directives: Directives {
+            behavior: Behavior {
                 stop: Delay::Never,
                 ..calm()
             },
@@ -262,33 +262,33 @@ fn a_silent_node_never_finishes_a_deletion() {
 /// Returns the time and name of each step of a lone container that starts at 100 s and exits with
 /// `code` after every `runs` seconds.
 fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<String> {
-    let parts = lone("v1", policy);
-    let mut instance = Instance::first(&parts[0], at(100));
+    let container_specs = lone("v1", policy);
+    let mut container_run = ContainerRun::first(&container_specs[0], at(100));
     let mut reported = readiness_of(false);
     let mut now = at(100 + runs);
     let mut told = Vec::new();
     while told.len() < steps {
-        if instance.exit.is_none() {
+        if container_run.exit.is_none() {
             now = now.max(after(
-                instance.since,
+                container_run.since,
                 Duration::from_secs(runs.unsigned_abs()),
             ));
-            instance.exit = Some(Exit {
+            container_run.exit = Some(Exit {
                 code,
                 at: now,
                 killed: false,
             });
         }
-        let instances = BTreeMap::from([("main".to_owned(), instance.clone())]);
+        let container_runs = BTreeMap::from([("main".to_owned(), container_run.clone())]);
         let view = View {
-            directives: calm(),
+            behavior: calm(),
             volumes_bound: true,
             gates_met: true,
             deletion: None,
             deadline: None,
             grace: Duration::from_secs(30),
-            parts: &parts,
-            instances: &instances,
+            container_specs: &container_specs,
+            container_runs: &container_runs,
             held: &BTreeMap::new(),
             reported: &reported,
         };
@@ -298,7 +298,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             Step::Wait(Some(wake)) => now = wake,
             Step::Launch(_) => {
                 told.push(format!("{at} restart"));
-                instance.restart(&parts[0], now);
+                container_run.restart(&container_specs[0], now);
                 reported = readiness_of(false);
             }
             Step::Report(readiness) => {

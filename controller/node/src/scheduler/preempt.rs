@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::pod::reference;
-use kubeproof_runtime::recorder::{EventType, Happening};
+use kubeproof_runtime::recorder::{EventParams, EventType};
 use kubeproof_runtime::store;
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::{SCHEDULER_NAME, Scheduler};
-use crate::fit::{self, Cluster, Plan, Unfit};
+use crate::fit::{self, Cluster, FitError, Plan};
 use crate::status::wire_time;
 
 /// The type and the reason of a preempted pod's condition.
@@ -24,21 +24,21 @@ impl Scheduler {
         &self,
         pod: &Pod,
         cluster: &Cluster<'_>,
-        unfit: &Unfit,
+        fit_error: &FitError,
     ) -> Result<Plan, String> {
         let budgets = self.budgets.iter().map(|(_, budget)| Arc::clone(budget));
-        fit::plan(pod, cluster, unfit, &budgets.collect::<Vec<_>>())
+        fit::plan(pod, cluster, fit_error, &budgets.collect::<Vec<_>>())
     }
 
     /// Returns whether the victims of this pod's preemption have yet to end.
     ///
     /// Upstream does not retry such a pod before they have.
-    pub(super) fn waits_for_victims(&self, pod: &Pod, unfit: &Unfit) -> bool {
+    pub(super) fn waits_for_victims(&self, pod: &Pod, fit_error: &FitError) -> bool {
         let Some(node) = self.nominated.get(&store::uid(pod)) else {
             return false;
         };
         // Waiting would not help: the pod would not fit there even without its victims.
-        if !unfit.may_pass(node) {
+        if !fit_error.may_pass(node) {
             return false;
         }
         self.pods.iter().any(|(_, other)| {
@@ -57,7 +57,7 @@ impl Scheduler {
                 self.displaced.insert(store::uid(&**victim));
             }
             let message = format!("Preempted by pod {} on node {}", store::uid(pod), plan.node);
-            let happening = Happening {
+            let params = EventParams {
                 event_type: EventType::Normal,
                 reason: "Preempted",
                 action: "Preempting",
@@ -65,7 +65,7 @@ impl Scheduler {
             };
             let related = Some(reference(pod));
             let involved = reference(victim);
-            self.recorder.report(&involved, related, happening).await;
+            self.recorder.report(&involved, related, params).await;
         }
         self.take_nominations(pod, &plan.node).await
     }

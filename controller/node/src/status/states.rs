@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Container;
 use serde_json::{Value, json};
 
 use super::wire_time;
+use crate::container_run::Ended;
 use crate::hold::Waiting;
-use crate::instance::Ended;
 
 /// Turns the status of a terminated container into that of a waiting one.
 pub(super) fn wait(status: &mut Value, reason: &str, message: &str) {

@@ -11,8 +11,8 @@ fn pod() -> Pod {
     .unwrap()
 }
 
-fn part() -> Part {
-    Part::all(pod().spec.as_ref().unwrap()).remove(0)
+fn container_spec() -> ContainerSpec {
+    ContainerSpec::all(pod().spec.as_ref().unwrap()).remove(0)
 }
 
 fn at(second: i64) -> Timestamp {
@@ -54,13 +54,16 @@ fn transition_times_move_only_with_the_status() {
         "ContainerCreating"
     );
     let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
-    let instances = BTreeMap::from([("main".to_owned(), Instance::first(&part(), at(7)))]);
+    let container_runs = BTreeMap::from([(
+        "main".to_owned(),
+        ContainerRun::first(&container_spec(), at(7)),
+    )]);
     let readiness = Readiness {
         containers: BTreeMap::from([("main".to_owned(), true)]),
         ..Readiness::default()
     };
     let running = Containers::Running {
-        instances: &instances,
+        container_runs: &container_runs,
         readiness: &readiness,
     };
     let running = patch(running, Some(&before), 7);
@@ -90,7 +93,7 @@ fn transition_times_move_only_with_the_status() {
 #[test]
 fn a_pod_deleted_before_it_ran_has_failed() {
     let ended = Containers::Ended {
-        instances: &BTreeMap::new(),
+        container_runs: &BTreeMap::new(),
         ending: Ending::Unstarted,
     };
     let ended = patch(ended, None, 3);
@@ -104,7 +107,10 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 
 #[test]
 fn an_ended_pod_tells_how_its_containers_ended() {
-    let instances = BTreeMap::from([("main".to_owned(), Instance::first(&part(), at(7)))]);
+    let container_runs = BTreeMap::from([(
+        "main".to_owned(),
+        ContainerRun::first(&container_spec(), at(7)),
+    )]);
     for (ending, phase, code) in [
         (Ending::Completed, "Succeeded", 0),
         (Ending::Error, "Failed", 1),
@@ -112,7 +118,7 @@ fn an_ended_pod_tells_how_its_containers_ended() {
     ] {
         let patch = patch(
             Containers::Ended {
-                instances: &instances,
+                container_runs: &container_runs,
                 ending,
             },
             None,
@@ -127,13 +133,13 @@ fn an_ended_pod_tells_how_its_containers_ended() {
 
 #[test]
 fn a_container_in_back_off_tells_how_it_ended() {
-    let mut instance = Instance::first(&part(), at(7));
-    instance.exit = Some(Exit {
+    let mut container_run = ContainerRun::first(&container_spec(), at(7));
+    container_run.exit = Some(Exit {
         code: 3,
         at: at(8),
         killed: false,
     });
-    let instances = BTreeMap::from([("main".to_owned(), instance)]);
+    let container_runs = BTreeMap::from([("main".to_owned(), container_run)]);
     let wait = Halt::BackOff(Duration::from_secs(80));
     let readiness = Readiness {
         containers: BTreeMap::from([("main".to_owned(), false)]),
@@ -141,7 +147,7 @@ fn a_container_in_back_off_tells_how_it_ended() {
         ..Readiness::default()
     };
     let running = Containers::Running {
-        instances: &instances,
+        container_runs: &container_runs,
         readiness: &readiness,
     };
     let patch = patch(running, None, 9);

@@ -23,7 +23,7 @@ pub(super) struct Series {
 
 /// An event for the newer events API.
 #[derive(Clone, Copy)]
-pub struct Happening<'a> {
+pub struct EventParams<'a> {
     /// Whether it is normal or a warning.
     pub event_type: EventType,
     /// The reason, in CamelCase.
@@ -96,7 +96,7 @@ impl Recorder {
         &self,
         involved: &ObjectReference,
         related: Option<ObjectReference>,
-        happening: Happening<'_>,
+        params: EventParams<'_>,
     ) {
         let namespace = subject(involved).namespace;
         let now = (self.ctx.now)();
@@ -104,10 +104,10 @@ impl Recorder {
             metadata: metadata(&namespace, &self.name(involved)),
             regarding: Some(involved.clone()),
             related,
-            type_: Some(happening.event_type.as_str().to_owned()),
-            reason: Some(happening.reason.to_owned()),
-            action: Some(happening.action.to_owned()),
-            note: Some(happening.message.to_owned()),
+            type_: Some(params.event_type.as_str().to_owned()),
+            reason: Some(params.reason.to_owned()),
+            action: Some(params.action.to_owned()),
+            note: Some(params.message.to_owned()),
             event_time: Some(MicroTime(now)),
             reporting_controller: Some(self.component.to_owned()),
             reporting_instance: self.host.clone(),

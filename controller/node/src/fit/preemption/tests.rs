@@ -53,8 +53,8 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
         namespace_labels: &|_| BTreeMap::new(),
     };
     let preemptor: Pod = serde_json::from_value(pod("new", 100, 4)).unwrap();
-    let unfit = choose(&preemptor, &cluster, None).unwrap_err();
-    match plan(&preemptor, &cluster, &unfit, budgets) {
+    let fit_error = choose(&preemptor, &cluster, None).unwrap_err();
+    match plan(&preemptor, &cluster, &fit_error, budgets) {
         Ok(plan) => {
             let victims: Vec<String> = plan.victims.iter().map(|pod| pod.name_any()).collect();
             format!("{}: {}", plan.node, victims.join(" "))

@@ -11,7 +11,7 @@ use super::{Cluster, Misfit, NamespaceLabels, Reason};
 type Domain = (String, String);
 
 /// The inter-pod affinity of one pod, precomputed for the whole cluster.
-pub(super) struct Neighbours {
+pub(super) struct InterPodAffinity {
     /// The topology key of each required term, and the values where it is met.
     wanted: Vec<(String, BTreeSet<String>)>,
     /// Whether only the pod itself meets its required terms, so that it may be the first.
@@ -104,7 +104,7 @@ fn preferred(pod: &Pod) -> Vec<(i64, &PodAffinityTerm)> {
         .collect()
 }
 
-impl Neighbours {
+impl InterPodAffinity {
     pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>) -> Self {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         // The values of a term's topology key where pods of its scope run.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, Secret};
 use kube::{Api, Client};
 
-use super::part;
+use super::container_spec;
 
 /// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,12 +16,12 @@ pub(super) enum SourceKind {
 
 /// The contents of ConfigMaps and Secrets by kind and name, without those that do not exist.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sources(BTreeMap<(SourceKind, String), Data>);
+pub(super) struct ConfigSources(BTreeMap<(SourceKind, String), Data>);
 
 /// The values of one object by key.
 pub(super) type Data = BTreeMap<String, Vec<u8>>;
 
-impl Sources {
+impl ConfigSources {
     /// Reads all sources that `spec` refers to.
     pub(super) async fn read(
         client: &Client,
@@ -80,7 +80,7 @@ fn named(spec: &PodSpec) -> BTreeSet<(SourceKind, String)> {
             names.insert((SourceKind::Secret, name.clone()));
         }
     }
-    for (_, container) in part::containers(spec) {
+    for (_, container) in container_spec::containers(spec) {
         named_by_environment(&container, &mut names);
     }
     names

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
-use crate::instance::{Ended, Instance};
+use crate::container_run::{ContainerRun, Ended};
+use crate::container_spec::{ContainerSpec, Role};
 use crate::lifecycle::{Readiness, Stage};
-use crate::part::{Part, Role};
 use crate::restart_policy::Exit;
 use kubeproof_runtime::store::{self, ObjectKey};
 
@@ -29,7 +29,7 @@ impl Kubelet {
             stage: Stage::Bound,
             started: status.start_time.as_ref().map_or(now, |time| time.0),
             pod_ip: status.pod_ip.clone().unwrap_or_default(),
-            instances: BTreeMap::new(),
+            container_runs: BTreeMap::new(),
             held: BTreeMap::new(),
             processes: PodProcesses::default(),
             under_way: UnderWay::default(),
@@ -47,7 +47,7 @@ impl Kubelet {
             Some("Succeeded" | "Failed") => record.stage = Stage::Ended,
             Some("Running") => {
                 record.stage = Stage::Running;
-                record.instances = running_instances(pod, &status, now);
+                record.container_runs = running_instances(pod, &status, now);
                 record.reported = reported(&status);
                 // Addresses that an earlier process assigned are not reused.
                 *self.addresses.entry(node).or_default() += 1;
@@ -61,8 +61,16 @@ impl Kubelet {
 }
 
 /// Returns the runs of the containers that the status reports as started.
-fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
-    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+fn running_instances(
+    pod: &Pod,
+    status: &PodStatus,
+    now: Timestamp,
+) -> BTreeMap<String, ContainerRun> {
+    let container_specs = pod
+        .spec
+        .as_ref()
+        .map(ContainerSpec::all)
+        .unwrap_or_default();
     let init = status.init_container_statuses.iter().flatten();
     let ephemeral = status.ephemeral_container_statuses.iter().flatten();
     let statuses: BTreeMap<&str, &ContainerStatus> = init
@@ -70,36 +78,47 @@ fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<
         .chain(ephemeral)
         .map(|status| (status.name.as_str(), status))
         .collect();
-    let known = parts.iter().filter_map(|part| {
-        let status = statuses.get(part.name.as_str())?;
-        Some((part.name.clone(), instance(part, status, now)?))
+    let known = container_specs.iter().filter_map(|container_spec| {
+        let status = statuses.get(container_spec.name.as_str())?;
+        Some((
+            container_spec.name.clone(),
+            container_run(container_spec, status, now)?,
+        ))
     });
     known.collect()
 }
 
-fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Instance> {
+fn container_run(
+    container_spec: &ContainerSpec,
+    status: &ContainerStatus,
+    now: Timestamp,
+) -> Option<ContainerRun> {
     let state = status.state.clone().unwrap_or_default();
     let ended = state.terminated.as_ref().map(|state| ended(state, now));
-    let runs_once = matches!(part.role, Role::Init | Role::Ephemeral);
+    let runs_once = matches!(container_spec.role, Role::Init | Role::Ephemeral);
     if runs_once && ended.is_none() && state.running.is_none() {
         return None;
     }
     let running = state.running.as_ref();
     let since = running.and_then(|running| running.started_at.as_ref());
     let since = since.map_or(now, |time| time.0);
-    let mut instance = Instance::first(part, since);
-    status.image.clone_into(&mut instance.image);
-    instance.restarts = status.restart_count;
+    let mut container_run = ContainerRun::first(container_spec, since);
+    status.image.clone_into(&mut container_run.image);
+    container_run.restarts = status.restart_count;
     // The probes and hooks of an earlier process are lost.
-    (instance.probed, instance.startup, instance.post_start) = (None, None, None);
+    (
+        container_run.probed,
+        container_run.startup,
+        container_run.post_start,
+    ) = (None, None, None);
     if let Some(ended) = ended.filter(|_| runs_once) {
-        (instance.since, instance.exit) = (ended.since, Some(ended.exit));
-        instance.start_error = ended.start_error;
+        (container_run.since, container_run.exit) = (ended.since, Some(ended.exit));
+        container_run.start_error = ended.start_error;
     }
     let last = status.last_state.as_ref();
     let last = last.and_then(|last| last.terminated.as_ref());
-    instance.last = last.map(|last| self::ended(last, now));
-    Some(instance)
+    container_run.last = last.map(|last| self::ended(last, now));
+    Some(container_run)
 }
 
 fn ended(state: &ContainerStateTerminated, now: Timestamp) -> Ended {

@@ -82,7 +82,7 @@ fn as_container(ephemeral: &EphemeralContainer) -> Container {
 
 /// One container of a pod's spec.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct ContainerSpec {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) role: Role,
@@ -94,7 +94,7 @@ pub(super) struct Part {
     pub(super) has_pre_stop: bool,
 }
 
-impl Part {
+impl ContainerSpec {
     /// Returns all containers of `spec`, in the order of their start.
     pub(super) fn all(spec: &PodSpec) -> Vec<Self> {
         let pod_policy = RestartPolicy::of(spec.restart_policy.as_deref());
@@ -195,10 +195,13 @@ mod tests {
             ],
         }))
         .unwrap();
-        let parts = Part::all(&spec);
-        let roles: Vec<Role> = parts.iter().map(|part| part.role).collect();
+        let container_specs = ContainerSpec::all(&spec);
+        let roles: Vec<Role> = container_specs
+            .iter()
+            .map(|container_spec| container_spec.role)
+            .collect();
         assert_eq!(roles, [Role::Init, Role::Sidecar, Role::Main, Role::Main]);
-        for (part, code, expected) in [
+        for (container_spec, code, expected) in [
             (0, 0, false),
             (0, 1, true),
             (1, 0, true),
@@ -211,7 +214,11 @@ mod tests {
                 at: Timestamp::UNIX_EPOCH,
                 killed: false,
             };
-            assert_eq!(parts[part].restarts(exit), expected, "{part} {code}");
+            assert_eq!(
+                container_specs[container_spec].restarts(exit),
+                expected,
+                "{container_spec} {code}"
+            );
         }
     }
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::container_spec::ContainerSpec;
 use super::pace::after;
-use super::part::Part;
 use super::restart_policy::Exit;
 use super::start_error;
 
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Instance {
+pub(super) struct ContainerRun {
     pub(super) image: String,
     pub(super) restarts: i32,
     pub(super) since: Timestamp,
@@ -82,21 +82,21 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 /// The duration of a run after which the back-off is reset.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
-impl Instance {
+impl ContainerRun {
     /// Returns the first run of a container.
-    pub(super) fn first(part: &Part, now: Timestamp) -> Self {
+    pub(super) fn first(container_spec: &ContainerSpec, now: Timestamp) -> Self {
         Self {
-            image: part.image.clone(),
+            image: container_spec.image.clone(),
             restarts: 0,
             since: now,
             exit: None,
             start_error: None,
             last: None,
             back_off: None,
-            probed: part.has_readiness_probe.then_some(false),
-            startup: part.has_startup_probe.then_some(false),
+            probed: container_spec.has_readiness_probe.then_some(false),
+            startup: container_spec.has_startup_probe.then_some(false),
             noticed: true,
-            post_start: part.has_post_start.then_some(Hook::Running),
+            post_start: container_spec.has_post_start.then_some(Hook::Running),
             pre_stop: None,
             stopping: None,
             signaled: false,
@@ -134,11 +134,11 @@ impl Instance {
     }
 
     /// Begins the next run, after an exit of the container or a kill by the kubelet.
-    pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
+    pub(super) fn restart(&mut self, container_spec: &ContainerSpec, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
             // A new image makes a new container, which has no failures yet.
             let lasting = self.back_off.filter(|own| {
-                self.image == part.image && exit.at <= after(own.since, BACK_OFF_RESET)
+                self.image == container_spec.image && exit.at <= after(own.since, BACK_OFF_RESET)
             });
             let wait = match lasting {
                 Some(own) => own.wait.saturating_mul(2).min(BACK_OFF_MAX),
@@ -159,7 +159,7 @@ impl Instance {
             restarts: self.restarts + 1,
             last: self.last.take(),
             back_off: self.back_off,
-            ..Self::first(part, now)
+            ..Self::first(container_spec, now)
         };
     }
 
@@ -197,21 +197,21 @@ mod tests {
 
     #[test]
     fn back_off_grows_from_end_to_end_and_starts_over_with_another_image() {
-        let part = |image: &str| {
+        let container_spec = |image: &str| {
             let spec = json!({ "containers": [{ "name": "main", "image": image }] });
-            Part::all(&serde_json::from_value(spec).unwrap()).remove(0)
+            ContainerSpec::all(&serde_json::from_value(spec).unwrap()).remove(0)
         };
         let at = |second| Timestamp::from_second(second).unwrap();
-        let mut instance = Instance::first(&part("v1"), at(0));
+        let mut container_run = ContainerRun::first(&container_spec("v1"), at(0));
         let mut waits = Vec::new();
         for (second, image) in [(1, "v1"), (20, "v1"), (50, "v2"), (70, "v2")] {
-            instance.exit = Some(Exit {
+            container_run.exit = Some(Exit {
                 code: 1,
                 at: at(second),
                 killed: false,
             });
-            instance.restart(&part(image), at(second));
-            waits.extend(instance.back_off.map(|own| own.wait.as_secs()));
+            container_run.restart(&container_spec(image), at(second));
+            waits.extend(container_run.back_off.map(|own| own.wait.as_secs()));
         }
         assert_eq!(waits, [10, 20, 10, 20]);
     }

@@ -27,7 +27,7 @@ pub(super) enum ForcedPhase {
 
 /// The behavior of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Directives {
+pub(super) struct Behavior {
     pub(super) ready: bool,
     pub(super) phase: Option<ForcedPhase>,
     pub(super) start: Delay,
@@ -72,7 +72,7 @@ impl Annotations<'_> {
     }
 }
 
-impl Directives {
+impl Behavior {
     /// Reads the annotations of the pod, then those of its Namespace for it, then the defaults. A
     /// value that can't be parsed is ignored.
     pub(super) fn read(annotations: Annotations<'_>, timings: &Timings) -> Self {
@@ -150,14 +150,14 @@ mod tests {
         })
     }
 
-    fn read(pod: &[(&str, &str)], namespace: &[(&str, &str)]) -> Directives {
+    fn read(pod: &[(&str, &str)], namespace: &[(&str, &str)]) -> Behavior {
         let timings = Timings {
             start: Duration::from_secs(1),
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(3),
             pace: None,
         };
-        steered(pod, namespace, |own| Directives::read(own, &timings))
+        steered(pod, namespace, |own| Behavior::read(own, &timings))
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let defaults = read(&[], &[("web-2.pods.kubeproof.dev/ready", "false")]);
         assert_eq!(
             defaults,
-            Directives {
+            Behavior {
                 ready: true,
                 phase: None,
                 start: Delay::After(Duration::from_secs(1)),
@@ -207,7 +207,7 @@ mod tests {
         );
         assert_eq!(
             both,
-            Directives {
+            Behavior {
                 ready: true,
                 phase: Some(ForcedPhase::Failed),
                 start: Delay::After(Duration::from_millis(500)),
@@ -225,7 +225,7 @@ mod tests {
             ..Timings::default()
         };
         let read = |annotations: &[(&str, &str)]| {
-            let read = |own: Annotations<'_>| Directives::read(own, &timings);
+            let read = |own: Annotations<'_>| Behavior::read(own, &timings);
             let read = steered(annotations, &[], read);
             (read.stop, read.signals)
         };

@@ -8,18 +8,18 @@ use k8s_openapi::api::core::v1::Pod;
 use kubeproof_runtime::recorder::EventType;
 
 use super::{Kubelet, Record};
+use crate::container_spec::{self, ContainerSpec};
 use crate::hold::{Cause, Hold, Waiting};
-use crate::part::{self, Part};
 
 /// An event about a pod or one of its containers.
-pub(super) struct Notice {
+pub(super) struct ContainerEvent {
     container: Option<String>,
     event_type: EventType,
     reason: &'static str,
     message: String,
 }
 
-impl Notice {
+impl ContainerEvent {
     fn of(container: &str, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             container: Some(container.to_owned()),
@@ -38,11 +38,11 @@ impl Notice {
 }
 
 impl Kubelet {
-    pub(super) async fn tell_all(&self, pod: &Pod, notices: Vec<Notice>) {
-        for notice in notices {
-            let container = notice.container.as_deref();
-            let (reason, message) = (notice.reason, &notice.message);
-            self.tell(pod, container, notice.event_type, reason, message)
+    pub(super) async fn tell_all(&self, pod: &Pod, events: Vec<ContainerEvent>) {
+        for event in events {
+            let container = event.container.as_deref();
+            let (reason, message) = (event.reason, &event.message);
+            self.tell(pod, container, event.event_type, reason, message)
                 .await;
         }
     }
@@ -57,65 +57,65 @@ pub(super) fn launched(
     held: &BTreeMap<String, Hold>,
     unstarted: &BTreeMap<String, Arc<str>>,
     pull: Duration,
-) -> Vec<Notice> {
-    let mut notices = replaced(pod, record, names);
+) -> Vec<ContainerEvent> {
+    let mut events = replaced(pod, record, names);
     for name in names {
         if let Some(hold) = held.get(name) {
-            notices.extend(failed(pod, name, hold, pull));
+            events.extend(failed(pod, name, hold, pull));
             continue;
         }
-        notices.extend(pulled(pod, name, pull));
-        notices.push(Notice::of(name, "Created", "Container created"));
-        notices.push(match unstarted.get(name) {
-            Some(message) => Notice::warning(name, "Failed", format!("Error: {message}")),
-            None => Notice::of(name, "Started", "Container started"),
+        events.extend(pulled(pod, name, pull));
+        events.push(ContainerEvent::of(name, "Created", "Container created"));
+        events.push(match unstarted.get(name) {
+            Some(message) => ContainerEvent::warning(name, "Failed", format!("Error: {message}")),
+            None => ContainerEvent::of(name, "Started", "Container started"),
         });
     }
-    notices
+    events
 }
 
 /// The events of a container that could not be created.
-fn failed(pod: &Pod, name: &str, hold: &Hold, pull: Duration) -> Vec<Notice> {
+fn failed(pod: &Pod, name: &str, hold: &Hold, pull: Duration) -> Vec<ContainerEvent> {
     let image = hold.image();
     let waiting = hold.cause.waiting(image);
-    let (mut notices, error) = match &hold.cause {
+    let (mut events, error) = match &hold.cause {
         Cause::Config(missing) => (pulled(pod, name, pull), missing.to_string()),
         Cause::Pull(error) => {
             let message = format!("Failed to pull image \"{image}\": {error}");
-            let notices = vec![
-                Notice::of(name, "Pulling", format!("Pulling image \"{image}\"")),
-                Notice::warning(name, "Failed", message),
+            let events = vec![
+                ContainerEvent::of(name, "Pulling", format!("Pulling image \"{image}\"")),
+                ContainerEvent::warning(name, "Failed", message),
             ];
-            (notices, waiting.reason.to_owned())
+            (events, waiting.reason.to_owned())
         }
         Cause::NeverPull => {
-            let notice = Notice::warning(name, "ErrImageNeverPull", waiting.message);
-            (vec![notice], waiting.reason.to_owned())
+            let event = ContainerEvent::warning(name, "ErrImageNeverPull", waiting.message);
+            (vec![event], waiting.reason.to_owned())
         }
         Cause::ImageName(_) => {
-            let notice = Notice::warning(name, "InspectFailed", waiting.message);
-            (vec![notice], waiting.reason.to_owned())
+            let event = ContainerEvent::warning(name, "InspectFailed", waiting.message);
+            (vec![event], waiting.reason.to_owned())
         }
     };
     let error = format!("Error: {error}");
-    notices.push(Notice::warning(name, "Failed", error));
-    notices
+    events.push(ContainerEvent::warning(name, "Failed", error));
+    events
 }
 
 /// The events of a container in image pull back-off.
-pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<Notice> {
-    let image = part::container(pod, name).and_then(|(_, own)| own.image.clone());
+pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<ContainerEvent> {
+    let image = container_spec::container(pod, name).and_then(|(_, own)| own.image.clone());
     let message = format!("Back-off pulling image \"{}\"", image.unwrap_or_default());
     let error = format!("Error: {}", waiting.reason);
     vec![
-        Notice::of(name, "BackOff", message),
-        Notice::warning(name, "Failed", error),
+        ContainerEvent::of(name, "BackOff", message),
+        ContainerEvent::warning(name, "Failed", error),
     ]
 }
 
 /// The events of a container's image pull; every node has every image that can be pulled.
-fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
-    let Some((_, container)) = part::container(pod, name) else {
+fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<ContainerEvent> {
+    let Some((_, container)) = container_spec::container(pod, name) else {
         return Vec::new();
     };
     let image = container.image.as_deref().unwrap_or_default();
@@ -123,7 +123,7 @@ fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
         let message = format!(
             "Container image \"{image}\" already present on machine and can be accessed by the pod"
         );
-        return vec![Notice::of(name, "Pulled", message)];
+        return vec![ContainerEvent::of(name, "Pulled", message)];
     }
     let took = match pull.as_millis() {
         0 => "0s".to_owned(),
@@ -134,41 +134,46 @@ fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
         "Successfully pulled image \"{image}\" in {took} ({took} including waiting). Image size: 0 bytes."
     );
     vec![
-        Notice::of(name, "Pulling", format!("Pulling image \"{image}\"")),
-        Notice::of(name, "Pulled", pulled),
+        ContainerEvent::of(name, "Pulling", format!("Pulling image \"{image}\"")),
+        ContainerEvent::of(name, "Pulled", pulled),
     ]
 }
 
 /// The events of the containers `names`, which stop as their pod ends.
-pub(super) fn stopping(names: &[String]) -> Vec<Notice> {
-    let notices = names
+pub(super) fn stopping(names: &[String]) -> Vec<ContainerEvent> {
+    let events = names
         .iter()
-        .map(|name| Notice::of(name, "Killing", format!("Stopping container {name}")));
-    notices.collect()
+        .map(|name| ContainerEvent::of(name, "Killing", format!("Stopping container {name}")));
+    events.collect()
 }
 
 /// The events of the containers `names`, which are restarted although their last run has no exit.
-pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
-    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-    let alive = parts.iter().filter_map(|part| {
-        let instance = record.instances.get(&part.name)?;
-        (names.contains(&part.name) && instance.exit.is_none()).then_some((part, instance))
+pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<ContainerEvent> {
+    let container_specs = pod
+        .spec
+        .as_ref()
+        .map(ContainerSpec::all)
+        .unwrap_or_default();
+    let alive = container_specs.iter().filter_map(|container_spec| {
+        let container_run = record.container_runs.get(&container_spec.name)?;
+        (names.contains(&container_spec.name) && container_run.exit.is_none())
+            .then_some((container_spec, container_run))
     });
-    let (changed, lost): (Vec<_>, Vec<_>) =
-        alive.partition(|(part, instance)| part.image != instance.image);
-    let changed = changed.iter().map(|(part, _)| {
-        let name = &part.name;
+    let (changed, lost): (Vec<_>, Vec<_>) = alive
+        .partition(|(container_spec, container_run)| container_spec.image != container_run.image);
+    let changed = changed.iter().map(|(container_spec, _)| {
+        let name = &container_spec.name;
         let message = format!("Container {name} definition changed, will be restarted");
-        Notice::of(name, "Killing", message)
+        ContainerEvent::of(name, "Killing", message)
     });
-    let mut notices: Vec<Notice> = changed.collect();
+    let mut events: Vec<ContainerEvent> = changed.collect();
     if !lost.is_empty() {
-        notices.push(Notice {
+        events.push(ContainerEvent {
             container: None,
             event_type: EventType::Normal,
             reason: "SandboxChanged",
             message: "Pod sandbox changed, it will be killed and re-created.".to_owned(),
         });
     }
-    notices
+    events
 }

@@ -6,59 +6,64 @@ use k8s_openapi::api::core::v1::Pod;
 use kubeproof_runtime::pod::reference;
 use kubeproof_runtime::recorder::EventType;
 
-use super::processes::{Happening, Occurrence};
+use super::processes::{PodLifecycleEvent, PodLifecycleEventType};
 use super::view::grace_period;
 use super::{Kubelet, Record};
+use crate::container_run::{ContainerRun, Hook, Stopping};
+use crate::container_spec::{self, ContainerSpec, List, Role};
 use crate::environment::Missing;
 use crate::hook::HookKind;
-use crate::instance::{Hook, Instance, Stopping};
-use crate::part::{self, List, Part, Role};
 use crate::probe::{Outcome, ProbeKind};
 
 impl Kubelet {
     /// Handles an occurrence in the current run of a container.
-    pub(super) async fn happen(&mut self, pod: &Pod, record: &mut Record, what: Occurrence) {
+    pub(super) async fn handle_lifecycle_event(
+        &mut self,
+        pod: &Pod,
+        record: &mut Record,
+        what: PodLifecycleEvent,
+    ) {
         let name = what.container;
-        let instance = record.instances.get_mut(&name);
-        let Some(instance) = instance.filter(|own| own.restarts == what.restarts) else {
+        let container_run = record.container_runs.get_mut(&name);
+        let Some(container_run) = container_run.filter(|own| own.restarts == what.restarts) else {
             return;
         };
         match what.what {
-            Happening::Exited(exit) => {
-                instance.exit = Some(exit);
+            PodLifecycleEventType::Exited(exit) => {
+                container_run.exit = Some(exit);
                 record.processes.stop_probes(&name);
                 self.look_again(record);
             }
-            Happening::Noticed => {
-                instance.noticed = true;
-                if instance.exit.is_none() {
+            PodLifecycleEventType::Noticed => {
+                container_run.noticed = true;
+                if container_run.exit.is_none() {
                     let processes = &mut record.processes;
                     self.processes.probe(&record.uid, &name, processes);
                 }
                 self.look_again(record);
             }
             // The program that has stopped the container records the event itself.
-            Happening::Stopped(grace) => {
+            PodLifecycleEventType::Stopped(grace) => {
                 let order = Stopping {
                     is_foreign: true,
                     ..self.stopping_order(pod, grace)
                 };
-                instance.stopping = instance.stopping.or(Some(order));
+                container_run.stopping = container_run.stopping.or(Some(order));
             }
-            Happening::Probed(kind, outcome) => {
+            PodLifecycleEventType::Probed(kind, outcome) => {
                 let failure = outcome.failure.clone();
-                if let Some(failure) = failure.filter(|_| instance.exit.is_none()) {
+                if let Some(failure) = failure.filter(|_| container_run.exit.is_none()) {
                     let message = format!("{} probe failed: {failure}", kind.name());
                     self.tell(pod, Some(&name), EventType::Warning, "Unhealthy", &message)
                         .await;
                 }
                 self.probed(pod, record, &name, (kind, outcome)).await;
             }
-            Happening::Hooked(kind, succeeded) => {
+            PodLifecycleEventType::Hooked(kind, succeeded) => {
                 let done = Some(Hook::Done(self.now()));
                 match kind {
-                    HookKind::PostStart => instance.post_start = done,
-                    HookKind::PreStop => instance.pre_stop = done,
+                    HookKind::PostStart => container_run.post_start = done,
+                    HookKind::PreStop => container_run.pre_stop = done,
                 }
                 if !succeeded {
                     let (reason, message) = kind.failure();
@@ -98,14 +103,14 @@ impl Kubelet {
         name: &str,
         (kind, outcome): (ProbeKind, Outcome),
     ) {
-        let Some(instance) = record.instances.get_mut(name) else {
+        let Some(container_run) = record.container_runs.get_mut(name) else {
             return;
         };
         match (kind, outcome.verdict) {
             (_, None) => {}
-            (ProbeKind::Readiness, Some(ready)) => instance.probed = Some(ready),
+            (ProbeKind::Readiness, Some(ready)) => container_run.probed = Some(ready),
             (ProbeKind::Startup, Some(true)) => {
-                instance.startup = Some(true);
+                container_run.startup = Some(true);
                 self.processes
                     .probe(&record.uid, name, &mut record.processes);
                 return;
@@ -134,9 +139,9 @@ impl Kubelet {
         grace: Option<Duration>,
     ) {
         let order = self.stopping_order(pod, grace);
-        let alive = |instance: &&mut Instance| instance.exit.is_none();
-        if let Some(instance) = record.instances.get_mut(name).filter(alive) {
-            instance.stopping = Some(order);
+        let alive = |container_run: &&mut ContainerRun| container_run.exit.is_none();
+        if let Some(container_run) = record.container_runs.get_mut(name).filter(alive) {
+            container_run.stopping = Some(order);
             self.tell(pod, Some(name), EventType::Normal, "Killing", message)
                 .await;
         }
@@ -196,14 +201,20 @@ impl Kubelet {
 
 /// Returns the kubelet's message when a probe kills a container.
 fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
-    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-    let part = parts.iter().find(|part| part.name == name);
+    let container_specs = pod
+        .spec
+        .as_ref()
+        .map(ContainerSpec::all)
+        .unwrap_or_default();
+    let container_spec = container_specs
+        .iter()
+        .find(|container_spec| container_spec.name == name);
     let kind = kind.name().to_lowercase();
-    match part {
-        Some(part) if part.role != Role::Main => {
+    match container_spec {
+        Some(container_spec) if container_spec.role != Role::Main => {
             format!("Init container {name} failed {kind} probe")
         }
-        Some(part) if part.restarts_when_killed() => {
+        Some(container_spec) if container_spec.restarts_when_killed() => {
             format!("Container {name} failed {kind} probe, will be restarted")
         }
         _ => format!("Container {name} failed {kind} probe"),
@@ -211,6 +222,6 @@ fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
 }
 
 fn field_path(pod: &Pod, container: &str) -> String {
-    let list = part::container(pod, container).map_or(List::Main, |(list, _)| list);
+    let list = container_spec::container(pod, container).map_or(List::Main, |(list, _)| list);
     format!("spec.{}{{{container}}}", list.field())
 }

@@ -85,12 +85,12 @@ impl Misfit {
 
 /// The result of a pod that fits on no node (`FitError`).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unfit {
+pub(crate) struct FitError {
     /// The reasons against each node.
     misfits: Vec<(String, Misfit)>,
 }
 
-impl Unfit {
+impl FitError {
     pub(super) fn add(&mut self, node: &str, misfit: Misfit) {
         self.misfits.push((node.to_owned(), misfit));
     }
