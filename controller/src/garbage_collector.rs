@@ -4,9 +4,9 @@
 //! objects worth a look; each is then judged by a live read of itself and of its owners, because
 //! watches of different kinds run at their own pace. One worker acts in the order of the uids.
 
+mod action;
 mod collector;
 mod graph;
-mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

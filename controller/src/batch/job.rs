@@ -9,15 +9,15 @@ mod apply;
 mod backoff;
 mod condition;
 mod failure_policy;
+mod finalizer_expectations;
 mod intervals;
 mod orphans;
 mod pods;
-mod released;
 mod removal;
 mod spec;
 mod success_policy;
 mod sync;
-mod tally;
+mod sync_context;
 mod track;
 
 use std::sync::Arc;
@@ -39,8 +39,8 @@ use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker;
 
+use self::finalizer_expectations::FinalizerExpectations;
 use self::orphans::Orphans;
-use self::released::Released;
 use crate::workload::event_handlers::{self, Workload};
 use crate::workload::pod_control::PodControl;
 
@@ -67,7 +67,7 @@ struct Controller {
     jobs: Informer<Job>,
     pods: Informer<Pod>,
     expectations: Expectations,
-    released: Released,
+    finalizer_expectations: FinalizerExpectations,
     backoffs: backoff::Records,
 }
 
@@ -82,7 +82,7 @@ pub async fn run(ctx: Context) {
         jobs: Informer::new(),
         pods: Informer::new(),
         expectations: Expectations::default(),
-        released: Released::default(),
+        finalizer_expectations: FinalizerExpectations::default(),
         backoffs: backoff::Records::default(),
     };
     controller.run().await;
@@ -170,7 +170,8 @@ impl Controller {
                     && let Some(job) = self.owner(new)
                 {
                     let uid = new.uid().unwrap_or_default();
-                    self.released.seen(&ObjectKey::of(&*job), &uid);
+                    self.finalizer_expectations
+                        .seen(&ObjectKey::of(&*job), &uid);
                 }
                 self.note_orphan(new);
             }
@@ -208,7 +209,7 @@ impl Controller {
         let uid = pod.uid().unwrap_or_default();
         self.expectations.deleted(&key, &uid);
         if is_gone || !is_tracked {
-            self.released.seen(&key, &uid);
+            self.finalizer_expectations.seen(&key, &uid);
         }
         self.queue.add_after(key, BATCH_PERIOD);
     }

@@ -13,8 +13,8 @@ use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
+use super::action::{Action, OwnerClass, Situation, reconcile};
 use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Subject, Task};
-use super::verdict::{OwnerClass, Situation, Verdict, judge};
 
 /// How a task ended without an error.
 pub(super) enum Outcome {
@@ -116,15 +116,15 @@ impl Collector {
             orphan_finalizer: graph::has_finalizer(&live, ORPHAN),
             foreground_finalizer: graph::has_finalizer(&live, FOREGROUND),
         };
-        match judge(&classes, situation) {
-            Verdict::Keep => {}
-            Verdict::Strip => {
+        match reconcile(&classes, situation) {
+            Action::Keep => {}
+            Action::Strip => {
                 let lost = references.iter().zip(&classes);
                 let lost = lost.filter(|(_, class)| **class != OwnerClass::Solid);
                 let lost: Vec<&str> = lost.map(|(lost, _)| lost.uid.as_str()).collect();
                 gone_is_fine(strip(api, &node.key.name, uid, &lost).await)?;
             }
-            Verdict::Delete { policy, unblock } => {
+            Action::Delete { policy, unblock } => {
                 let mut version = live.resource_version.clone();
                 if unblock {
                     version = clear_blocking(api, &node.key.name, &live).await?;

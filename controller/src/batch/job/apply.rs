@@ -12,7 +12,7 @@ use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 
 use super::backoff;
-use super::tally::Tally;
+use super::sync_context::SyncContext;
 use super::{BATCH_PERIOD, Controller, owner_ref, pods, removal, spec};
 use crate::workload::pod_control::{PodControl, slow_start};
 
@@ -31,38 +31,40 @@ enum Change {
 }
 
 /// Decides; deletions come before creations, which wait for the next sync then.
-fn change(tally: &Tally) -> Change {
-    let active = tally.active.len();
-    if spec::is_suspended(&tally.job) {
-        return Change::Delete(removal::chosen(tally, active));
+fn change(context: &SyncContext) -> Change {
+    let active = context.active.len();
+    if spec::is_suspended(&context.job) {
+        return Change::Delete(removal::chosen(context, active));
     }
-    let wanted = tally.wanted();
-    let mut surplus = removal::chosen(tally, active.saturating_sub(wanted));
+    let wanted = context.wanted();
+    let mut surplus = removal::chosen(context, active.saturating_sub(wanted));
     surplus.truncate(BURST);
     if !surplus.is_empty() {
         return Change::Delete(surplus);
     }
-    let leaving = match spec::replaces_only_failed(&tally.job) {
-        true => tally.terminating,
+    let leaving = match spec::replaces_only_failed(&context.job) {
+        true => context.terminating,
         false => 0,
     };
     let missing = wanted.saturating_sub(leaving + active);
     if missing == 0 {
         return Change::Nothing;
     }
-    let has_own_limits = spec::limit_per_index(&tally.job).is_some();
-    let wait = tally.backoff.remaining(tally.now);
+    let has_own_limits = spec::limit_per_index(&context.job).is_some();
+    let wait = context.backoff.remaining(context.now);
     if !has_own_limits && !wait.is_zero() {
         return Change::Wait(wait);
     }
-    if tally.indexes.is_none() {
+    if context.indexes.is_none() {
         return Change::Create(vec![None; missing.min(BURST)]);
     }
-    let pending = tally.pending_indexes(missing.min(BURST));
+    let pending = context.pending_indexes(missing.min(BURST));
     if !has_own_limits {
         return Change::Create(pending.into_iter().map(Some).collect());
     }
-    let waits = pending.iter().map(|index| (*index, wait_of(tally, *index)));
+    let waits = pending
+        .iter()
+        .map(|index| (*index, wait_of(context, *index)));
     let due: Vec<Option<usize>> = waits
         .clone()
         .filter(|(_, wait)| wait.is_zero())
@@ -75,14 +77,14 @@ fn change(tally: &Tally) -> Change {
 }
 
 /// The time until the next pod of the index.
-fn wait_of(tally: &Tally, index: usize) -> Duration {
-    let replaced = tally
+fn wait_of(context: &SyncContext, index: usize) -> Duration {
+    let replaced = context
         .indexes
         .as_ref()
         .and_then(|indexes| indexes.replaced.get(&index));
     replaced.map_or(Duration::ZERO, |pod| {
         let failures = pods::failures_before(pod) + 1;
-        backoff::remaining(failures, backoff::finished_at(pod), tally.now)
+        backoff::remaining(failures, backoff::finished_at(pod), context.now)
     })
 }
 
@@ -94,39 +96,39 @@ pub(super) struct Applied {
 
 impl Controller {
     /// Creates or deletes pods to approach the desired number.
-    pub(super) async fn apply_pods(&self, tally: &mut Tally) -> Applied {
-        let active = tally.active.len();
-        match change(tally) {
+    pub(super) async fn apply_pods(&self, context: &mut SyncContext) -> Applied {
+        let active = context.active.len();
+        match change(context) {
             Change::Nothing => Applied {
                 active,
                 error: None,
             },
             Change::Wait(wait) => {
-                let key = ObjectKey::of(&tally.job);
+                let key = ObjectKey::of(&context.job);
                 self.queue.add_after(key, wait.max(BATCH_PERIOD));
                 Applied {
                     active,
                     error: None,
                 }
             }
-            Change::Delete(surplus) => self.delete_surplus(tally, &surplus).await,
-            Change::Create(missing) => self.create(tally, &missing).await,
+            Change::Delete(surplus) => self.delete_surplus(context, &surplus).await,
+            Change::Create(missing) => self.create(context, &missing).await,
         }
     }
 
-    async fn create(&self, tally: &Tally, missing: &[Option<usize>]) -> Applied {
-        let key = ObjectKey::of(&tally.job);
-        let control = self.control(&tally.job);
+    async fn create(&self, context: &SyncContext, missing: &[Option<usize>]) -> Applied {
+        let key = ObjectKey::of(&context.job);
+        let control = self.control(&context.job);
         self.expectations
             .expect(&key, missing.len(), BTreeSet::new(), (self.ctx.now)());
-        let mut active = tally.active.len() + missing.len();
+        let mut active = context.active.len() + missing.len();
         let mut error = None;
         let mut left = missing;
         for size in slow_start(missing.len()) {
             let (batch, rest) = left.split_at(size);
             left = rest;
             for index in batch {
-                if let Err(failure) = control.create(&self.new_pod(tally, *index)).await
+                if let Err(failure) = control.create(&self.new_pod(context, *index)).await
                     // The namespace is terminating: no retry can succeed.
                     && !failure.is_namespace_terminating()
                 {
@@ -146,21 +148,21 @@ impl Controller {
         Applied { active, error }
     }
 
-    fn new_pod(&self, tally: &Tally, index: Option<usize>) -> Pod {
-        let indexes = tally.indexes.as_ref();
+    fn new_pod(&self, context: &SyncContext, index: Option<usize>) -> Pod {
+        let indexes = context.indexes.as_ref();
         let replaced = index.and_then(|index| indexes?.replaced.get(&index));
         let replaced = replaced.map(|pod| &**pod);
-        pods::make(&tally.job, owner_ref(&tally.job), index, replaced)
+        pods::make(&context.job, owner_ref(&context.job), index, replaced)
     }
 
     /// Deletes pods that the job doesn't want, uncounted.
-    async fn delete_surplus(&self, tally: &mut Tally, surplus: &[Arc<Pod>]) -> Applied {
-        let key = ObjectKey::of(&tally.job);
-        let control = self.control(&tally.job);
+    async fn delete_surplus(&self, context: &mut SyncContext, surplus: &[Arc<Pod>]) -> Applied {
+        let key = ObjectKey::of(&context.job);
+        let control = self.control(&context.job);
         let uids = surplus.iter().filter_map(|pod| pod.uid()).collect();
         self.expectations.expect(&key, 0, uids, (self.ctx.now)());
         let mut applied = Applied {
-            active: tally.active.len(),
+            active: context.active.len(),
             error: None,
         };
         for pod in surplus {
@@ -169,14 +171,14 @@ impl Controller {
                     self.expectations
                         .deleted(&key, &pod.uid().unwrap_or_default());
                     if failure.is_not_found() {
-                        tally.deleted(pod);
+                        context.deleted(pod);
                         applied.active -= 1;
                     } else {
                         applied.error = applied.error.or(Some(failure));
                     }
                 }
                 Ok(()) => {
-                    tally.deleted(pod);
+                    context.deleted(pod);
                     applied.active -= 1;
                 }
             }
@@ -201,15 +203,15 @@ impl Controller {
 
     /// Deletes all active pods of a job that is to end; they keep their finalizers until they are
     /// counted. Returns how many are deleted.
-    pub(super) async fn delete_active(&self, tally: &mut Tally) -> (usize, Option<Error>) {
-        let control = self.control(&tally.job);
+    pub(super) async fn delete_active(&self, context: &mut SyncContext) -> (usize, Option<Error>) {
+        let control = self.control(&context.job);
         let (mut deleted, mut error) = (0, None);
-        for pod in tally.active.clone() {
+        for pod in context.active.clone() {
             match control.delete(&pod.name_any()).await {
                 Err(failure) if !failure.is_not_found() => error = error.or(Some(failure)),
                 Ok(()) | Err(_) => {
                     deleted += 1;
-                    tally.deleted(&pod);
+                    context.deleted(&pod);
                 }
             }
         }
@@ -217,7 +219,7 @@ impl Controller {
     }
 }
 
-impl Tally {
+impl SyncContext {
     /// Counts an active pod as terminating.
     fn deleted(&mut self, pod: &Pod) {
         self.terminating += 1;

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 /// How a failure is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ruling {
+pub(super) enum FailurePolicyAction {
     /// The failure counts towards the limit.
     Count,
     /// The failure does not count.
@@ -19,14 +19,14 @@ pub(super) enum Ruling {
     FailJob(String),
 }
 
-impl Ruling {
+impl FailurePolicyAction {
     pub(super) fn is_counted(&self) -> bool {
         *self != Self::Ignore
     }
 }
 
 /// The ruling of the first rule that the pod matches.
-pub(super) fn ruling(job: &Job, pod: &Pod) -> Ruling {
+pub(super) fn failure_policy_action(job: &Job, pod: &Pod) -> FailurePolicyAction {
     let policy = job
         .spec
         .as_ref()
@@ -37,16 +37,16 @@ pub(super) fn ruling(job: &Job, pod: &Pod) -> Ruling {
         .find_map(|(index, rule)| {
             let what = matched(rule, pod)?;
             match rule.action.as_str() {
-                "Ignore" => Some(Ruling::Ignore),
-                "Count" => Some(Ruling::Count),
-                "FailIndex" => Some(Ruling::FailIndex),
-                "FailJob" => Some(Ruling::FailJob(format!(
+                "Ignore" => Some(FailurePolicyAction::Ignore),
+                "Count" => Some(FailurePolicyAction::Count),
+                "FailIndex" => Some(FailurePolicyAction::FailIndex),
+                "FailJob" => Some(FailurePolicyAction::FailJob(format!(
                     "{what} matching FailJob rule at index {index}"
                 ))),
                 _ => None,
             }
         })
-        .unwrap_or(Ruling::Count)
+        .unwrap_or(FailurePolicyAction::Count)
 }
 
 /// How the pod matches the rule, in words.
@@ -126,24 +126,24 @@ mod tests {
                 {"containerName": "main", "operator": "NotIn", "values": [1, 2]}},
             {"action": "FailJob", "onPodConditions": [{"type": "ConfigIssue", "status": "False"}]},
         ]);
-        let fail = |text: &str| Ruling::FailJob(text.to_owned());
+        let fail = |text: &str| FailurePolicyAction::FailJob(text.to_owned());
         let table = [
-            (json!({}), Ruling::Count),
+            (json!({}), FailurePolicyAction::Count),
             (
                 json!({"containerStatuses": [exited("main", 0)]}),
-                Ruling::Count,
+                FailurePolicyAction::Count,
             ),
             (
                 json!({"containerStatuses": [exited("main", 1)]}),
-                Ruling::Count,
+                FailurePolicyAction::Count,
             ),
             (
                 json!({"containerStatuses": [exited("side", 42)]}),
-                Ruling::Count,
+                FailurePolicyAction::Count,
             ),
             (
                 json!({"initContainerStatuses": [exited("init", 3)]}),
-                Ruling::FailIndex,
+                FailurePolicyAction::FailIndex,
             ),
             (
                 json!({"containerStatuses": [exited("side", 1), exited("main", 42)]}),
@@ -155,11 +155,11 @@ mod tests {
             (
                 json!({"conditions": [{"type": "DisruptionTarget", "status": "True"}],
                        "containerStatuses": [exited("main", 42)]}),
-                Ruling::Ignore,
+                FailurePolicyAction::Ignore,
             ),
             (
                 json!({"conditions": [{"type": "DisruptionTarget", "status": "False"}]}),
-                Ruling::Count,
+                FailurePolicyAction::Count,
             ),
             (
                 json!({"conditions": [{"type": "ConfigIssue", "status": "False"}]}),
@@ -167,7 +167,7 @@ mod tests {
             ),
         ];
         for (status, expected) in table {
-            let ruled = ruling(&job(rules.clone()), &failed(status.clone()));
+            let ruled = failure_policy_action(&job(rules.clone()), &failed(status.clone()));
             assert_eq!(ruled, expected, "{status}");
         }
     }

@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use kubeproof_runtime::pod;
 use serde_json::{Value, json};
 
-use super::failure_policy::ruling;
+use super::failure_policy::failure_policy_action;
 use super::spec;
 use crate::workload::pod_control::pod_from_template;
 
@@ -62,10 +62,10 @@ pub(super) fn fails_index(pod: &Pod, job: &Job) -> bool {
     if !is_failed(pod, job) {
         return false;
     }
-    let ruling = ruling(job, pod);
+    let action = failure_policy_action(job, pod);
     let limit = spec::limit_per_index(job).unwrap_or(i32::MAX);
-    ruling == super::failure_policy::Ruling::FailIndex
-        || ruling.is_counted() && number(pod, FAILURES) >= limit
+    action == super::failure_policy::FailurePolicyAction::FailIndex
+        || action.is_counted() && number(pod, FAILURES) >= limit
 }
 
 /// The number of earlier failures of the index, counted or not.
@@ -118,7 +118,7 @@ fn note_failures(annotations: &mut BTreeMap<String, String>, job: &Job, replaced
     if let Some(replaced) = replaced {
         counted = number(replaced, FAILURES);
         ignored = number(replaced, IGNORED_FAILURES);
-        match ruling(job, replaced).is_counted() {
+        match failure_policy_action(job, replaced).is_counted() {
             true => counted += 1,
             false => ignored += 1,
         }

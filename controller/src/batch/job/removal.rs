@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::tally::Tally;
+use super::sync_context::SyncContext;
 use super::{pods, spec};
 use crate::workload::pod_ranking::{Respects, compare};
 
@@ -13,11 +13,11 @@ use crate::workload::pod_ranking::{Respects, compare};
 ///
 /// In an Indexed job the result always has pods without a valid index, and all but one of the pods
 /// of each index.
-pub(super) fn chosen(tally: &Tally, count: usize) -> Vec<Arc<Pod>> {
-    let (mut chosen, mut left) = if spec::is_indexed(&tally.job) {
-        split(tally)
+pub(super) fn chosen(context: &SyncContext, count: usize) -> Vec<Arc<Pod>> {
+    let (mut chosen, mut left) = if spec::is_indexed(&context.job) {
+        split(context)
     } else {
-        (Vec::new(), tally.active.clone())
+        (Vec::new(), context.active.clone())
     };
     if chosen.len() < count {
         sort(&mut left);
@@ -29,11 +29,11 @@ pub(super) fn chosen(tally: &Tally, count: usize) -> Vec<Arc<Pod>> {
 
 /// Splits the active pods into unwanted ones (without a valid index, or duplicates of one) and one
 /// for each index.
-fn split(tally: &Tally) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+fn split(context: &SyncContext) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let mut by_index: BTreeMap<usize, Vec<Arc<Pod>>> = BTreeMap::new();
     let mut unwanted = Vec::new();
-    for pod in &tally.active {
-        match pods::index_in(pod, &tally.job) {
+    for pod in &context.active {
+        match pods::index_in(pod, &context.job) {
             Some(index) => by_index.entry(index).or_default().push(pod.clone()),
             None => unwanted.push(pod.clone()),
         }

@@ -15,7 +15,7 @@ use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
 use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED, holding};
-use super::tally::{Known, Tally};
+use super::sync_context::{Known, SyncContext};
 use super::{Controller, KIND, owner_ref, pods, reference, spec};
 use crate::workload::adoption::{self, Claims};
 
@@ -25,7 +25,7 @@ impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
-            self.released.forget(key);
+            self.finalizer_expectations.forget(key);
             self.backoffs.forget(key);
             return Ok(None);
         };
@@ -45,36 +45,36 @@ impl Reconcile for Controller {
         let now = (self.ctx.now)();
         // Before the pods are counted: one that comes in between would else be counted twice.
         let may_apply = self.expectations.satisfied(key, now);
-        let mut tally = Tally::of(Known {
+        let mut context = SyncContext::of(Known {
             pods: self.claim_pods(&job).await?,
             job: (*job).clone(),
-            released: self.released.of(key),
+            expected_rm_finalizers: self.finalizer_expectations.of(key),
             backoff: self.backoffs.of(key),
             now,
         });
-        if let Some(left) = tally.until_deadline {
+        if let Some(left) = context.until_deadline {
             let left = Duration::try_from(left).unwrap_or_default();
             self.queue.add_after(key.clone(), left);
         }
-        let (active, is_changed, error) = match tally.verdict {
-            Some(_) => self.end(&mut tally, may_apply).await,
-            None => self.apply(&mut tally, may_apply).await,
+        let (active, is_changed, error) = match context.finished_condition {
+            Some(_) => self.end(&mut context, may_apply).await,
+            None => self.apply(&mut context, may_apply).await,
         };
-        let is_changed = report(&mut tally, active) || is_changed;
-        self.track(&mut tally, is_changed).await?;
+        let is_changed = report(&mut context, active) || is_changed;
+        self.track(&mut context, is_changed).await?;
         error.map_or(Ok(None), Err)
     }
 }
 
 /// Writes the counts into the status; returns whether that changes it.
-fn report(tally: &mut Tally, active: usize) -> bool {
+fn report(context: &mut SyncContext, active: usize) -> bool {
     let number = |count: usize| i32::try_from(count).ok();
     let (active, ready, terminating) = (
         number(active),
-        number(tally.ready),
-        number(tally.terminating),
+        number(context.ready),
+        number(context.terminating),
     );
-    let status = spec::status(&mut tally.job);
+    let status = spec::status(&mut context.job);
     let is_changed = status.active.unwrap_or(0) != active.unwrap_or(0)
         || status.ready != ready
         || status.terminating != terminating;
@@ -89,57 +89,57 @@ type Outcome = (usize, bool, Option<Error>);
 
 impl Controller {
     /// Deletes the pods of a job that is to end.
-    async fn end(&self, tally: &mut Tally, may_apply: bool) -> Outcome {
-        let active = tally.active.len();
-        let (deleted, error) = self.delete_active(tally).await;
+    async fn end(&self, context: &mut SyncContext, may_apply: bool) -> Outcome {
+        let active = context.active.len();
+        let (deleted, error) = self.delete_active(context).await;
         if deleted != active || !may_apply {
             // There may be pods left that are not deleted, or that the cache doesn't show yet.
-            tally.verdict = None;
+            context.finished_condition = None;
         }
         (active - deleted, false, error)
     }
 
     /// Starts and deletes pods, and finds out whether all is done.
-    async fn apply(&self, tally: &mut Tally, may_apply: bool) -> Outcome {
-        let (mut active, mut error) = (tally.active.len(), None);
-        let applies = may_apply && tally.job.metadata.deletion_timestamp.is_none();
+    async fn apply(&self, context: &mut SyncContext, may_apply: bool) -> Outcome {
+        let (mut active, mut error) = (context.active.len(), None);
+        let applies = may_apply && context.job.metadata.deletion_timestamp.is_none();
         if applies {
-            let applied = self.apply_pods(tally).await;
+            let applied = self.apply_pods(context).await;
             (active, error) = (applied.active, applied.error);
         }
-        if tally.is_complete() && active == 0 {
+        if context.is_complete() && active == 0 {
             let message = "Reached expected number of succeeded pods";
             let met = holding(
                 SUCCESS_CRITERIA_MET,
                 "CompletionsReached",
                 message,
-                tally.now,
+                context.now,
             );
-            tally.verdict = Some(met);
+            context.finished_condition = Some(met);
             return (active, false, error);
         }
-        let is_changed = applies && self.note_suspension(tally).await;
+        let is_changed = applies && self.note_suspension(context).await;
         (active, is_changed, error)
     }
 
     /// Reports in the status and in an event that the job is suspended or resumed.
-    async fn note_suspension(&self, tally: &mut Tally) -> bool {
-        let is_suspended = spec::is_suspended(&tally.job);
+    async fn note_suspension(&self, context: &mut SyncContext) -> bool {
+        let is_suspended = spec::is_suspended(&context.job);
         let (reason, condition_reason, message) = match is_suspended {
             true => ("Suspended", "JobSuspended", "Job suspended"),
             false => ("Resumed", "JobResumed", "Job resumed"),
         };
-        let status = spec::status(&mut tally.job);
+        let status = spec::status(&mut context.job);
         let conditions = status.conditions.get_or_insert_default();
         let texts = (condition_reason, message);
-        if !condition::ensure(conditions, SUSPENDED, is_suspended, texts, tally.now) {
+        if !condition::ensure(conditions, SUSPENDED, is_suspended, texts, context.now) {
             return false;
         }
         if !is_suspended {
             // The active deadline counts from here.
-            status.start_time = Some(Time(tally.now));
+            status.start_time = Some(Time(context.now));
         }
-        self.tell(&tally.job, EventType::Normal, reason, message)
+        self.tell(&context.job, EventType::Normal, reason, message)
             .await;
         true
     }

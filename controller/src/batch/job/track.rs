@@ -16,8 +16,8 @@ use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 
 use super::condition::{self, COMPLETE, FAILURE_TARGET, SUCCESS_CRITERIA_MET};
-use super::failure_policy::ruling;
-use super::tally::Tally;
+use super::failure_policy::failure_policy_action;
+use super::sync_context::SyncContext;
 use super::{Controller, pods, reference, spec};
 
 /// The most pods whose uids a status holds, to keep it small.
@@ -37,26 +37,26 @@ pub(super) struct Counted {
 }
 
 /// Notes in the status what has ended and is not counted yet.
-pub(super) fn count(tally: &mut Tally) -> Counted {
-    let mut pods = tally.pods.clone();
-    if tally.indexes.is_some() {
+pub(super) fn count(context: &mut SyncContext) -> Counted {
+    let mut pods = context.pods.clone();
+    if context.indexes.is_some() {
         // Stable: by index, then by name; pods without an index first.
         pods.sort_by_key(|pod| pods::index(pod));
     }
-    let held = pods.iter().filter(|pod| tally.is_held(pod));
+    let held = pods.iter().filter(|pod| context.is_held(pod));
     let mut counted = Counted {
         held: held.filter_map(|pod| pod.uid()).collect(),
         ..Counted::default()
     };
-    counted.is_changed = settle(spec::status(&mut tally.job), &counted.held);
+    counted.is_changed = settle(spec::status(&mut context.job), &counted.held);
     let mut indexes = Vec::new();
     for pod in pods {
-        if !tally.is_held(&pod) || !may_go(tally, &pod) {
+        if !context.is_held(&pod) || !may_go(context, &pod) {
             continue;
         }
-        counted.is_changed |= note(tally, &pod, &mut indexes);
+        counted.is_changed |= note(context, &pod, &mut indexes);
         counted.release.push(pod);
-        let uncounted = uncounted(spec::status(&mut tally.job));
+        let uncounted = uncounted(spec::status(&mut context.job));
         let noted = indexes.len()
             + uncounted.succeeded.iter().flatten().count()
             + uncounted.failed.iter().flatten().count();
@@ -65,40 +65,41 @@ pub(super) fn count(tally: &mut Tally) -> Counted {
             break;
         }
     }
-    counted.is_changed |= note_indexes(tally, indexes);
-    counted.is_changed |= announce(tally);
+    counted.is_changed |= note_indexes(context, indexes);
+    counted.is_changed |= announce(context);
     counted
 }
 
 /// Whether nothing about the pod is needed any more but its count.
-fn may_go(tally: &Tally, pod: &Pod) -> bool {
-    let is_ending = tally.job.metadata.deletion_timestamp.is_some() || tally.verdict.is_some();
+fn may_go(context: &SyncContext, pod: &Pod) -> bool {
+    let is_ending =
+        context.job.metadata.deletion_timestamp.is_some() || context.finished_condition.is_some();
     if is_ending || pod::is_succeeded(pod) {
         return true;
     }
     // A failed pod waits for its replacement, which takes over the count of failures of the index.
-    let replaced = tally.indexes.as_ref().map(|indexes| &indexes.replaced);
+    let replaced = context.indexes.as_ref().map(|indexes| &indexes.replaced);
     let waits = pods::index(pod).and_then(|index| replaced?.get(&index));
-    pods::is_failed(pod, &tally.job) && waits.is_none_or(|waiting| waiting.uid() != pod.uid())
+    pods::is_failed(pod, &context.job) && waits.is_none_or(|waiting| waiting.uid() != pod.uid())
 }
 
 /// Notes one pod; returns whether that changes the status.
-fn note(tally: &mut Tally, pod: &Pod, indexes: &mut Vec<usize>) -> bool {
+fn note(context: &mut SyncContext, pod: &Pod, indexes: &mut Vec<usize>) -> bool {
     let uid = pod.uid().unwrap_or_default();
-    let index = pods::index_in(pod, &tally.job);
-    let is_indexed = tally.indexes.is_some();
-    let is_failed = pods::is_failed(pod, &tally.job);
-    let has_failed = tally
-        .verdict
+    let index = pods::index_in(pod, &context.job);
+    let is_indexed = context.indexes.is_some();
+    let is_failed = pods::is_failed(pod, &context.job);
+    let has_failed = context
+        .finished_condition
         .as_ref()
-        .is_some_and(|verdict| verdict.type_ != SUCCESS_CRITERIA_MET);
-    let is_counted = ruling(&tally.job, pod).is_counted();
-    let uncounted = uncounted(spec::status(&mut tally.job));
+        .is_some_and(|finished_condition| finished_condition.type_ != SUCCESS_CRITERIA_MET);
+    let is_counted = failure_policy_action(&context.job, pod).is_counted();
+    let uncounted = uncounted(spec::status(&mut context.job));
     let failed = uncounted.failed.get_or_insert_default();
     let is_noted_as_failed = failed.contains(&uid);
     if pod::is_succeeded(pod) && !is_noted_as_failed {
         if is_indexed {
-            let before = tally
+            let before = context
                 .indexes
                 .as_ref()
                 .map(|indexes| &indexes.succeeded_before);
@@ -124,15 +125,15 @@ fn note(tally: &mut Tally, pod: &Pod, indexes: &mut Vec<usize>) -> bool {
     false
 }
 
-fn note_indexes(tally: &mut Tally, new: Vec<usize>) -> bool {
-    let Some(indexes) = &mut tally.indexes else {
+fn note_indexes(context: &mut SyncContext, new: Vec<usize>) -> bool {
+    let Some(indexes) = &mut context.indexes else {
         return false;
     };
     indexes.succeeded = indexes.succeeded.with(new);
     let completed = indexes.succeeded.to_string();
     let failed = indexes.failed.as_ref().map(ToString::to_string);
     let total = i32::try_from(indexes.succeeded.total()).ok();
-    let status = spec::status(&mut tally.job);
+    let status = spec::status(&mut context.job);
     let is_changed = status.completed_indexes.as_deref().unwrap_or_default() != completed
         || status.failed_indexes != failed;
     status.succeeded = total;
@@ -143,23 +144,23 @@ fn note_indexes(tally: &mut Tally, new: Vec<usize>) -> bool {
 
 /// Announces the end of the job in a condition, before its pods' finalizers are removed; the
 /// verdict becomes the final condition.
-fn announce(tally: &mut Tally) -> bool {
-    let Some(verdict) = &tally.verdict else {
+fn announce(context: &mut SyncContext) -> bool {
+    let Some(finished_condition) = &context.finished_condition else {
         return false;
     };
     let is_announcement = matches!(
-        verdict.type_.as_str(),
+        finished_condition.type_.as_str(),
         FAILURE_TARGET | SUCCESS_CRITERIA_MET
     );
     if !is_announcement {
         return false;
     }
-    let announced = verdict.clone();
-    tally.verdict = Some(condition::final_of(&announced, tally.now));
-    if condition::held(&tally.job, &announced.type_).is_some() {
+    let announced = finished_condition.clone();
+    context.finished_condition = Some(condition::final_of(&announced, context.now));
+    if condition::held(&context.job, &announced.type_).is_some() {
         return false;
     }
-    let conditions = &mut spec::status(&mut tally.job).conditions;
+    let conditions = &mut spec::status(&mut context.job).conditions;
     conditions.get_or_insert_default().push(announced);
     true
 }
@@ -188,11 +189,11 @@ fn uncounted(status: &mut JobStatus) -> &mut UncountedTerminatedPods {
 }
 
 /// Ends the job if it is to end and nothing is left to wait for; returns whether it does.
-fn conclude(tally: &mut Tally) -> bool {
-    let Some(verdict) = &tally.verdict else {
+fn conclude(context: &mut SyncContext) -> bool {
+    let Some(finished_condition) = &context.finished_condition else {
         return false;
     };
-    let status = tally.job.status.get_or_insert_default();
+    let status = context.job.status.get_or_insert_default();
     let noted = uncounted(status);
     let is_settled = noted
         .succeeded
@@ -201,50 +202,54 @@ fn conclude(tally: &mut Tally) -> bool {
         .chain(noted.failed.iter().flatten())
         .next()
         .is_none();
-    if !is_settled || tally.terminating > 0 {
+    if !is_settled || context.terminating > 0 {
         return false;
     }
-    let reason = verdict.reason.as_deref().unwrap_or_default();
-    let message = verdict.message.as_deref().unwrap_or_default();
+    let reason = finished_condition.reason.as_deref().unwrap_or_default();
+    let message = finished_condition.message.as_deref().unwrap_or_default();
     let conditions = status.conditions.get_or_insert_default();
     condition::ensure(
         conditions,
-        &verdict.type_,
+        &finished_condition.type_,
         true,
         (reason, message),
-        tally.now,
+        context.now,
     );
-    if verdict.type_ == COMPLETE {
-        status.completion_time = verdict.last_transition_time.clone();
+    if finished_condition.type_ == COMPLETE {
+        status.completion_time = finished_condition.last_transition_time.clone();
     }
     true
 }
 
 impl Controller {
     /// Writes the status, lets counted pods go, and ends the job when all is counted.
-    pub(super) async fn track(&self, tally: &mut Tally, is_changed: bool) -> Result<(), Error> {
-        let key = ObjectKey::of(&tally.job);
-        let mut counted = count(tally);
+    pub(super) async fn track(
+        &self,
+        context: &mut SyncContext,
+        is_changed: bool,
+    ) -> Result<(), Error> {
+        let key = ObjectKey::of(&context.job);
+        let mut counted = count(context);
         counted.is_changed |= is_changed;
         if counted.is_changed {
-            self.write_status(&mut tally.job).await?;
-            self.backoffs.store(&key, tally.backoff);
+            self.write_status(&mut context.job).await?;
+            self.backoffs.store(&key, context.backoff);
         }
         let released = self.release_all(&key, &mut counted).await;
-        let mut is_changed = settle(spec::status(&mut tally.job), &counted.held);
+        let mut is_changed = settle(spec::status(&mut context.job), &counted.held);
         if let Err(error) = released {
             if is_changed {
-                self.write_status(&mut tally.job).await?;
+                self.write_status(&mut context.job).await?;
             }
             return Err(error);
         }
-        let is_finished = !counted.is_full && conclude(tally);
+        let is_finished = !counted.is_full && conclude(context);
         is_changed |= is_finished;
         if is_changed {
-            self.write_status(&mut tally.job).await?;
+            self.write_status(&mut context.job).await?;
         }
         if is_finished {
-            self.tell_end(tally).await;
+            self.tell_end(context).await;
         }
         Ok(())
     }
@@ -253,7 +258,7 @@ impl Controller {
     /// longer `held`.
     async fn release_all(&self, key: &ObjectKey, counted: &mut Counted) -> Result<(), Error> {
         let uids = counted.release.iter().filter_map(|pod| pod.uid());
-        self.released.expect(key, uids);
+        self.finalizer_expectations.expect(key, uids);
         let api = self.pods_api(&key.namespace);
         let mut first_error = None;
         for pod in &counted.release {
@@ -262,7 +267,7 @@ impl Controller {
                 Ok(()) => {}
                 Err(error) => {
                     // No change of the pod will tell.
-                    self.released.seen(key, &uid);
+                    self.finalizer_expectations.seen(key, &uid);
                     if !error.is_not_found() {
                         first_error = first_error.or(Some(error));
                         continue;
@@ -282,23 +287,23 @@ impl Controller {
         Ok(())
     }
 
-    async fn tell_end(&self, tally: &Tally) {
-        let Some(verdict) = &tally.verdict else {
+    async fn tell_end(&self, context: &SyncContext) {
+        let Some(finished_condition) = &context.finished_condition else {
             return;
         };
-        let involved = reference(&tally.job);
+        let involved = reference(&context.job);
         let tell = |event_type, reason, message| {
             self.recorder
                 .publish(&involved, event_type, reason, message)
         };
-        if verdict.type_ != COMPLETE {
-            let reason = verdict.reason.as_deref().unwrap_or_default();
-            let message = verdict.message.as_deref().unwrap_or_default();
+        if finished_condition.type_ != COMPLETE {
+            let reason = finished_condition.reason.as_deref().unwrap_or_default();
+            let message = finished_condition.message.as_deref().unwrap_or_default();
             return tell(EventType::Warning, reason, message).await;
         }
-        let status = tally.job.status.as_ref();
+        let status = context.job.status.as_ref();
         let succeeded = status.and_then(|status| status.succeeded).unwrap_or(0);
-        let wanted = spec::completions(&tally.job);
+        let wanted = spec::completions(&context.job);
         if wanted.is_some_and(|wanted| usize::try_from(succeeded).is_ok_and(|done| done > wanted)) {
             let message = "Too many succeeded pods running after completion count reached";
             tell(EventType::Warning, "TooManySucceededPods", message).await;

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
-use super::super::tally::tests::tally;
+use super::super::sync_context::tests::context;
 use super::*;
 
-fn status(tally: &Tally) -> Value {
-    serde_json::to_value(tally.job.status.as_ref().unwrap()).unwrap()
+fn status(context: &SyncContext) -> Value {
+    serde_json::to_value(context.job.status.as_ref().unwrap()).unwrap()
 }
 
 fn released(counted: &Counted) -> Vec<String> {
@@ -15,7 +15,7 @@ fn released(counted: &Counted) -> Vec<String> {
 fn what_has_ended_is_noted_before_it_is_let_go_and_counted_when_it_is_gone() {
     let before = json!({"succeeded": 1,
         "uncountedTerminatedPods": {"succeeded": ["gone", "noted"]}});
-    let mut tally = tally(
+    let mut context = context(
         json!({"completions": 9}),
         before,
         &[
@@ -26,30 +26,30 @@ fn what_has_ended_is_noted_before_it_is_let_go_and_counted_when_it_is_gone() {
             json!({"name": "runs", "phase": "Running"}),
         ],
     );
-    let mut counted = count(&mut tally);
+    let mut counted = count(&mut context);
     assert!(counted.is_changed);
     assert_eq!(released(&counted), ["bad", "good", "noted"]);
-    let noted = status(&tally);
+    let noted = status(&context);
     assert_eq!(noted["succeeded"], 2, "the one that is gone");
     let uncounted = json!({"succeeded": ["noted", "good"], "failed": ["bad"]});
     assert_eq!(noted["uncountedTerminatedPods"], uncounted);
 
     counted.held.remove("good");
     counted.held.remove("bad");
-    assert!(settle(spec::status(&mut tally.job), &counted.held));
-    let settled = status(&tally);
+    assert!(settle(spec::status(&mut context.job), &counted.held));
+    let settled = status(&context);
     assert_eq!(
         (&settled["succeeded"], &settled["failed"]),
         (&json!(3), &json!(1))
     );
     let left = json!({"succeeded": ["noted"], "failed": []});
     assert_eq!(settled["uncountedTerminatedPods"], left);
-    assert!(!settle(spec::status(&mut tally.job), &counted.held));
+    assert!(!settle(spec::status(&mut context.job), &counted.held));
 }
 
 #[test]
 fn indexes_are_noted_instead_of_uids_and_a_failed_pod_waits_for_its_replacement() {
-    let mut tally = tally(
+    let mut context = context(
         json!({"completionMode": "Indexed", "completions": 3, "backoffLimitPerIndex": 2}),
         json!({"completedIndexes": "2", "succeeded": 1, "failedIndexes": ""}),
         &[
@@ -58,9 +58,9 @@ fn indexes_are_noted_instead_of_uids_and_a_failed_pod_waits_for_its_replacement(
             json!({"name": "c", "phase": "Succeeded", "index": 2}),
         ],
     );
-    let counted = count(&mut tally);
+    let counted = count(&mut context);
     assert_eq!(released(&counted), ["a", "c"]);
-    let noted = status(&tally);
+    let noted = status(&context);
     assert_eq!(noted["completedIndexes"], "1,2");
     assert_eq!(noted["succeeded"], 2);
     assert_eq!(noted["failedIndexes"], "");
@@ -69,7 +69,7 @@ fn indexes_are_noted_instead_of_uids_and_a_failed_pod_waits_for_its_replacement(
 
 #[test]
 fn a_job_that_has_failed_takes_its_running_pods_with_it() {
-    let mut tally = tally(
+    let mut context = context(
         json!({"backoffLimit": 0}),
         json!({}),
         &[
@@ -77,24 +77,24 @@ fn a_job_that_has_failed_takes_its_running_pods_with_it() {
             json!({"name": "runs", "phase": "Running"}),
         ],
     );
-    let counted = count(&mut tally);
+    let counted = count(&mut context);
     assert_eq!(released(&counted), ["bad", "runs"]);
-    let noted = status(&tally);
+    let noted = status(&context);
     assert_eq!(
         noted["uncountedTerminatedPods"]["failed"],
         json!(["bad", "runs"])
     );
     assert_eq!(noted["conditions"][0]["type"], "FailureTarget");
-    assert_eq!(tally.verdict.as_ref().unwrap().type_, "Failed");
+    assert_eq!(context.finished_condition.as_ref().unwrap().type_, "Failed");
 
-    assert!(!conclude(&mut tally), "not while pods are uncounted");
-    settle(spec::status(&mut tally.job), &BTreeSet::new());
-    tally.terminating = 1;
-    assert!(!conclude(&mut tally), "nor while one is on its way out");
-    tally.terminating = 0;
-    assert!(conclude(&mut tally));
+    assert!(!conclude(&mut context), "not while pods are uncounted");
+    settle(spec::status(&mut context.job), &BTreeSet::new());
+    context.terminating = 1;
+    assert!(!conclude(&mut context), "nor while one is on its way out");
+    context.terminating = 0;
+    assert!(conclude(&mut context));
     assert_eq!(
-        status(&tally)["conditions"][1]["reason"],
+        status(&context)["conditions"][1]["reason"],
         "BackoffLimitExceeded"
     );
 }
@@ -104,8 +104,8 @@ fn no_more_are_noted_than_a_status_shall_hold() {
     let pods: Vec<Value> = (0..UNCOUNTED_MAX + 5)
         .map(|at| json!({"name": format!("p{at:04}"), "phase": "Succeeded"}))
         .collect();
-    let mut tally = tally(json!({"completions": 1000}), json!({}), &pods);
-    let counted = count(&mut tally);
+    let mut context = context(json!({"completions": 1000}), json!({}), &pods);
+    let counted = count(&mut context);
     assert!(counted.is_full);
     assert_eq!(counted.release.len(), UNCOUNTED_MAX);
 }

@@ -25,7 +25,7 @@ pub(super) struct Situation {
 
 /// The action on an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum Action {
     Keep,
     /// Take away the references that are not solid.
     Strip,
@@ -37,20 +37,20 @@ pub(super) enum Verdict {
 }
 
 /// Judges an object by the classes of its owners.
-pub(super) fn judge(owners: &[OwnerClass], situation: Situation) -> Verdict {
+pub(super) fn reconcile(owners: &[OwnerClass], situation: Situation) -> Action {
     let has = |class| owners.contains(&class);
     if owners.is_empty() {
-        return Verdict::Keep;
+        return Action::Keep;
     }
     if has(OwnerClass::Solid) {
         return if owners.iter().all(|class| *class == OwnerClass::Solid) {
-            Verdict::Keep
+            Action::Keep
         } else {
-            Verdict::Strip
+            Action::Strip
         };
     }
     if has(OwnerClass::Waiting) && situation.has_dependents {
-        return Verdict::Delete {
+        return Action::Delete {
             policy: PropagationPolicy::Foreground,
             unblock: situation.has_waiting_dependents,
         };
@@ -62,7 +62,7 @@ pub(super) fn judge(owners: &[OwnerClass], situation: Situation) -> Verdict {
     } else {
         PropagationPolicy::Background
     };
-    Verdict::Delete {
+    Action::Delete {
         policy,
         unblock: false,
     }
@@ -88,12 +88,12 @@ mod tests {
             orphan_finalizer: true,
             ..plain
         };
-        let delete = |policy, unblock| Verdict::Delete { policy, unblock };
+        let delete = |policy, unblock| Action::Delete { policy, unblock };
         for (owners, situation, expected) in [
-            (&[][..], plain, Verdict::Keep),
-            (&[Solid], plain, Verdict::Keep),
-            (&[Solid, Dangling], plain, Verdict::Strip),
-            (&[Waiting, Solid], parent, Verdict::Strip),
+            (&[][..], plain, Action::Keep),
+            (&[Solid], plain, Action::Keep),
+            (&[Solid, Dangling], plain, Action::Strip),
+            (&[Waiting, Solid], parent, Action::Strip),
             (
                 &[Dangling],
                 plain,
@@ -126,7 +126,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                judge(owners, situation),
+                reconcile(owners, situation),
                 expected,
                 "{owners:?} {situation:?}"
             );

@@ -5,16 +5,16 @@ use super::*;
 const NOW: &str = "2026-01-01T00:01:00Z";
 
 /// A job of `spec` and `status`, and its pods, each tracked unless it says otherwise.
-pub(in crate::batch::job) fn tally(spec: Value, status: Value, pods: &[Value]) -> Tally {
+pub(in crate::batch::job) fn context(spec: Value, status: Value, pods: &[Value]) -> SyncContext {
     let mut job = json!({"metadata": {"name": "j", "namespace": "ns", "uid": "u"}, "spec": spec,
                          "status": status});
     if job["spec"]["template"].is_null() {
         job["spec"]["template"] = json!({});
     }
-    Tally::of(Known {
+    SyncContext::of(Known {
         job: serde_json::from_value(job).unwrap(),
         pods: pods.iter().map(pod).collect(),
-        released: BTreeSet::new(),
+        expected_rm_finalizers: BTreeSet::new(),
         backoff: Record::default(),
         now: NOW.parse().unwrap(),
     })
@@ -53,13 +53,13 @@ fn pod(pod: &Value) -> Arc<Pod> {
 }
 
 /// Type and reason of the condition with which a job is to end.
-type Verdict<'a> = Option<(&'a str, &'a str)>;
+type FinishedCondition<'a> = Option<(&'a str, &'a str)>;
 
-fn verdict(tally: &Tally) -> Verdict<'_> {
-    let verdict = tally.verdict.as_ref()?;
+fn finished_condition(context: &SyncContext) -> FinishedCondition<'_> {
+    let finished_condition = context.finished_condition.as_ref()?;
     Some((
-        verdict.type_.as_str(),
-        verdict.reason.as_deref().unwrap_or_default(),
+        finished_condition.type_.as_str(),
+        finished_condition.reason.as_deref().unwrap_or_default(),
     ))
 }
 
@@ -67,7 +67,7 @@ fn verdict(tally: &Tally) -> Verdict<'_> {
 fn pods_are_counted_once_whether_noted_counted_or_new() {
     let status = json!({"succeeded": 2, "failed": 1,
         "uncountedTerminatedPods": {"succeeded": ["noted"], "failed": ["gone"]}});
-    let tally = tally(
+    let context = context(
         json!({"completions": 9}),
         status,
         &[
@@ -80,23 +80,23 @@ fn pods_are_counted_once_whether_noted_counted_or_new() {
         ],
     );
     assert_eq!(
-        (tally.succeeded, tally.failed),
+        (context.succeeded, context.failed),
         (4, 4),
         "a pod that leaves has failed"
     );
-    assert_eq!((tally.active.len(), tally.terminating), (1, 1));
-    assert_eq!(verdict(&tally), None);
+    assert_eq!((context.active.len(), context.terminating), (1, 1));
+    assert_eq!(finished_condition(&context), None);
 }
 
 #[test]
 fn a_pod_that_leaves_has_not_failed_where_only_failed_ones_are_replaced() {
     let spec = json!({"completions": 9, "podReplacementPolicy": "Failed"});
-    let tally = tally(
+    let context = context(
         spec,
         json!({}),
         &[json!({"name": "a", "phase": "Running", "leaving": true})],
     );
-    assert_eq!((tally.failed, tally.terminating), (0, 1));
+    assert_eq!((context.failed, context.terminating), (0, 1));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn limits_end_a_job() {
     let failed = [json!({"name": "a", "phase": "Failed"})];
     let restarted = [json!({"name": "a", "phase": "Running", "restarts": 2})];
     let exceeded = Some((FAILURE_TARGET, "BackoffLimitExceeded"));
-    let table: [(Value, Value, &[Value], Verdict); 8] = [
+    let table: [(Value, Value, &[Value], FinishedCondition); 8] = [
         (json!({"backoffLimit": 0}), json!({}), &failed, exceeded),
         (json!({"backoffLimit": 1}), json!({}), &failed, None),
         (
@@ -147,8 +147,8 @@ fn limits_end_a_job() {
         ),
     ];
     for (spec, status, pods, wanted) in table {
-        let tally = tally(spec.clone(), status, pods);
-        assert_eq!(verdict(&tally), wanted, "{spec}");
+        let context = context(spec.clone(), status, pods);
+        assert_eq!(finished_condition(&context), wanted, "{spec}");
     }
 }
 
@@ -157,10 +157,16 @@ fn what_was_announced_is_what_happens() {
     let announced = |kind: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": "Because", "message": "m"}]});
     let failed = [json!({"name": "a", "phase": "Failed"})];
     let spec = || json!({"backoffLimit": 0});
-    let target = tally(spec(), announced(FAILURE_TARGET), &failed);
-    assert_eq!(verdict(&target), Some((condition::FAILED, "Because")));
-    let met = tally(spec(), announced(SUCCESS_CRITERIA_MET), &failed);
-    assert_eq!(verdict(&met), Some((SUCCESS_CRITERIA_MET, "Because")));
+    let target = context(spec(), announced(FAILURE_TARGET), &failed);
+    assert_eq!(
+        finished_condition(&target),
+        Some((condition::FAILED, "Because"))
+    );
+    let met = context(spec(), announced(SUCCESS_CRITERIA_MET), &failed);
+    assert_eq!(
+        finished_condition(&met),
+        Some((SUCCESS_CRITERIA_MET, "Because"))
+    );
 }
 
 #[test]
@@ -181,23 +187,26 @@ fn indexes_fail_and_wait_by_themselves() {
         json!({"name": "e", "phase": "Running", "index": 3, "failures": 1}),
         json!({"name": "f", "phase": "Failed", "index": 7}),
     ];
-    let all = tally(spec(json!({})), json!({}), &pods);
+    let all = context(spec(json!({})), json!({}), &pods);
     let indexes = all.indexes.as_ref().unwrap();
     assert_eq!(indexes.succeeded.to_string(), "0");
     assert_eq!(indexes.failed.as_ref().unwrap().to_string(), "1");
     let waiting: Vec<&usize> = indexes.replaced.keys().collect();
     assert_eq!(waiting, [&2], "index 3 has its replacement already");
     assert_eq!(all.pending_indexes(9), [2]);
-    assert_eq!(verdict(&all), None);
+    assert_eq!(finished_condition(&all), None);
 
-    let few = tally(spec(json!({"maxFailedIndexes": 0})), json!({}), &pods);
+    let few = context(spec(json!({"maxFailedIndexes": 0})), json!({}), &pods);
     assert_eq!(
-        verdict(&few),
+        finished_condition(&few),
         Some((FAILURE_TARGET, "MaxFailedIndexesExceeded"))
     );
     let done = json!({"completedIndexes": "2,3"});
-    let over = tally(spec(json!({})), done, &pods[..2]);
-    assert_eq!(verdict(&over), Some((FAILURE_TARGET, "FailedIndexes")));
+    let over = context(spec(json!({})), done, &pods[..2]);
+    assert_eq!(
+        finished_condition(&over),
+        Some((FAILURE_TARGET, "FailedIndexes"))
+    );
 }
 
 #[test]
@@ -206,7 +215,7 @@ fn as_many_pods_are_wanted_as_are_left_to_succeed() {
         let running: Vec<Value> = (0..active)
             .map(|at| json!({"name": format!("p{at}"), "phase": "Running"}))
             .collect();
-        tally(spec, json!({"succeeded": succeeded}), &running).wanted()
+        context(spec, json!({"succeeded": succeeded}), &running).wanted()
     };
     assert_eq!(wanted(json!({"parallelism": 3}), 0, 1), 3);
     assert_eq!(

@@ -12,7 +12,7 @@ use kubeproof_runtime::pod;
 
 use super::backoff::{self, Record};
 use super::condition::{self, FAILURE_TARGET, SUCCESS_CRITERIA_MET, holding};
-use super::failure_policy::{Ruling, ruling};
+use super::failure_policy::{FailurePolicyAction, failure_policy_action};
 use super::intervals::Intervals;
 use super::{pods, spec, success_policy};
 
@@ -22,20 +22,20 @@ pub(super) struct Known {
     /// All pods of the job, by name.
     pub(super) pods: Vec<Arc<Pod>>,
     /// Uids of pods whose finalizers were removed, which the cache doesn't show yet.
-    pub(super) released: BTreeSet<String>,
+    pub(super) expected_rm_finalizers: BTreeSet<String>,
     /// The failures up to the last sync.
     pub(super) backoff: Record,
     pub(super) now: Timestamp,
 }
 
 /// A job and its pods, counted.
-pub(super) struct Tally {
+pub(super) struct SyncContext {
     /// The job; its status becomes what is to be written.
     pub(super) job: Job,
     pub(super) pods: Vec<Arc<Pod>>,
     /// The pods that are neither finished nor terminating.
     pub(super) active: Vec<Arc<Pod>>,
-    pub(super) released: BTreeSet<String>,
+    pub(super) expected_rm_finalizers: BTreeSet<String>,
     pub(super) ready: usize,
     pub(super) terminating: usize,
     /// The number of succeeded pods, including those that have just finished.
@@ -44,7 +44,7 @@ pub(super) struct Tally {
     pub(super) indexes: Option<Indexes>,
     pub(super) backoff: Record,
     /// The condition with which the job is to end.
-    pub(super) verdict: Option<JobCondition>,
+    pub(super) finished_condition: Option<JobCondition>,
     /// When the job's time is over, if it isn't.
     pub(super) until_deadline: Option<SignedDuration>,
     pub(super) now: Timestamp,
@@ -60,12 +60,12 @@ pub(super) struct Indexes {
     pub(super) replaced: BTreeMap<usize, Arc<Pod>>,
 }
 
-impl Tally {
+impl SyncContext {
     pub(super) fn of(known: Known) -> Self {
         let Known {
             mut job,
             pods,
-            released,
+            expected_rm_finalizers,
             backoff,
             now,
         } = known;
@@ -85,7 +85,7 @@ impl Tally {
             .cloned()
             .collect();
         let is_leaving = |pod: &&Arc<Pod>| pod::is_terminating(pod) && !pod::is_finished(pod);
-        let mut tally = Self {
+        let mut context = Self {
             ready: active
                 .iter()
                 .filter(|pod| pod::has_ready_condition(pod))
@@ -94,24 +94,24 @@ impl Tally {
             job,
             pods,
             active,
-            released,
+            expected_rm_finalizers,
             succeeded: 0,
             failed: 0,
             indexes: None,
             backoff,
-            verdict: None,
+            finished_condition: None,
             until_deadline: None,
             now,
         };
-        let succeeded = tally.valid(&uncounted_succeeded, pod::is_succeeded);
-        let failed = tally.valid(&uncounted_failed, |pod| pods::is_failed(pod, &tally.job));
-        let counts = |pod: &&Arc<Pod>| ruling(&tally.job, pod).is_counted();
+        let succeeded = context.valid(&uncounted_succeeded, pod::is_succeeded);
+        let failed = context.valid(&uncounted_failed, |pod| pods::is_failed(pod, &context.job));
+        let counts = |pod: &&Arc<Pod>| failure_policy_action(&context.job, pod).is_counted();
         let newly_failed = failed.iter().filter(counts).count();
-        tally.succeeded = counted_succeeded + succeeded.len() + uncounted_succeeded.len();
-        tally.failed = counted_failed + newly_failed + uncounted_failed.len();
-        tally.backoff = backoff.after(&succeeded, &failed);
-        tally.judge();
-        tally
+        context.succeeded = counted_succeeded + succeeded.len() + uncounted_succeeded.len();
+        context.failed = counted_failed + newly_failed + uncounted_failed.len();
+        context.backoff = backoff.after(&succeeded, &failed);
+        context.judge();
+        context
     }
 
     /// The pods not counted yet that `is_chosen` chooses; of an Indexed job those of its indexes.
@@ -132,12 +132,12 @@ impl Tally {
     /// Whether the pod's finalizer is there and wasn't asked to be removed.
     pub(super) fn is_held(&self, pod: &Pod) -> bool {
         let uid = pod.uid().unwrap_or_default();
-        pods::is_tracked(pod) && !self.released.contains(&uid)
+        pods::is_tracked(pod) && !self.expected_rm_finalizers.contains(&uid)
     }
 
     /// Decides whether the job ends; an earlier decision stands.
     fn judge(&mut self) {
-        self.verdict = condition::held(&self.job, SUCCESS_CRITERIA_MET)
+        self.finished_condition = condition::held(&self.job, SUCCESS_CRITERIA_MET)
             .cloned()
             .or_else(|| {
                 let target = condition::held(&self.job, FAILURE_TARGET)?;
@@ -150,12 +150,12 @@ impl Tally {
         }
         let indexes = self.count_indexes();
         self.succeeded = indexes.succeeded.total();
-        if self.verdict.is_none() {
-            self.verdict = self.failed_by_indexes(&indexes);
+        if self.finished_condition.is_none() {
+            self.finished_condition = self.failed_by_indexes(&indexes);
         }
-        if self.verdict.is_none() {
+        if self.finished_condition.is_none() {
             let message = success_policy::fulfilled(&self.job, &indexes.succeeded);
-            self.verdict = message
+            self.finished_condition = message
                 .map(|message| holding(SUCCESS_CRITERIA_MET, "SuccessPolicy", &message, self.now));
         }
         self.indexes = Some(indexes);
@@ -166,9 +166,11 @@ impl Tally {
             .pods
             .iter()
             .filter(|pod| pods::is_failed(pod, &self.job));
-        let message = failed.find_map(|pod| match ruling(&self.job, pod) {
-            Ruling::FailJob(message) => Some(message),
-            Ruling::Count | Ruling::Ignore | Ruling::FailIndex => None,
+        let message = failed.find_map(|pod| match failure_policy_action(&self.job, pod) {
+            FailurePolicyAction::FailJob(message) => Some(message),
+            FailurePolicyAction::Count
+            | FailurePolicyAction::Ignore
+            | FailurePolicyAction::FailIndex => None,
         })?;
         Some(holding(
             FAILURE_TARGET,

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 /// The uids of the pods of each job whose finalizer was asked to be removed.
 #[derive(Default)]
-pub(super) struct Released(Mutex<BTreeMap<ObjectKey, BTreeSet<String>>>);
+pub(super) struct FinalizerExpectations(Mutex<BTreeMap<ObjectKey, BTreeSet<String>>>);
 
-impl Released {
+impl FinalizerExpectations {
     pub(super) fn of(&self, key: &ObjectKey) -> BTreeSet<String> {
         self.0.lock().get(key).cloned().unwrap_or_default()
     }
