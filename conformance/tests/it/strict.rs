@@ -18,6 +18,8 @@ use kubeproof::runner::{self, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::testbed::{Testbed, TestbedBuilder, TestbedError};
 
+use crate::support::SITES;
+
 const TYPO: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -31,23 +33,6 @@ spec:
 ";
 const FAULTS: &str = "strict decoding error: unknown field \"spec.replica\", \
     unknown field \"spec.template.spec.containers[0].imagePolicy\"";
-const DEFINITION: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: sites.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: sites, kind: Site}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {replicas: {type: integer}}}}
-";
 const SITE: &str =
     "{apiVersion: example.com/v1, kind: Site, metadata: {name: shop}, spec: {replicas: 2}}";
 const REST: Duration = Duration::from_secs(60);
@@ -90,7 +75,7 @@ async fn a_typo_in_a_fixture_is_refused_in_the_servers_words() {
 
 #[tokio::test(start_paused = true)]
 async fn a_typo_in_a_custom_resource_is_refused_too() {
-    let bed = || Testbed::builder().manifests(Manifests::new().yaml(DEFINITION).unwrap());
+    let bed = || Testbed::builder().manifests(Manifests::new().yaml(SITES).unwrap());
     let told = refused(bed(), &SITE.replace("replicas", "replica")).await;
     let wanted = "cannot apply example.com/v1 Site shop: 400 BadRequest: Site in version \"v1\" \
         cannot be handled as a Site: strict decoding error: unknown field \"spec.replica\"";
@@ -150,7 +135,7 @@ async fn an_apply_owns_what_it_says_and_takes_back_what_it_no_longer_says() {
 #[tokio::test(start_paused = true)]
 async fn several_documents_are_applied_in_order() {
     let testbed = Testbed::builder().start().await.unwrap();
-    let documents = format!("{DEFINITION}\n---\n# nothing\n---\n{SITE}");
+    let documents = format!("{SITES}\n---\n# nothing\n---\n{SITE}");
     testbed.apply(&documents).await.unwrap();
     testbed.apply(SITE).await.unwrap();
     let told = testbed.timeline();

@@ -20,6 +20,8 @@ use kubeproof::testbed::{Testbed, TestbedBuilder};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use crate::support::SITES;
+
 const AGENT: &str = "copier";
 const FINALIZER: &str = "example.com/copies";
 
@@ -446,21 +448,6 @@ fn what_bears_one_failure_and_not_two_is_found_by_a_pair() {
 #[tokio::test(start_paused = true)]
 async fn expressions_of_policies_are_checked_against_the_types_of_objects() {
     let policies = r#"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: tabs.example.com}
-spec:
-  group: example.com
-  scope: Namespaced
-  names: {plural: tabs, kind: Tab}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties: {spec: {type: object, properties: {replicas: {type: integer}}}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -482,8 +469,8 @@ spec:
 "#;
     let matched = r#"{resourceRules: [
       {operations: ["*"], apiGroups: [apps], apiVersions: [v1], resources: [deployments]},
-      {operations: ["*"], apiGroups: [example.com], apiVersions: [v1], resources: [tabs]}]}"#;
-    let policies = policies.replace("MATCHED", matched);
+      {operations: ["*"], apiGroups: [example.com], apiVersions: [v1], resources: [sites]}]}"#;
+    let policies = format!("{SITES}{}", policies.replace("MATCHED", matched));
     let builder = Testbed::builder().controllers(["validatingadmissionpolicy-status"]);
     let testbed = builder.start().await.unwrap();
     testbed.apply(&policies).await.unwrap();
@@ -500,7 +487,7 @@ spec:
  | variables.wanted > '1'
  | .................^
 
-example.com/v1, Kind=Tab: ERROR: <input>:1:18: {overload} '_>_' applied to '(int, string)'
+example.com/v1, Kind=Site: ERROR: <input>:1:18: {overload} '_>_' applied to '(int, string)'
  | variables.wanted > '1'
  | .................^
 "
