@@ -71,7 +71,7 @@ impl OwnedWebhookClient {
 /// A webhook to call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WebhookConfig<'a> {
-    /// Its `WebhookClientConfig`, defaulted and valid.
+    /// The `WebhookClientConfig`, defaulted and valid.
     pub(crate) client_config: &'a Value,
     /// The time that a call may take.
     pub(crate) timeout: Duration,

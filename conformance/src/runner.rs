@@ -89,7 +89,7 @@ pub struct RunOptions {
     pub under_test: Vec<ControllerUnderTest>,
     /// A program that is the controller. Then only the controllers of `controllers` run in this process.
     pub program: Option<ExternalProgram>,
-    /// The program for kubectl steps; without one these are simulated.
+    /// The program for kubectl steps; without a program these are simulated.
     pub kubectl: Option<PathBuf>,
     /// After the last step, waits until nothing was written for this long.
     pub final_settle: Option<Duration>,

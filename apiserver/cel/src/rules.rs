@@ -19,7 +19,7 @@ pub(super) const OLD_SELF: &str = "oldSelf";
 /// The result of compiling a rule.
 #[derive(Default)]
 pub(super) struct CompiledRule {
-    /// The compilation error of the rule, if there is one.
+    /// The compilation error of the rule; `None` for a valid rule.
     pub error: Option<String>,
     /// The rule; `None` if it is empty or wrong.
     pub program: Option<Program>,
@@ -28,7 +28,7 @@ pub(super) struct CompiledRule {
     pub cost_max: u64,
     /// How often the rule may run, where nothing but the size of requests bounds it.
     pub cardinality_max: u64,
-    /// The compilation error of the message expression, if there is one.
+    /// The compilation error of the message expression; `None` for a valid expression.
     pub message_error: Option<String>,
     pub message: Option<Program>,
     pub message_cost_max: u64,

@@ -52,7 +52,7 @@ pub enum MetadataCheck {
 pub struct SelectableField {
     /// The dotted paths of its value; the first that is there counts.
     pub paths: &'static [&'static str],
-    /// The value if there is none.
+    /// The value of an object without a value at these paths.
     pub default: &'static str,
 }
 

@@ -81,7 +81,7 @@ impl IntOrPercent {
 impl FromStr for IntOrPercent {
     type Err = IntOrPercentError;
 
-    /// Reads a percentage; text without `%` is none, even if it is a number.
+    /// Reads a percentage. Text without `%` is not valid, even if it is a number.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let number = text
             .strip_suffix('%')

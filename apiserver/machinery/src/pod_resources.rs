@@ -13,11 +13,11 @@ pub type Amounts = BTreeMap<String, Quantity>;
 /// The requests in the spec of a pod, or its limits.
 #[derive(Clone, Debug, Default)]
 pub struct PodAmounts {
-    /// Those of each container.
+    /// The amounts of each container.
     pub containers: Vec<Amounts>,
-    /// Those of each init container, in the order of the spec.
+    /// The amounts of each init container, in the order of the spec.
     pub init_containers: Vec<InitContainer>,
-    /// Those that the pod states for all of its containers.
+    /// The amounts that the pod states for all of its containers.
     pub pod: Amounts,
     /// The overhead of the pod's RuntimeClass.
     pub overhead: Amounts,
@@ -80,7 +80,7 @@ impl PodAmounts {
         total
     }
 
-    /// What the pod states takes the place of the sum over its containers.
+    /// Returns the sum over the containers, or the pod's own amount of a resource if it states one.
     fn before_overhead(&self) -> Amounts {
         let mut total = self.of_containers();
         let stated = self.pod.iter().filter(|(name, _)| is_pod_level(name));

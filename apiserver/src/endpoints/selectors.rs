@@ -104,8 +104,8 @@ impl Selectors {
         Some(ObjectKey::new(Some(namespace), name))
     }
 
-    /// Whether the object is selected. Name, namespace and labels are read beside the object; other
-    /// fields are read from it once and kept beside it.
+    /// Whether the object is selected. Name, namespace and labels are known without its value; other
+    /// fields are read from the value once, and then known, too.
     pub(super) fn select(&self, object: &StoredObject) -> bool {
         let (_, name) = object.key.parts();
         let is_named = self.name.as_deref().is_none_or(|wanted| wanted == name);

@@ -1,4 +1,4 @@
-//! Names and values of a stored object that selectors read, beside its text.
+//! Names and values of a stored object that selectors read without its text.
 
 /// Pairs in one block of memory.
 #[derive(Debug, Default)]

@@ -21,10 +21,10 @@ const INLINE: [&str; 2] = [GIVEN_EVENTS, FAULTS];
 const REVISIONS_OF: &str = "revisions of ";
 /// The columns that the section of pods adds to their table.
 const ADDED: [&str; 3] = ["REVISION", "IMAGE", "OWNER"];
-/// What a table of pods begins with, and one of revisions.
+/// The beginnings of a table of pods, and of a table of revisions.
 const POD_COLUMNS: [&str; 3] = ["NAME", "READY", "STATUS"];
 const REVISION_COLUMNS: [&str; 3] = ["NAME", "CONTROLLER", "REVISION"];
-/// What the table after that of revisions begins with.
+/// The beginning of the table after the revisions.
 const CLAIM_COLUMNS: [&str; 3] = ["NAME", "STATUS", "VOLUME"];
 /// Stands where a pod has no revision or owner.
 const NOTHING: &str = "-";

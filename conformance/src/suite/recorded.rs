@@ -53,7 +53,7 @@ pub(super) async fn run_in_process(file: &ScenarioFile) -> Result<Run, String> {
     run.map_err(|error| error.to_string())
 }
 
-/// Compares a run in process with the recording of its scenario; passes when there is none.
+/// Compares a run in process with the recording of its scenario; passes without a recording.
 pub(super) fn compare(file: &ScenarioFile, run: &Run) -> Verdict {
     match std::fs::read_to_string(recording_path(file)) {
         Ok(text) => differ(file, run, &Recording::parse(&text)),

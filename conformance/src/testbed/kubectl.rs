@@ -73,7 +73,7 @@ impl Kubectl {
             .stderr(output)
             .kill_on_drop(true);
         let mut child = command.spawn()?;
-        // Its ends of the pipe close when the child ends.
+        // The ends of the pipe close when the child ends.
         drop(command);
         let (read, text) = oneshot::channel();
         // A thread of its own: a blocking task would hold the time.

@@ -35,7 +35,7 @@ pub struct UncontestedFields {
 struct Fields {
     /// The managers of each field.
     managers: BTreeMap<Path, BTreeSet<String>>,
-    /// Who had the field in turn, with which value.
+    /// The managers that had the field in turn, each with its value.
     turns: BTreeMap<Path, Vec<(String, Value)>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a status says, and when.
+//! The content of a status, and the time at which it is right.
 
 use std::collections::BTreeSet;
 
