@@ -77,10 +77,10 @@ pub(super) type Number = u64;
 /// The groups of a table's watches.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    groups: BTreeMap<Number, Group>,
-    by_name: BTreeMap<String, Number>,
+    pub(super) groups: BTreeMap<Number, Group>,
+    pub(super) by_name: BTreeMap<String, Number>,
     /// The groups of a single object, by its key.
-    of_one: BTreeMap<ObjectKey, Vec<Number>>,
+    pub(super) of_one: BTreeMap<ObjectKey, Vec<Number>>,
     /// The other groups.
     of_many: Vec<Number>,
     begun: Number,
