@@ -105,7 +105,7 @@ fn a_program_that_is_not_there_fails_the_step() {
     let error = runner::run(&file.scenario, &options)
         .unwrap_err()
         .to_string();
-    assert!(error.starts_with("step 1 (kubectl get"), "{error}");
+    assert!(error.starts_with("step 2 (kubectl get"), "{error}");
     assert!(error.contains("No such file or directory"), "{error}");
 }
 
