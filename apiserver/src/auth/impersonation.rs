@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::{HeaderMap, HeaderValue};
 use lru::LruCache;
@@ -55,22 +55,21 @@ fn applies(mode: ImpersonationMode, wanted: &User, requester: &User) -> bool {
 }
 
 /// The mode that last permitted an impersonation, by the requester's name; it is tried first.
-#[derive(Debug)]
-pub(crate) struct LastModes(Mutex<LruCache<String, ImpersonationMode>>);
-
-impl Default for LastModes {
-    fn default() -> Self {
-        Self(Mutex::new(LruCache::new(LAST_MODES_MAX)))
-    }
-}
+///
+/// The cache takes its memory at once, so it is made for the first impersonation: most servers of
+/// tests have none.
+#[derive(Debug, Default)]
+pub(crate) struct LastModes(OnceLock<Mutex<LruCache<String, ImpersonationMode>>>);
 
 impl LastModes {
     fn of(&self, requester: &User) -> Option<ImpersonationMode> {
-        self.0.lock().get(&requester.name).copied()
+        self.0.get()?.lock().get(&requester.name).copied()
     }
 
     fn set(&self, requester: &User, mode: ImpersonationMode) {
-        self.0.lock().put(requester.name.clone(), mode);
+        let cache = || Mutex::new(LruCache::new(LAST_MODES_MAX));
+        let cache = self.0.get_or_init(cache);
+        cache.lock().put(requester.name.clone(), mode);
     }
 }
 
