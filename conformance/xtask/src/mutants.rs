@@ -147,6 +147,9 @@ fn compiled<'a>(mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutan
         .collect()
 }
 
+/// How many mutants from one on are next to it.
+const NEXT: u32 = 8;
+
 /// What is near each mutant, in the order of their numbers.
 fn near(mutants: &[Mutant]) -> Vec<run::Near> {
     let mut files: BTreeMap<&str, Range<u32>> = BTreeMap::new();
@@ -157,14 +160,16 @@ fn near(mutants: &[Mutant]) -> Vec<run::Near> {
         files.entry(file).or_insert(new.clone()).end = number + 1;
         functions.entry((file, function)).or_insert(new).end = number + 1;
     }
-    let of = |mutant: &Mutant| {
+    let of = |(number, mutant): (u32, &Mutant)| {
         let (file, function) = (mutant.file.as_str(), mutant.function.as_str());
+        let function = functions[&(file, function)].clone();
         run::Near {
+            next: number..function.end.min(number + NEXT),
+            function,
             file: files[file].clone(),
-            function: functions[&(file, function)].clone(),
         }
     };
-    mutants.iter().map(of).collect()
+    (1..).zip(mutants).map(of).collect()
 }
 
 /// Builds the program, without the mutants that do not compile. Returns a hash of its sources.

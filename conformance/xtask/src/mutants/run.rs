@@ -18,7 +18,7 @@ use super::threads;
 /// How many scenarios the processes of a mutant run, one process after another; the last runs all that are left.
 const CHUNKS: [usize; 3] = [1, 6, 36];
 /// How many scenarios come first because they noticed other mutants of the function.
-const KNOWN: usize = 4;
+const KNOWN: usize = 2;
 /// A run hangs that uses this much processor time for each of its scenarios, and this much more: on average a scenario
 /// takes a fifth of it, and the longest takes half of both.
 const HANG_SCENARIO: Duration = Duration::from_millis(500);
@@ -44,10 +44,12 @@ pub(crate) struct Limits {
 /// The numbers of the mutants near one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Near {
-    /// Those of its file.
-    pub(crate) file: Range<u32>,
+    /// The next ones of its function: what is inside of it, or depends on it.
+    pub(crate) next: Range<u32>,
     /// From the first to the last of its function.
     pub(crate) function: Range<u32>,
+    /// Those of its file.
+    pub(crate) file: Range<u32>,
 }
 
 /// A mutant to run.
@@ -191,15 +193,15 @@ fn order<'a>(
     order
 }
 
-/// Scenarios in an order in which each reaches the most mutants that those before it do not reach: first of a function,
-/// then of its file. What few scenarios reach counts most.
+/// Scenarios in an order in which each reaches the most mutants that those before it do not reach: first of the next
+/// ones, then of the function, then of the file. What few scenarios reach counts most.
 fn diverse<'a>(
     mut left: Vec<(&'a str, &Reach)>,
     near: &Near,
     popularity: &BTreeMap<u32, u64>,
 ) -> Vec<&'a str> {
     let mut order = Vec::new();
-    for numbers in [&near.function, &near.file] {
+    for numbers in [&near.next, &near.function, &near.file] {
         let mut seen: BTreeSet<u32> = BTreeSet::new();
         loop {
             let gain = |one: &Reach| {
