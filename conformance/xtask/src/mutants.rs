@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if args.build {
             return Ok(ExitCode::SUCCESS);
         }
-        let program = run::program(&root, &dir)?;
+        let program = run::program(&root, &dir);
         let jobs = args.jobs.get();
         let limits = run::Limits {
             jobs,
@@ -184,9 +184,14 @@ fn build(
         let numbered = compiled(mutants, results);
         println!("mutants: the program is built with {}", numbered.len());
         let sources = tree::copy(root, &tree, &numbered)?;
+        let hash = hash_of(&tree)?;
+        if run::is_built(dir, hash) {
+            return Ok(hash);
+        }
         let errors = compile::build(&tree, &dir.join("build"))?;
         if errors.is_empty() {
-            return hash_of(&tree);
+            run::keep(dir, hash)?;
+            return Ok(hash);
         }
         let refused = compile::blame(&errors, &sources)?;
         println!("mutants: {} do not compile", refused.len());

@@ -261,16 +261,33 @@ pub(crate) fn shard<T>(mutants: Vec<T>, index: usize, count: usize) -> Vec<T> {
     of_shard.map(|(_, mutant)| mutant).collect()
 }
 
-/// The program with all mutants, in a file of its own: a build must not replace it while it runs.
+/// The file of the program with all mutants, and the file with the hash of its sources.
+const PROGRAM: &str = "mutants";
+const SOURCES: &str = "sources";
+
+/// Whether the program is of these sources.
+pub(crate) fn is_built(dir: &Path, sources: u64) -> bool {
+    let known = std::fs::read_to_string(dir.join(SOURCES));
+    known.is_ok_and(|known| known == sources.to_string()) && dir.join(PROGRAM).is_file()
+}
+
+/// Keeps the program that was built from these sources in a file of its own: a build must not replace it while it runs.
 ///
 /// # Errors
 /// It cannot be copied.
-pub(crate) fn program(root: &Path, dir: &Path) -> anyhow::Result<Program> {
+pub(crate) fn keep(dir: &Path, sources: u64) -> anyhow::Result<()> {
     let built = dir.join("build").join("release").join("kubeproof");
-    let (path, copy) = (dir.join("mutants"), dir.join("mutants.new"));
+    let (path, copy) = (dir.join(PROGRAM), dir.join("mutants.new"));
     let copied = std::fs::copy(&built, &copy);
     copied.with_context(|| format!("cannot copy {}", built.display()))?;
     std::fs::rename(&copy, &path).with_context(|| format!("cannot write {}", path.display()))?;
-    let root = root.to_owned();
-    Ok(Program { path, root })
+    let path = dir.join(SOURCES);
+    let written = std::fs::write(&path, sources.to_string());
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The program with all mutants.
+pub(crate) fn program(root: &Path, dir: &Path) -> Program {
+    let (path, root) = (dir.join(PROGRAM), root.to_owned());
+    Program { path, root }
 }
