@@ -8,6 +8,7 @@
 mod spec;
 mod status;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join;
@@ -165,9 +166,10 @@ impl Controller {
             let spec: NodeImageSpec = untyped::read(&image, "spec")?;
             let status: NodeImageStatus = untyped::read(&image, "status")?;
             let missing = self.missing_secrets(&spec).await;
-            let job = |namespace: &str, name: &str| match self.jobs.get(namespace, name) {
-                Some(job) => Job::Is(job.uid().unwrap_or_default()),
-                None => Job::Gone,
+            let jobs = self.requesting_jobs(&spec).await?;
+            let job = |namespace: &str, name: &str| {
+                let known = jobs.get(&(namespace.to_owned(), name.to_owned()));
+                known.map_or(Job::Gone, |uid| Job::Is(uid.clone()))
             };
             let tidied = tidy(&spec, &status, job, &missing, (self.ctx.now)());
             let labels = node.map(|node| node.metadata.labels.clone());
@@ -186,6 +188,34 @@ impl Controller {
             }
             image = api.get(&name).await?;
         }
+    }
+
+    /// Returns the uids of the existing jobs that request images, by namespace and name.
+    ///
+    /// Upstream, the ImagePullJob controller has the same cache of jobs, so it requests no image for a job that is not in
+    /// it. Here it has its own, and may have seen a job earlier: the server decides whether a job is gone. Otherwise one
+    /// controller removes what the other adds, until this cache has the job.
+    async fn requesting_jobs(
+        &self,
+        spec: &NodeImageSpec,
+    ) -> Result<BTreeMap<(String, String), String>, Error> {
+        let tags = spec.images.values().flat_map(|image| &image.tags);
+        let references = tags.flat_map(|tag| &tag.owner_references);
+        let mut found = BTreeMap::new();
+        for reference in references.filter(|reference| is_job(reference)) {
+            let namespace = reference.namespace.clone().unwrap_or_default();
+            let name = reference.name.clone().unwrap_or_default();
+            let uid = match self.jobs.get(&namespace, &name) {
+                Some(job) if job.uid() == reference.uid => job.uid(),
+                _ => {
+                    let (client, resource) = (self.ctx.client.clone(), &self.jobs_resource);
+                    let api = Api::<DynamicObject>::namespaced_with(client, &namespace, resource);
+                    api.get_opt(&name).await?.and_then(|job| job.uid())
+                }
+            };
+            found.extend(uid.map(|uid| ((namespace, name), uid)));
+        }
+        Ok(found)
     }
 
     /// Returns the secrets of the images, except `batch` ones, that are gone, by namespace and
