@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::api::strategy::LifecycleHook;
 use super::in_place::{self, READY_CONDITION, START_REASON, UpdateSpec};
-use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, State};
+use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, STATE_LABEL, State};
 use super::pod_readiness;
 
 /// A write of a pod.
@@ -66,11 +66,12 @@ pub(crate) fn update_step(pod: &Pod, hook: Option<&LifecycleHook>) -> Result<Upd
         | Some(State::PreparingNormal | State::Normal | State::PreparingUpdate | State::Updating) => {
             UpdateStep::Start
         }
-        Some(state @ (State::PreparingDelete | State::Unknown)) => {
+        Some(State::PreparingDelete | State::Unknown) => {
+            let state = pod.labels().get(STATE_LABEL);
             return Err(Error::Refused(format!(
                 "not allowed to in-place update pod {} in state {}",
                 pod.name_any(),
-                state.as_str()
+                state.map_or("", String::as_str)
             )));
         }
     })

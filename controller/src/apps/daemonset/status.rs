@@ -42,3 +42,13 @@ pub(super) fn compute(observed: Observed<'_>) -> DaemonSetStatus {
     status.updated_number_scheduled = shown(updated);
     status
 }
+
+/// The computed numbers in a status that is newer than the one they were computed with.
+pub(super) fn onto(live: DaemonSetStatus, computed: DaemonSetStatus) -> DaemonSetStatus {
+    DaemonSetStatus {
+        collision_count: live.collision_count,
+        conditions: live.conditions,
+        observed_generation: live.observed_generation.max(computed.observed_generation),
+        ..computed
+    }
+}

@@ -277,7 +277,8 @@ impl Controller {
         object.status = Some(status.clone());
         if api.replace_status(&name, &params, &object).await.is_err() {
             object = api.get(&name).await?;
-            object.status = Some(status);
+            let live = object.status.take().unwrap_or_default();
+            object.status = Some(status::onto(live, status));
             api.replace_status(&name, &params, &object).await?;
         }
         Ok(())
