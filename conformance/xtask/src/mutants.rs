@@ -150,7 +150,7 @@ fn compiled<'a>(mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutan
 /// How many mutants from one on are next to it.
 const NEXT: u32 = 8;
 
-/// What is near each mutant, in the order of their numbers.
+/// The mutants near each one, in the order of their numbers.
 fn near(mutants: &[Mutant]) -> Vec<run::Near> {
     let mut files: BTreeMap<&str, Range<u32>> = BTreeMap::new();
     let mut functions: BTreeMap<(&str, &str), Range<u32>> = BTreeMap::new();

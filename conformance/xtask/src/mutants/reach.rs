@@ -76,7 +76,10 @@ pub(crate) fn measure(
         Ok(())
     })?;
     let text = serde_json::to_string(&known)?;
-    std::fs::write(kept, text).with_context(|| format!("cannot write {}", kept.display()))?;
+    // A write that fails leaves what was there.
+    let new = kept.with_extension("new");
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, kept));
+    written.with_context(|| format!("cannot write {}", kept.display()))?;
     ensure!(
         failed.is_empty(),
         "without an active mutant these scenarios fail:\n{}",

@@ -44,11 +44,11 @@ pub(crate) struct Limits {
 /// The numbers of the mutants near one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Near {
-    /// The next ones of its function: what is inside of it, or depends on it.
+    /// The next mutants of its function: of what is inside of it, or depends on it.
     pub(crate) next: Range<u32>,
-    /// From the first to the last of its function.
+    /// The mutants of its function.
     pub(crate) function: Range<u32>,
-    /// Those of its file.
+    /// The mutants of its file.
     pub(crate) file: Range<u32>,
 }
 
