@@ -97,14 +97,16 @@ pub async fn run(
     Ok(run)
 }
 
-/// Lets steps that delete the namespace `stated` delete `own` instead.
+/// Lets steps that delete or patch the namespace `stated` do that to `own` instead.
 fn rename(scenario: &mut Scenario, stated: &str, own: &str) {
     for step in scenario.given.steps.iter_mut().chain(&mut scenario.steps) {
-        if let Verb::Delete(delete) = &mut step.verb {
-            let target = &mut delete.target;
-            if target.resource == "namespace" && target.name == stated {
-                own.clone_into(&mut target.name);
-            }
+        let target = match &mut step.verb {
+            Verb::Delete(delete) => &mut delete.target,
+            Verb::Patch(patch) => &mut patch.target,
+            _ => continue,
+        };
+        if target.resource == "namespace" && target.name == stated {
+            own.clone_into(&mut target.name);
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// More differing fields than this are counted only.
-const FIELDS_MAX: usize = 6;
+const FIELDS_MAX: usize = 12;
 
 /// Differences below `path`, in field order; at most [`FIELDS_MAX`], then how many more.
 pub(super) fn fields(path: &str, old: &Value, new: &Value) -> Vec<String> {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn many_differences_are_counted() {
-        let new: Value = (0..9).map(|n| (format!("f{n}"), json!(n))).collect();
+        let new: Value = (0..15).map(|n| (format!("f{n}"), json!(n))).collect();
         let found = fields("", &json!({}), &new);
         assert_eq!(found.len(), FIELDS_MAX + 1);
         assert_eq!(found.last().unwrap(), "and 3 more fields");

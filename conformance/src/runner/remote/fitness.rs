@@ -6,7 +6,7 @@ use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
-use crate::scenario::{Scenario, Step, Timings, Verb};
+use crate::scenario::{Scenario, Step, Target, Timings, Verb};
 
 /// Scenarios that let more time pass are run in real time only on request.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -91,7 +91,14 @@ fn has_pods(object: &Value) -> bool {
 /// Whether the scenario changes nodes, so that no other can run meanwhile.
 #[must_use]
 pub fn changes_nodes(scenario: &Scenario) -> bool {
-    steps(scenario).any(|step| matches!(step.verb, Verb::Node(_)))
+    let is_node = |target: &Target| matches!(target.resource.as_str(), "node" | "nodes");
+    steps(scenario).any(|step| match &step.verb {
+        Verb::Node(_) => true,
+        Verb::Patch(patch) => is_node(&patch.target),
+        Verb::Update(update) => is_node(&update.target),
+        Verb::Delete(delete) => is_node(&delete.target),
+        _ => false,
+    })
 }
 
 /// Returns why `scenario` cannot be run in real time with a program as the controller; `None` when it can.
@@ -200,6 +207,8 @@ mod tests {
             assert_eq!(unportable(&scenario), None, "{own}");
         }
         assert!(changes_nodes(&parse("[{node: {drain: node-1}}]")));
+        let labels = "[{patch: {target: node/node-1, patch: {metadata: {labels: {disk: ssd}}}}}]";
+        assert!(changes_nodes(&parse(labels)));
         assert!(asks_kubelets(&parse("[{kubectl: logs web-0}]")));
         assert!(!asks_kubelets(&parse("[{kubectl: get pods}]")));
     }
