@@ -91,6 +91,13 @@ fn head(set: &Value, phases: &[&str]) -> Lines {
     lines
 }
 
+/// Describes a pod template with tabs that nothing aligns, as `rollout history --revision` does.
+pub(super) fn pod_template(of: &Value) -> Vec<String> {
+    let mut lines = Lines::new();
+    template(of, &mut lines);
+    lines.iter().map(|cells| cells.join("\t")).collect()
+}
+
 fn template(template: &Value, lines: &mut Lines) {
     put(lines, &["Pod Template:"]);
     multiline(
@@ -271,8 +278,9 @@ fn multiline(lines: &mut Lines, field: &str, values: &[String]) {
     if values.is_empty() {
         put(lines, &[field, NONE]);
     }
+    let indent = &field[..field.len() - field.trim_start().len()];
     for (index, value) in values.iter().enumerate() {
-        put(lines, &[if index == 0 { field } else { "" }, value]);
+        put(lines, &[if index == 0 { field } else { indent }, value]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::cluster::Cluster;
-use super::{Command, full_name, text};
+use super::{Command, describe, full_name, text};
 use crate::api::{Api, ApiError};
 use crate::runner::steps::StepError;
 use crate::scenario::{HumanDuration, Target};
@@ -135,12 +135,14 @@ pub(super) async fn history(api: &Api, command: &Command<'_>) -> Result<Vec<Stri
     let target = command.target(2)?;
     let revisions = revisions(api, &target).await?;
     if let Some(wanted) = command.number("revision") {
-        if revisions.iter().any(|one| one["revision"] == wanted) {
-            let words = "rollout history describes no revision here".to_owned();
-            return Err(StepError::Command(words));
-        }
-        let said = "error: unable to find the specified revision";
-        return Ok(vec![said.to_owned()]);
+        let found = revisions.iter().find(|one| one["revision"] == wanted);
+        let Some(found) = found else {
+            let said = "error: unable to find the specified revision";
+            return Ok(vec![said.to_owned()]);
+        };
+        let head = format!("{} with revision #{wanted}", full_name(api, &target)?);
+        let template = describe::pod_template(&found["data"]["spec"]["template"]);
+        return Ok([vec![head], template].concat());
     }
     let row = |revision: &str, cause: &str| format!("{revision:<10}{cause}");
     let mut said = vec![full_name(api, &target)?, row("REVISION", "CHANGE-CAUSE")];
