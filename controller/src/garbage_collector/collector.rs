@@ -9,6 +9,7 @@ use kube::api::{
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::discovery::APIResource;
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::retry::DEFAULT_BACKOFF;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
@@ -125,11 +126,12 @@ impl Collector {
                 gone_is_fine(strip(api, &node.key.name, uid, &lost).await)?;
             }
             Action::Delete { policy, unblock } => {
-                let mut version = live.resource_version.clone();
-                if unblock {
-                    version = clear_blocking(api, &node.key.name, &live).await?;
-                }
-                gone_is_fine(delete(api, &node.key.name, uid, version, policy).await)?;
+                let seen = if unblock {
+                    clear_blocking(api, &node.key.name, &live).await?
+                } else {
+                    live
+                };
+                gone_is_fine(delete(api, &node.key.name, uid, &seen, policy).await)?;
             }
         }
         Ok(done)
@@ -230,6 +232,10 @@ impl Collector {
             .await;
     }
 
+    /// Takes `finalizer` off the object. A conflict is retried with the object as it is then, so that an owner that its
+    /// controller goes on to write is not held longer than upstream.
+    ///
+    /// Source: `garbagecollector/operations.go`, `removeFinalizer`.
     async fn remove_finalizer(
         &self,
         api: &Api<DynamicObject>,
@@ -237,16 +243,26 @@ impl Collector {
         uid: &str,
         finalizer: &str,
     ) -> Result<(), kube::Error> {
-        let Some(live) = live(api, name, uid).await? else {
-            return Ok(());
-        };
-        let mut finalizers = live.finalizers.clone().unwrap_or_default();
-        finalizers.retain(|kept| kept != finalizer);
-        let patch = json!({ "metadata": {
-            "resourceVersion": live.resource_version,
-            "finalizers": finalizers,
-        } });
-        gone_is_fine(merge(api, name, patch).await.map(|_| ()))
+        let mut delays = DEFAULT_BACKOFF.into_iter();
+        loop {
+            let Some(live) = live(api, name, uid).await? else {
+                return Ok(());
+            };
+            let mut finalizers = live.finalizers.clone().unwrap_or_default();
+            finalizers.retain(|kept| kept != finalizer);
+            let patch = json!({ "metadata": {
+                "resourceVersion": live.resource_version,
+                "finalizers": finalizers,
+            } });
+            let refusal = match merge(api, name, patch).await {
+                Err(error) if answered(&error, 409) => error,
+                patched => return gone_is_fine(patched.map(|_| ())),
+            };
+            let Some(delay) = delays.next() else {
+                return Err(refusal);
+            };
+            tokio::time::sleep(delay).await;
+        }
     }
 }
 
@@ -308,12 +324,12 @@ async fn strip(
     merge(api, name, patch).await.map(|_| ())
 }
 
-/// Makes the object hold up none of its owners; its new resource version.
+/// Makes the object hold up none of its owners; its metadata after that.
 async fn clear_blocking(
     api: &Api<DynamicObject>,
     name: &str,
     live: &ObjectMeta,
-) -> Result<Option<String>, kube::Error> {
+) -> Result<ObjectMeta, kube::Error> {
     let mut references = live.owner_references.clone().unwrap_or_default();
     for reference in &mut references {
         reference.block_owner_deletion = Some(false);
@@ -324,10 +340,38 @@ async fn clear_blocking(
         "ownerReferences": references,
     } });
     let patched = merge(api, name, patch).await?;
-    Ok(patched.metadata.resource_version)
+    Ok(patched.metadata)
 }
 
+/// Deletes the object, unless its owners have changed since it was `seen`. Other changes do not save it, because an object
+/// that is written all the time would never go otherwise.
+///
+/// Source: `garbagecollector/operations.go`, `deleteObject`.
 async fn delete(
+    api: &Api<DynamicObject>,
+    name: &str,
+    uid: &str,
+    seen: &ObjectMeta,
+    policy: PropagationPolicy,
+) -> Result<(), kube::Error> {
+    let version = seen.resource_version.clone();
+    let refusal = match delete_at(api, name, uid, version, policy.clone()).await {
+        Err(error) if answered(&error, 409) => error,
+        result => return result,
+    };
+    match live(api, name, uid).await? {
+        None => Ok(()),
+        Some(now)
+            if now.resource_version != seen.resource_version
+                && now.owner_references == seen.owner_references =>
+        {
+            delete_at(api, name, uid, None, policy).await
+        }
+        Some(_) => Err(refusal),
+    }
+}
+
+async fn delete_at(
     api: &Api<DynamicObject>,
     name: &str,
     uid: &str,
