@@ -1,5 +1,6 @@
 //! Carries a plan out: requests in their order, up to the first error.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -16,7 +17,7 @@ use super::status::failed;
 use crate::kruise::api::stateful_set::StatefulSetStatus;
 use crate::kruise::in_place::UpdateSpec;
 use crate::kruise::lifecycle::{self, State};
-use crate::kruise::pod_writes::PodWriter;
+use crate::kruise::pod_writes::{PodWrite, PodWriter};
 use crate::workload::stateful_claims::Repair;
 use crate::workload::stateful_pod_control::{Again, StatefulPodControl};
 
@@ -35,8 +36,9 @@ impl Effects<'_> {
         steps: Vec<Step>,
         status: &mut StatefulSetStatus,
     ) -> Result<(), Error> {
+        let mut outdated = BTreeSet::new();
         for step in steps {
-            self.perform(step.action, status).await?;
+            self.perform(step.action, status, &mut outdated).await?;
             match step.falls {
                 Some(Counter::Current) => status.current_replicas -= 1,
                 Some(Counter::Updated) => status.updated_replicas -= 1,
@@ -46,7 +48,12 @@ impl Effects<'_> {
         Ok(())
     }
 
-    async fn perform(&self, action: Action, status: &mut StatefulSetStatus) -> Result<(), Error> {
+    async fn perform(
+        &self,
+        action: Action,
+        status: &mut StatefulSetStatus,
+        outdated: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
         let now = self.observed.now;
         match action {
             Action::Create {
@@ -72,12 +79,27 @@ impl Effects<'_> {
             }
             Action::FixOwners(owners) => self.control.fix_owners(owners).await,
             Action::Delete(pod) => self.delete(&pod).await,
-            Action::Write(pod, write) => self.writer.write(&pod, &write).await.map(|_| ()),
+            Action::Write(pod, write) => self.write(&pod, &write, outdated).await,
             Action::UpdateInPlace(pod, spec) => self.update_in_place(&pod, &spec).await,
             Action::Resize(pod, resizes) => self.resize(&pod, resizes).await,
             Action::Count => Ok(()),
             Action::Fail(error) => Err(error),
         }
+    }
+
+    /// Writes the pod, unless a former write of this sync was not made because it is `outdated`: then another sync follows,
+    /// and no state is to precede the condition that is still due.
+    async fn write(
+        &self,
+        pod: &Pod,
+        write: &PodWrite,
+        outdated: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
+        let name = pod.name_any();
+        if !outdated.contains(&name) && self.writer.write(pod, write).await?.is_none() {
+            outdated.insert(name);
+        }
+        Ok(())
     }
 
     async fn repair(&self, repair: Repair) -> Result<(), Error> {

@@ -291,7 +291,10 @@ impl<'a> Effects<'a> {
             is_changed |= due.changes_state();
             self.timers.extend(due.after);
             for write in &due.writes {
-                self.write(pod, write).await?;
+                // Another party's write brings another sync, and no state precedes the condition that is due.
+                if !self.write(pod, write).await? {
+                    break;
+                }
             }
         }
         if is_changed || self.set.is_on_delete() || self.set.is_paused() {
