@@ -216,7 +216,7 @@ fn late(
 ) -> Option<Divergence> {
     let excess = soon.excess();
     // Such a wait is too long in real time.
-    if options.program.is_some() || excess.as_ref() == Some(&soon) {
+    if options.programs.is_some() || excess.as_ref() == Some(&soon) {
         return Some(soon);
     }
     let late = RunOptions {
@@ -251,7 +251,7 @@ fn verdict_of(
 /// one instant, and in real time on the machine.
 fn seen(transcript: &str, journal: &[JournalEntry], options: &RunOptions) -> Seen {
     let seen = Seen::of_transcript(transcript);
-    match options.schedule_seed == 0 && options.program.is_none() {
+    match options.schedule_seed == 0 && options.programs.is_none() {
         true => seen.with_events(journal),
         false => seen,
     }

@@ -125,7 +125,7 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
         schedule_seed: recipe.schedule_seed,
         notes: true,
         kubectl: None,
-        program: None,
+        programs: None,
         final_settle: None,
         reconciles_again: false,
         under_test: Vec::new(),

@@ -24,7 +24,7 @@ use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
-    ControllerUnderTest, ExternalProgram, Mode, QUIET, Testbed, TestbedError, TestbedOptions,
+    ControllerUnderTest, ExternalPrograms, Mode, QUIET, Testbed, TestbedError, TestbedOptions,
 };
 use crate::wire::Exchange;
 
@@ -87,8 +87,9 @@ pub struct RunOptions {
     pub notes: bool,
     /// Controllers under test, in addition to those that run anyway.
     pub under_test: Vec<ControllerUnderTest>,
-    /// A program that is the controller. Then only the controllers of `controllers` run in this process.
-    pub program: Option<ExternalProgram>,
+    /// Programs that are the controllers. Then only the controllers of `controllers` run in this process. They start when
+    /// the objects of `given` exist.
+    pub programs: Option<ExternalPrograms>,
     /// The program for kubectl steps; without a program these are simulated.
     pub kubectl: Option<PathBuf>,
     /// After the last step, waits until nothing was written for this long.
@@ -236,7 +237,7 @@ pub(crate) fn run_between(
 
 fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    match (&options.program, &options.kubectl) {
+    match (&options.programs, &options.kubectl) {
         (None, None) => builder.enable_time().start_paused(true),
         (None, Some(_)) => builder.enable_all().start_paused(true),
         (Some(_), _) => builder.enable_all(),
@@ -259,20 +260,20 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         heartbeats: scenario.needs_heartbeats(),
         under_test: options.under_test.clone(),
         kubectl: options.kubectl.clone(),
-        mode: match &options.program {
+        mode: match &options.programs {
             None => Mode::Virtual,
-            Some(program) => Mode::Program(ExternalProgram {
-                quiet: program.quiet + remote::min_ready(scenario),
-                ..program.clone()
+            Some(programs) => Mode::Programs(ExternalPrograms {
+                quiet: programs.quiet + remote::min_ready(scenario),
+                ..programs.clone()
             }),
         },
         ..TestbedOptions::default()
     };
-    if options.program.is_some() {
+    if options.programs.is_some() {
         testbed_options.controllers.clear();
     }
     let given = scenario.given.controllers.as_ref();
-    let given = given.filter(|_| options.program.is_none());
+    let given = given.filter(|_| options.programs.is_none());
     let controllers = options.controllers.as_ref().or(given);
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
@@ -321,6 +322,7 @@ async fn prepare_within(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(),
             })?;
         }
     }
+    cluster.start_programs().await?;
     if scenario.given.settle {
         cluster.settle(QUIET).await?;
     }

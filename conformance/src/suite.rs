@@ -148,7 +148,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     let options = &RunOptions {
         // In other orders a scenario may end before its controllers are done.
-        reconciles_again: options.program.is_none() && options.schedule_seed == 0,
+        reconciles_again: options.programs.is_none() && options.schedule_seed == 0,
         ..options.clone()
     };
     let (run, log) = match options.notes {
@@ -207,7 +207,7 @@ fn verdict_of(
         Err(error) => return Verdict::Failed(error.to_string()),
     };
     // Marks are for the golden's order; another order has its lines in other places.
-    let is_golden = options.schedule_seed == 0 && options.program.is_none();
+    let is_golden = options.schedule_seed == 0 && options.programs.is_none();
     let unmet_marks = match is_golden {
         true => run.unmet_marks.join("\n"),
         false => String::new(),
@@ -224,9 +224,9 @@ fn verdict_of(
         return Verdict::Failed(fault);
     }
     let compared = match options.schedule_seed {
-        seed if seed > 0 || options.program.is_some() => {
+        seed if seed > 0 || options.programs.is_some() => {
             match differ_in_order(&file.scenario, (golden, transcript), seed, used) {
-                Verdict::Failed(_) if options.program.is_none() => {
+                Verdict::Failed(_) if options.programs.is_none() => {
                     differ_late(&file.scenario, golden, options, used)
                 }
                 verdict => verdict,
@@ -236,7 +236,7 @@ fn verdict_of(
     };
     // Recordings are of the scenario's own controllers, in the order of goldens.
     let is_recorded = options.schedule_seed == 0
-        && options.program.is_none()
+        && options.programs.is_none()
         && options.under_test.is_empty()
         && options.controllers.is_none();
     match (violates(&file.scenario, run), compared) {

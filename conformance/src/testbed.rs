@@ -57,8 +57,8 @@ pub use error::TestbedError;
 use failures::Reported;
 pub(crate) use kubectl::Kubectl;
 use monitor::{Monitored, RequestMonitor};
-pub use program::ExternalProgram;
-use program::RunningProgram;
+pub use program::ExternalPrograms;
+use program::RunningPrograms;
 pub use settle::QUIET;
 pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
 use snapshot::Past;
@@ -187,8 +187,8 @@ pub enum Mode {
     Virtual,
     /// Futures in this process, under tokio's time as it is.
     RealTime,
-    /// An external program, in real time. Needs a runtime with I/O whose time is not paused.
-    Program(ExternalProgram),
+    /// External programs, in real time. Needs a runtime with I/O whose time is not paused.
+    Programs(ExternalPrograms),
 }
 
 /// A cluster for one test: an API server, simulated nodes and controllers, in the process of the test and under its
@@ -255,8 +255,8 @@ struct Cluster {
     monitor: RequestMonitor,
     /// The head of the testbed's log.
     recipe: Recipe,
-    /// The program under test.
-    program: Option<RunningProgram>,
+    /// The programs under test.
+    programs: Option<RunningPrograms>,
     /// The program that takes the kubectl steps of scenarios.
     kubectl: Option<Kubectl>,
     /// The configuration, except for the parts that the server was given.
@@ -282,7 +282,7 @@ impl Testbed {
         let clock = match options.mode {
             Mode::Virtual if !is_paused() => return Err(TestbedError::NotPaused),
             Mode::Virtual | Mode::RealTime => Clock::simulated(EPOCH),
-            Mode::Program(_) => Clock::real(),
+            Mode::Programs(_) => Clock::real(),
         };
         options.let_end()?;
         options.check_allowed()?;
@@ -334,7 +334,7 @@ impl Testbed {
             Notes::default(),
             Interleaving::seeded(options.schedule_seed),
         );
-        let is_program = matches!(options.mode, Mode::Program(_));
+        let is_program = matches!(options.mode, Mode::Programs(_));
         let noted = (options.notes || is_program).then(|| notes.clone());
         let wire = Wire::new(recorder.clone(), &server, noted.clone(), interleaving);
         // Without jobs no controller asks nodes for images.
@@ -373,13 +373,13 @@ impl Testbed {
         let monitor = RequestMonitor::default();
         let monitored = Monitored::new(wire.clone(), &server, &monitor);
         let client = kube::Client::new(monitored, options.namespace.as_str());
-        let (mut under_test, mut program) = (options.under_test, None);
-        if let Mode::Program(started) = &options.mode {
+        let (mut under_test, mut programs) = (options.under_test, None);
+        if let Mode::Programs(started) = &options.mode {
             server.record_points();
-            let prepared = RunningProgram::prepare(started, &server).await;
-            let (running, controller) = prepared.map_err(TestbedError::ExternalProgram)?;
-            under_test.push(controller);
-            program = Some(running);
+            let prepared = RunningPrograms::prepare(started, &server, &options.namespace).await;
+            let (running, controllers) = prepared.map_err(TestbedError::ExternalProgram)?;
+            under_test.extend(controllers);
+            programs = Some(running);
         }
         let kubectl = Kubectl::of(&options.kubectl, &server, &options.namespace).await?;
         let crashes = Crashes::watch(&server, &manager, &client, under_test);
@@ -400,14 +400,11 @@ impl Testbed {
             crashes,
             monitor,
             recipe,
-            program,
+            programs,
             kubectl,
             options: kept,
             past,
         };
-        if let Some(program) = &cluster.program {
-            program.has_begun(&cluster.server, &cluster.notes).await?;
-        }
         Ok(Self {
             api,
             shown: options.shown,
@@ -418,6 +415,16 @@ impl Testbed {
             again: Mutex::default(),
             reported: Mutex::default(),
         })
+    }
+
+    /// Starts the programs under test, and waits until one of them has sent a request. Does nothing if they run already,
+    /// and without programs.
+    pub(crate) async fn start_programs(&self) -> Result<(), TestbedError> {
+        let cluster = self.cluster();
+        match &cluster.programs {
+            Some(programs) => programs.start(&cluster.server, &cluster.notes).await,
+            None => Ok(()),
+        }
     }
 
     fn cluster(&self) -> &Cluster {

@@ -79,11 +79,11 @@ pub(super) struct ExploreArgs {
 
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let base = RunOptions {
-        program: args.program.program(),
+        programs: args.program.programs(),
         ..RunOptions::default()
     };
     ensure!(
-        base.program.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
+        base.programs.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
         "seeds and logs are not supported with --program, which runs in real time"
     );
     let paths = args.program.fitting(args.chosen.files()?, args.json)?;
@@ -110,7 +110,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let progress = progress_bar(args.json);
     let keeps = args.report.is_some() || args.junit.is_some();
     // Runs in real time are not the same each time.
-    let judged = base.program.is_none().then(|| options.clone());
+    let judged = base.programs.is_none().then(|| options.clone());
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = program::at_once(&base, args.jobs);
@@ -166,7 +166,7 @@ fn each<B>(
     report: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     #[cfg(unix)]
-    if how.base.program.is_none() {
+    if how.base.programs.is_none() {
         return branching::each(files, how, (options, seeds), report);
     }
     let jobs = jobs::of(files, how.base, options, seeds);

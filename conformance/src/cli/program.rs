@@ -1,4 +1,4 @@
-//! The flags for a program as the controller under test.
+//! The flags for programs as the controllers under test.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::Args;
 use kubeproof::runner::RunOptions;
 use kubeproof::runner::remote::unfit_for_program;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
-use kubeproof::testbed::ExternalProgram;
+use kubeproof::testbed::ExternalPrograms;
 
 use super::{out, threads};
 
@@ -20,10 +20,11 @@ const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
 pub(super) struct ProgramArgs {
-    /// Start this program, with KUBECONFIG set, as the controller under test; everything then happens in real time.
-    /// It is killed and restarted where controllers crash.
+    /// Start this program as the controller under test when the objects of `given` exist, with KUBECONFIG,
+    /// KUBEPROOF_URL and KUBEPROOF_NAMESPACE set; everything then happens in real time. It is killed and restarted
+    /// where controllers crash. Several programs may be given.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
-    program: Option<String>,
+    program: Vec<String>,
     /// In real time: the cluster counts as settled after this long without a write [default: 3s with --program, 4s
     /// with --kubeconfig].
     #[arg(long, value_name = "DURATION", alias = "quiet")]
@@ -38,17 +39,17 @@ fn command(text: &str) -> Result<String, String> {
 }
 
 impl ProgramArgs {
-    /// Returns the program; `None` without `--program`.
-    pub(super) fn program(&self) -> Option<ExternalProgram> {
-        self.program.as_ref().map(|command| ExternalProgram {
-            command: command.clone(),
+    /// Returns the programs; `None` without `--program`.
+    pub(super) fn programs(&self) -> Option<ExternalPrograms> {
+        (!self.program.is_empty()).then(|| ExternalPrograms {
+            commands: self.program.clone(),
             quiet: self.settle_after.map_or(QUIET, |quiet| quiet.0),
         })
     }
 
     /// Returns the scenarios that can run with a program as the controller; prints the reason for each of the others.
     pub(super) fn fitting(&self, paths: Vec<PathBuf>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
-        if self.program.is_none() {
+        if self.program.is_empty() {
             return Ok(paths);
         }
         let mut fitting = Vec::new();
@@ -79,7 +80,7 @@ pub(super) fn each<J: Send, R: Send>(
 
 /// Returns the number of runs at once: `asked`, or the default for these options.
 pub(super) fn at_once(options: &RunOptions, asked: Option<NonZeroUsize>) -> usize {
-    match (asked, &options.program) {
+    match (asked, &options.programs) {
         (Some(asked), _) => asked.get(),
         (None, None) => std::thread::available_parallelism().map_or(1, usize::from),
         (None, Some(_)) => AT_ONCE,

@@ -119,7 +119,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     let controllers = args.controllers.as_deref();
     let options = RunOptions {
         controllers: controllers.map(super::controller_names).transpose()?,
-        program: args.program.program(),
+        programs: args.program.programs(),
         kubectl: args.kubectl.clone(),
         ..RunOptions::default()
     };
@@ -212,7 +212,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns an error for flags that make no sense together.
 fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
-    let has_program = args.program.program().is_some();
+    let has_program = args.program.programs().is_some();
     let leaves_logs = args.record.is_some() || args.record_dir.is_some();
     let has_order = args.seed + args.seeds > 0;
     let is_remote = args.cluster.kubeconfig.is_some();

@@ -74,6 +74,14 @@ impl<'a> Cluster<'a> {
         }
     }
 
+    /// Starts the programs under test, if there are any.
+    pub(super) async fn start_programs(self) -> Result<(), ClusterError> {
+        match self {
+            Self::Testbed(testbed) => Ok(testbed.start_programs().await?),
+            Self::Remote(_) => Ok(()),
+        }
+    }
+
     pub(super) fn api(self) -> &'a Api {
         match self {
             Self::Testbed(testbed) => testbed.api(),

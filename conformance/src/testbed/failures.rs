@@ -156,8 +156,8 @@ impl Testbed {
         assert!(panics.is_empty(), "the API server panicked: {panics:?}");
         cluster.crashes.end().await;
         cluster.manager.shutdown().await;
-        if let Some(program) = cluster.program {
-            program.end().await;
+        if let Some(programs) = cluster.programs {
+            programs.end().await;
         }
         if let Some(kubectl) = cluster.kubectl {
             kubectl.end().await;

@@ -124,7 +124,7 @@ impl Testbed {
     pub(crate) fn caches(&self) -> Caches {
         match self.cluster().options.mode {
             Mode::Virtual => Caches::with(self.faults_met().iter().map(|(fault, _)| fault)),
-            Mode::RealTime | Mode::Program(_) => Caches::MayLag,
+            Mode::RealTime | Mode::Programs(_) => Caches::MayLag,
         }
     }
 

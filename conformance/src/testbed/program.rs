@@ -1,9 +1,10 @@
-//! A program of any language as the controller under test: it is given the server's address, and killed
-//! and started again at crash points.
+//! Programs of any language as the controllers under test: they are given the server's address once the
+//! scenario's first objects exist, and are killed and started again at crash points.
 //!
-//! The program runs in real time, as its clock cannot be set; everything around it then does too.
+//! They run in real time, as their clocks cannot be set; everything around them then does too.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,11 +16,11 @@ use kubeproof_apiserver::ApiServer;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 
 use super::TestbedError;
 use super::builder::ControllerUnderTest;
 use super::socket::Socket;
-use crate::scenario::DEFAULT_NAMESPACE;
 use crate::wire::Notes;
 
 /// A program that has sent no request after this long is given up.
@@ -29,64 +30,84 @@ const START_POLL: Duration = Duration::from_millis(50);
 /// The number of last lines of output that are shown when the program has ended by itself.
 const SAID_LINES: usize = 20;
 
-/// A program that runs against the server of a testbed, with `KUBECONFIG` set.
+/// Programs that run against the server of a testbed, with the [`variables`] of their environment set.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExternalProgram {
-    /// The command, as a shell reads it.
-    pub command: String,
+pub struct ExternalPrograms {
+    /// The command of each program, as a shell reads it.
+    pub commands: Vec<String>,
     /// Everything counts as settled after this long without a write.
     pub quiet: Duration,
 }
 
-/// The running program, and the socket on which it speaks to the server.
-pub(super) struct RunningProgram {
-    /// The time without a write, as [`ExternalProgram::quiet`].
+/// The programs, and the socket on which they speak to the server.
+pub(super) struct RunningPrograms {
+    /// The time without a write, as [`ExternalPrograms::quiet`].
     pub(super) quiet: Duration,
     socket: Socket,
+    /// Whether the programs may run.
+    started: watch::Sender<bool>,
     ended: Arc<Mutex<Option<String>>>,
 }
 
-impl RunningProgram {
-    /// Opens the socket and writes the kubeconfig; returns the program as a controller that can be started.
+impl RunningPrograms {
+    /// Opens the socket and writes the kubeconfig; returns the programs as controllers, which do nothing before
+    /// [`Self::start`].
     ///
     /// # Errors
     /// When the socket or the files cannot be created.
     pub(super) async fn prepare(
-        program: &ExternalProgram,
+        programs: &ExternalPrograms,
         server: &ApiServer,
-    ) -> io::Result<(Self, ControllerUnderTest)> {
-        let socket = Socket::open(server, DEFAULT_NAMESPACE).await?;
+        namespace: &str,
+    ) -> io::Result<(Self, Vec<ControllerUnderTest>)> {
+        let socket = Socket::open(server, namespace).await?;
         let ended = Arc::<Mutex<Option<String>>>::default();
-        let command = program.command.clone();
-        let (kubeconfig, output) = (socket.kubeconfig(), socket.directory().join("output"));
-        let noted = Arc::clone(&ended);
-        let controller = ControllerUnderTest::new("", move |_| {
-            let life = live(command.clone(), kubeconfig.clone(), output.clone());
-            let noted = Arc::clone(&noted);
-            async move {
-                let words = life.await;
-                *noted.lock() = Some(words);
-            }
-        });
+        let started = watch::Sender::new(false);
+        let variables = variables(&socket, namespace);
+        let controllers = programs
+            .commands
+            .iter()
+            .enumerate()
+            .map(|(index, command)| {
+                let (command, variables) = (command.clone(), variables.clone());
+                let output = socket.directory().join(format!("output-{index}"));
+                let (noted, started) = (Arc::clone(&ended), started.subscribe());
+                ControllerUnderTest::new("", move |_| {
+                    let life = live(command.clone(), variables.clone(), output.clone());
+                    let (noted, mut started) = (Arc::clone(&noted), started.clone());
+                    async move {
+                        // The testbed ends when there is no sender any more.
+                        if started.wait_for(|started| *started).await.is_ok() {
+                            let words = life.await;
+                            *noted.lock() = Some(words);
+                        }
+                    }
+                })
+            });
+        let controllers = controllers.collect();
         let running = Self {
-            quiet: program.quiet,
+            quiet: programs.quiet,
             socket,
+            started,
             ended,
         };
-        Ok((running, controller))
+        Ok((running, controllers))
     }
 
-    /// Waits until the server gets a request of a client that is not in `notes`, which have all requests of this
-    /// process.
+    /// Starts the programs, and waits until the server gets a request of a client that is not in `notes`, which have
+    /// all requests of this process. Does nothing if they run already.
     ///
     /// # Errors
     /// [`TestbedError::Ended`] when that never happens.
-    pub(super) async fn has_begun(
+    pub(super) async fn start(
         &self,
         server: &ApiServer,
         notes: &Notes,
     ) -> Result<(), TestbedError> {
+        if self.started.send_replace(true) {
+            return Ok(());
+        }
         let product = |user_agent: &str| -> String {
             let product = user_agent.split(['/', ' ']).next();
             product.unwrap_or_default().to_owned()
@@ -100,7 +121,7 @@ impl RunningProgram {
                 if asked.iter().any(|point| !own.contains(&point.from)) {
                     return Ok(());
                 }
-                self.runs()?;
+                self.run()?;
                 tokio::time::sleep(START_POLL).await;
             }
         };
@@ -111,26 +132,39 @@ impl RunningProgram {
         })
     }
 
-    /// Whether the program still runs.
+    /// Whether all programs still run.
     ///
     /// # Errors
     /// [`TestbedError::Ended`] with the way in which it ended.
-    pub(super) fn runs(&self) -> Result<(), TestbedError> {
+    pub(super) fn run(&self) -> Result<(), TestbedError> {
         match &*self.ended.lock() {
             None => Ok(()),
             Some(how) => Err(TestbedError::Ended(how.clone())),
         }
     }
 
-    /// Closes the socket. The program itself ends with the task that started it.
+    /// Closes the socket. The programs themselves end with the tasks that started them.
     pub(super) async fn end(self) {
         self.socket.close().await;
     }
 }
 
+/// The variables by which a program finds the server: the kubeconfig, the URL and the namespace.
+fn variables(socket: &Socket, namespace: &str) -> Vec<(&'static str, OsString)> {
+    vec![
+        ("KUBECONFIG", socket.kubeconfig().into()),
+        ("KUBEPROOF_URL", socket.url().into()),
+        ("KUBEPROOF_NAMESPACE", namespace.into()),
+    ]
+}
+
 /// Runs the program until it ends; returns how. Dropped, it kills the program with all that it has started.
-async fn live(command: String, kubeconfig: PathBuf, output: PathBuf) -> String {
-    let started = Process::start(&command, &kubeconfig, &output);
+async fn live(
+    command: String,
+    variables: Vec<(&'static str, OsString)>,
+    output: PathBuf,
+) -> String {
+    let started = Process::start(&command, &variables, &output);
     let how = match started {
         Err(error) => return format!("the program cannot be started: {error}"),
         Ok(mut process) => process.child.wait().await,
@@ -151,11 +185,15 @@ struct Process {
 }
 
 impl Process {
-    fn start(command: &str, kubeconfig: &Path, output: &Path) -> io::Result<Self> {
+    fn start(
+        command: &str,
+        variables: &[(&'static str, OsString)],
+        output: &Path,
+    ) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(output)?;
         let child = Command::new("sh")
             .args(["-c", command])
-            .env("KUBECONFIG", kubeconfig)
+            .envs(variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

@@ -33,7 +33,7 @@ impl Testbed {
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
         let longest = match self.cluster().options.mode {
             Mode::Virtual | Mode::RealTime => SETTLE_TIME_MAX,
-            Mode::Program(_) => SETTLE_REAL_TIME_MAX,
+            Mode::Programs(_) => SETTLE_REAL_TIME_MAX,
         };
         self.settle_within(quiet, longest).await
     }
@@ -70,8 +70,8 @@ impl Testbed {
         quiet: Duration,
         longest: Duration,
     ) -> Result<Timestamp, TestbedError> {
-        let program = self.cluster().program.as_ref();
-        let quiet = program.map_or(quiet, |program| quiet.min(program.quiet));
+        let programs = self.cluster().programs.as_ref();
+        let quiet = programs.map_or(quiet, |programs| quiet.min(programs.quiet));
         let mut wait = Quiescence::begin(self.now(), quiet, longest);
         loop {
             self.check_controllers()?;
@@ -79,8 +79,8 @@ impl Testbed {
                 return Ok(wait.last());
             };
             self.pass(remaining).await?;
-            if let Some(program) = program {
-                program.runs()?;
+            if let Some(programs) = programs {
+                programs.run()?;
             }
             wait.see(&self.journal())?;
         }

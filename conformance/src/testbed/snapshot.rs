@@ -80,7 +80,7 @@ impl Testbed {
     /// [`TestbedError::NoSnapshot`] when a controller under test is one.
     pub fn snapshot(&self) -> Result<Snapshot, TestbedError> {
         let cluster = self.cluster();
-        if cluster.program.is_some() {
+        if cluster.programs.is_some() {
             return Err(TestbedError::NoSnapshot);
         }
         Ok(Snapshot {

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 
 /// An open socket, with a directory for the files of its clients.
 pub(super) struct Socket {
+    address: SocketAddr,
     directory: PathBuf,
     stop: Option<oneshot::Sender<()>>,
     listener: JoinHandle<io::Result<()>>,
@@ -73,6 +74,7 @@ impl Socket {
         std::fs::write(directory.join(KUBECONFIG), kubeconfig)?;
         let (stop, stopped) = oneshot::channel();
         Ok(Self {
+            address,
             directory,
             stop: Some(stop),
             listener: serve(listener, stopped),
@@ -81,6 +83,10 @@ impl Socket {
 
     pub(super) fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {

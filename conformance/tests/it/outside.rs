@@ -39,6 +39,9 @@ async fn controller_program() {
     };
     let client = with_user_agent(&Client::try_default().await.unwrap(), "copier");
     let api: Api<ConfigMap> = Api::default_namespaced(client);
+    if role == "needs-settings" {
+        api.get("settings").await.unwrap();
+    }
     loop {
         // A failed round is retried.
         let _ = copy_all(&api, role == "notes-first").await;
@@ -153,6 +156,50 @@ fn a_program_that_does_not_stand_crashes_is_found_out() {
         "{said}"
     );
     assert!(said.contains("timed out after 6s"), "{said}");
+}
+
+#[test]
+fn programs_start_when_what_is_given_exists_and_know_where_it_is() {
+    let scenario = SCENARIO.replace(
+        "given: {nodes: 0}",
+        "given:
+  nodes: 0
+  namespace: shop
+  objects:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}",
+    );
+    assert_ne!(scenario, SCENARIO);
+    let scenario = file("outside-given/copy.yaml", &scenario);
+    file("outside-given/snapshots/outside-given__copy.snap", GOLDEN);
+    let (program, seen) = (
+        std::env::current_exe().unwrap(),
+        file("outside-given/seen", ""),
+    );
+    let copier = format!(
+        "export {ROLE}=needs-settings; exec {} --exact outside::controller_program",
+        program.display()
+    );
+    let other = format!(
+        "echo $KUBEPROOF_URL $KUBEPROOF_NAMESPACE $KUBECONFIG >> {}; exec sleep 600",
+        seen.display()
+    );
+    let ran = output(&[
+        "run",
+        scenario.to_str().unwrap(),
+        "--program",
+        &copier,
+        "--program",
+        &other,
+        "--quiet",
+        "1s",
+    ]);
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    let seen = std::fs::read_to_string(seen).unwrap();
+    let words: Vec<&str> = seen.split_whitespace().collect();
+    assert!(words[0].starts_with("http://127.0.0.1:"), "{seen}");
+    assert_eq!(words[1], "shop");
+    assert!(words[2].ends_with("kubeconfig.yaml"), "{seen}");
 }
 
 #[test]

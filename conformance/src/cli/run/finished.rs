@@ -75,19 +75,14 @@ pub(super) fn again(args: &RunArgs) -> String {
         .kubeconfig
         .as_deref()
         .map(|path| quoted(&path.display().to_string()));
-    let controller = args
-        .program
-        .program()
-        .map(|program| quoted(&program.command));
+    let programs = args.program.programs();
+    let programs = programs.map_or_else(Vec::new, |programs| programs.commands);
     let controllers = args.controllers.clone();
-    for (flag, value) in [
-        ("kubeconfig", kubeconfig),
-        ("program", controller),
-        ("controllers", controllers),
-    ] {
-        if let Some(value) = value {
-            let _ = write!(flags, " --{flag} {value}");
-        }
+    let programs = programs.iter().map(|command| ("program", quoted(command)));
+    let kubeconfig = kubeconfig.map(|value| ("kubeconfig", value));
+    let controllers = controllers.map(|value| ("controllers", value));
+    for (flag, value) in kubeconfig.into_iter().chain(programs).chain(controllers) {
+        let _ = write!(flags, " --{flag} {value}");
     }
     flags
 }

@@ -46,7 +46,7 @@ impl Leave {
         let has_failed = checked.verdict != Verdict::Passed;
         if checked.log.is_none()
             && has_failed
-            && options.program.is_none()
+            && options.programs.is_none()
             && self.report.is_some()
             && let Some(file) = &checked.file
         {
