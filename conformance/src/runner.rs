@@ -150,7 +150,7 @@ impl Run {
             settled: &self.settled,
             caches: self.caches,
             unanswered: &self.unanswered,
-            general: &general::of_scenarios(),
+            general: &general::of_scenarios(self.caches),
         };
         let mut violations = properties::violations(observed, declared);
         violations.extend_from_slice(&self.request_violations);

@@ -57,8 +57,8 @@ mod status;
 use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
-use super::RustProperty;
 use super::pods::{name, namespace};
+use super::{Caches, RustProperty};
 use crate::user_agent;
 
 pub use fields::UncontestedFields;
@@ -95,22 +95,27 @@ fn named(resource: &str, object: &Value) -> String {
     }
 }
 
-/// The properties that a testbed may be asked for, with nothing to remember yet.
-pub(crate) fn on_request() -> Vec<RustProperty> {
+/// The properties that a testbed may be asked for, with nothing to remember yet, about controllers with these caches.
+fn with(caches: Caches) -> Vec<RustProperty> {
     vec![
         RustProperty::new(NoOrphans::default),
         RustProperty::new(UncontestedFields::default),
         RustProperty::new(ObservedGenerations::default),
-        RustProperty::new(TransitionTimes::default),
+        RustProperty::new(move || TransitionTimes::new(caches)),
         RustProperty::new(NoSecrets::default),
         RustProperty::new(SpecsAsAsked::default),
         RustProperty::new(ValidOwners::default),
     ]
 }
 
-/// The properties of every scenario.
-pub(crate) fn of_scenarios() -> Vec<RustProperty> {
-    let mut all = on_request();
+/// The properties that a testbed may be asked for, with nothing to remember yet.
+pub(crate) fn on_request() -> Vec<RustProperty> {
+    with(Caches::Current)
+}
+
+/// The properties of every scenario whose controllers have these caches.
+pub(crate) fn of_scenarios(caches: Caches) -> Vec<RustProperty> {
+    let mut all = with(caches);
     all.push(RustProperty::new(Finalizers::default));
     all
 }

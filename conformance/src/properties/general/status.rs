@@ -1,19 +1,50 @@
 //! The content of a status, and the time at which it is right.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
+use super::super::known::Caches;
 use super::super::pods::{is_terminating, name, uid};
 use super::super::{Property, World};
 use super::{is_by_component, named};
 
+/// For how long a cache may show an earlier state: a replica that lags does so for a minute, and what a watch misses comes
+/// sooner.
+const LAG_MAX: SignedDuration = SignedDuration::from_secs(60);
+
 /// The transition time of a condition changes only with its status.
 ///
+/// Where faults or real time hold events back, a controller that has changed a status may not know of that yet, and may set
+/// the condition once more; that is allowed for a minute.
+///
 /// Source: API conventions, "Typical status properties".
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TransitionTimes;
+#[derive(Clone, Debug, Default)]
+pub struct TransitionTimes {
+    caches: Caches,
+    /// When a condition has taken its present status, by the uid of its object and its type.
+    since: BTreeMap<(String, String), Timestamp>,
+}
+
+impl TransitionTimes {
+    pub(super) fn new(caches: Caches) -> Self {
+        Self {
+            caches,
+            since: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the writer may not know yet that the condition has its present status.
+    fn may_be_news(&self, key: &(String, String), now: Timestamp) -> bool {
+        let since = self
+            .since
+            .get(key)
+            .filter(|_| self.caches == Caches::MayLag);
+        since.is_some_and(|since| now.duration_since(*since) <= LAG_MAX)
+    }
+}
 
 fn conditions(object: &Value) -> &[Value] {
     let conditions = object["status"]["conditions"].as_array();
@@ -26,28 +57,27 @@ impl Property for TransitionTimes {
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        if !is_by_component(entry) {
-            return Vec::new();
-        }
         let before = entry.previous.as_deref().map_or(&[][..], conditions);
-        let moved = conditions(&entry.object).iter().filter(|after| {
+        let mut told = Vec::new();
+        for after in conditions(&entry.object) {
+            let kind = after["type"].as_str().unwrap_or_default();
+            let key = (uid(&entry.object).to_owned(), kind.to_owned());
             let old = before.iter().find(|old| old["type"] == after["type"]);
-            old.is_some_and(|old| {
-                old["status"] == after["status"]
-                    && old["lastTransitionTime"] != after["lastTransitionTime"]
-            })
-        });
-        let moved = moved.map(|condition| {
-            let (kind, status) = (&condition["type"], &condition["status"]);
-            format!(
-                "{} {} has another transition time of {}, which stays {}",
-                entry.gvr.resource,
-                name(&entry.object),
-                kind.as_str().unwrap_or_default(),
-                status.as_str().unwrap_or_default(),
-            )
-        });
-        moved.collect()
+            let Some(old) = old.filter(|old| old["status"] == after["status"]) else {
+                self.since.insert(key, entry.time);
+                continue;
+            };
+            let is_moved = old["lastTransitionTime"] != after["lastTransitionTime"];
+            if is_moved && is_by_component(entry) && !self.may_be_news(&key, entry.time) {
+                told.push(format!(
+                    "{} {} has another transition time of {kind}, which stays {}",
+                    entry.gvr.resource,
+                    name(&entry.object),
+                    after["status"].as_str().unwrap_or_default(),
+                ));
+            }
+        }
+        told
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ fn a_transition_time_stays_while_the_status_does() {
     };
     let told = |user_agent: &str, after: Value| {
         let entry = write(user_agent, "pods", Some(pod("True", 1)), after);
-        TransitionTimes.judge(&entry, &World::default())
+        TransitionTimes::default().judge(&entry, &World::default())
     };
     assert_eq!(told("c", pod("False", 2)), [""; 0]);
     assert_eq!(told("c", pod("True", 1)), [""; 0]);
@@ -112,6 +112,26 @@ fn a_transition_time_stays_while_the_status_does() {
         ["pods a has another transition time of Ready, which stays True"]
     );
     assert_eq!(told("test", pod("True", 2)), [""; 0], "the test may do so");
+}
+
+#[test]
+fn a_controller_may_learn_late_that_it_has_changed_a_status() {
+    let pod = |status: &str, time: u32| {
+        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": time});
+        json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}})
+    };
+    let told = |caches: Caches, seconds: i64| {
+        let mut property = TransitionTimes::new(caches);
+        let first = write("c", "pods", Some(pod("False", 1)), pod("True", 2));
+        let mut again = write("c", "pods", Some(pod("True", 2)), pod("True", 3));
+        again.time += seconds.seconds();
+        let told = property.judge(&first, &World::default());
+        assert_eq!(told, [""; 0]);
+        property.judge(&again, &World::default()).len()
+    };
+    assert_eq!(told(Caches::MayLag, 60), 0);
+    assert_eq!(told(Caches::MayLag, 61), 1, "no cache lags for so long");
+    assert_eq!(told(Caches::Current, 0), 1);
 }
 
 #[test]
