@@ -65,6 +65,36 @@ async fn hosts(testbed: &Testbed) -> kube::Result<String> {
     Ok(entries.collect::<Vec<_>>().join(", "))
 }
 
+/// The first test that README and the guide show, with nothing factored out.
+#[tokio::test(start_paused = true)]
+async fn a_shop_comes_up() -> Result<(), Box<dyn std::error::Error>> {
+    let testbed = Testbed::builder()
+        .nodes(1)
+        .controllers(["deployment", "replicaset"])
+        .manifests(Manifests::new().object(&WebApp::crd())?)
+        .controller("webapp-operator", operator::run)
+        .start()
+        .await?;
+    testbed.apply(SHOP).await?;
+    testbed.settle(Duration::from_secs(60)).await?;
+    insta::assert_snapshot!(testbed.timeline());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_reconcile_writes_nothing() -> Outcome {
+    let testbed = Testbed::builder()
+        .manifests(Manifests::new().object(&WebApp::crd())?)
+        .controller("webapp-operator", operator::run)
+        .general_properties()
+        .start()
+        .await?;
+    testbed.apply(SHOP).await?;
+    testbed.settle(Duration::from_secs(60)).await?;
+    testbed.reconcile_again(Duration::from_secs(60)).await?;
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_shop_comes_up_and_goes() -> Outcome {
     let testbed = shop().await?;
