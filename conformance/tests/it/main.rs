@@ -10,6 +10,8 @@ mod collection;
 mod comparisons;
 #[cfg(all(unix, feature = "cli"))]
 mod envtest;
+#[cfg(all(unix, feature = "cli"))]
+mod guide;
 mod kruise_types;
 #[cfg(feature = "cli")]
 mod kruise_webhooks;
