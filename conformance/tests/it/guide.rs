@@ -1,11 +1,12 @@
 //! The guide: every command in it is run and prints what the page says, every program is run or is a part of a tested
-//! file, every link leads somewhere.
+//! file, every link leads somewhere, and its reference is made of the program.
 //!
 //! A page is one session of a shell in a new directory, in which `kubeproof` is the program under test. A comment before
 //! a block says what the page need not (`guide::page::Directive`). `...` stands for any characters, or alone on a line
 //! for any lines.
 
 mod page;
+mod reference;
 mod session;
 
 use std::collections::BTreeSet;
