@@ -33,7 +33,11 @@ followed! {
     the_readme_is_followed => "README.md",
     cluster_is_followed => "docs/cluster.md",
     envtest_is_followed => "docs/envtest.md",
+    explore_is_followed => "docs/explore.md",
     faults_are_followed => "docs/faults.md",
+    the_first_scenario_is_followed => "docs/first-scenario.md",
+    looking_back_is_followed => "docs/looking-back.md",
+    properties_are_followed => "docs/properties.md",
     scenarios_are_followed => "docs/scenarios.md",
     speed_is_followed => "docs/speed.md",
     testing_is_followed => "docs/testing.md",
@@ -157,4 +161,14 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn pictures_are_small() {
+    let pictures = std::fs::read_dir(root().join("docs/pictures")).expect("they can be listed");
+    for picture in pictures {
+        let picture = picture.expect("an entry");
+        let size = picture.metadata().expect("its size").len();
+        assert!(size < 200_000, "{:?} has {size} bytes", picture.file_name());
+    }
 }
