@@ -142,6 +142,7 @@ fn every_link_leads_somewhere() {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "llms.txt",
     ];
     for path in texts.map(str::to_owned).into_iter().chain(pages()) {
         let text = read(&path);
@@ -166,6 +167,26 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_summary_and_llms_txt_list_every_page() {
+    let summary = read("docs/SUMMARY.md");
+    let index = read("llms.txt");
+    for path in pages() {
+        let name = path.trim_start_matches("docs/");
+        if name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(
+            summary.contains(&format!("({name})")),
+            "{name} is not in SUMMARY.md"
+        );
+        assert!(
+            index.contains(&format!("({path})")),
+            "{path} is not in llms.txt"
+        );
+    }
 }
 
 #[test]
