@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What the comment before a block says. A page shows none of it.
+/// The instruction in the comment before a block. Readers of a page do not see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Directive {
     /// `<!-- file: PATH -->`: the block is the content of this file, which later blocks use.

@@ -1,11 +1,13 @@
 //! The pages of the reference that are made of the program: its commands and flags, and the format of scenarios.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::Command;
 
+use regex::Regex;
 use serde_json::Value;
 
-use super::page::root;
+use super::page::{read, root};
 
 /// Lines of prose are broken at this many characters.
 const WIDTH: usize = 128;
@@ -127,6 +129,26 @@ fn the_page_of_commands_is_that_of_the_program() {
         command(&mut page, &[name]);
     }
     keep("docs/cli.md", &page);
+}
+
+#[test]
+fn the_page_of_pods_lists_every_annotation() {
+    let source = read("controller/node/src/annotations.rs");
+    let key = Regex::new(r#"value\("([a-z-]+)"\)"#).expect("a pattern");
+    let keys: BTreeSet<&str> = key
+        .captures_iter(&source)
+        .filter_map(|found| Some(found.get(1)?.as_str()))
+        .collect();
+    assert!(keys.contains("ready"), "{keys:?}");
+    let page = read("docs/pods.md");
+    let (table, _) = page
+        .split_once("An annotation of the namespace")
+        .expect("a table");
+    let missing: Vec<&str> = keys
+        .into_iter()
+        .filter(|key| !table.contains(key))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/pods.md: {missing:?}");
 }
 
 /// The name of a definition that `schema` refers to.
