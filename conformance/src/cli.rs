@@ -14,6 +14,7 @@ mod listen;
 mod manual;
 mod out;
 mod pace;
+mod parent;
 mod pflag;
 mod program;
 mod replay;

@@ -8,7 +8,6 @@ mod kept;
 mod kube_apiserver;
 mod kubectl;
 mod layout;
-mod parent;
 mod setup;
 mod variables;
 

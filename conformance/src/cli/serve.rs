@@ -25,11 +25,11 @@ use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
 use super::pace::{Pace, PaceArgs};
+use super::parent::{self, Parent};
 use super::{listen, out};
 use audit::AuditArgs;
 use identity::IdentityArgs;
@@ -117,6 +117,9 @@ pub(super) struct ServeArgs {
     /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
     #[arg(long)]
     tls: bool,
+    /// End when the process that started this one has ended, so that a harness which is killed leaves no server.
+    #[arg(long)]
+    exit_with_parent: bool,
     /// Log each request that comes over the network to standard error: verb, URI, latency, user agent, code.
     #[arg(short, long)]
     verbose: bool,
@@ -135,7 +138,10 @@ pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
-    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = parent::stop(match args.exit_with_parent {
+        true => Parent::asked_for(),
+        false => Parent::NONE,
+    })?;
     super::service::prepare(LevelFilter::ERROR, args.verbose);
     args.identity.check_listen(args.listen)?;
     if args.identity.token.is_some() && !args.tls {
@@ -219,8 +225,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let mut failed = recording.as_ref().map(Recording::failed);
     let shutdown = async move {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
+            () = stop => {}
             () = record::when_failed(&mut failed) => {}
         }
     };

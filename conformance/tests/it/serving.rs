@@ -6,13 +6,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::process::{
-    file, get, kubeproof, output, post, serve, start, stdout, terminate,
+    file, get, kubeproof, output, post, send, serve, start, stdout, terminate,
 };
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -71,6 +72,19 @@ fn told(mut child: Child) -> String {
     let mut text = String::new();
     stderr.read_to_string(&mut text).unwrap();
     text
+}
+
+#[test]
+fn no_server_outlives_a_harness_that_is_killed_if_it_says_so() {
+    let program = env!("CARGO_BIN_EXE_kubeproof");
+    // The shell is the harness.
+    let script = format!("{program} serve --controllers none --exit-with-parent & wait");
+    let (mut harness, line) = start(Command::new("sh").args(["-c", &script]));
+    let address = line.trim().strip_prefix("listening on http://").unwrap();
+    assert!(TcpStream::connect(address).is_ok());
+    send(Signal::KILL, harness.id());
+    harness.wait().unwrap();
+    wait_until("the server ends", || TcpStream::connect(address).is_err());
 }
 
 #[test]

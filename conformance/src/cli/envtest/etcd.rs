@@ -14,9 +14,9 @@ use kubeproof_apiserver::{ServingCertificate, serve_requests};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::parent::{self, Parent};
 use crate::cli::flags::etcd as flags;
 use crate::cli::out;
+use crate::cli::parent::{self, Parent};
 use crate::cli::pflag::Parsed;
 
 /// The reason why a client of etcd itself gets nothing.

@@ -15,8 +15,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::json;
 
 use super::layout;
-use super::parent::{self, Parent};
 use crate::cli::out;
+use crate::cli::parent::{self, Parent};
 use crate::cli::serve::kubeconfig::write_private;
 
 /// Has the path of the kubeconfig to be written, in a server that was started by a launcher.

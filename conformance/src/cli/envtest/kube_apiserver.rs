@@ -17,10 +17,10 @@ use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kept::{self, Kept};
-use super::parent::{self, Parent};
 use super::variables::Variables;
 use crate::cli::flags::{audit_options, kube_apiserver as flags};
 use crate::cli::pace::Pace;
+use crate::cli::parent::{self, Parent};
 use crate::cli::pflag::Parsed;
 use crate::cli::serve::authentication;
 use crate::cli::{controllers, out, service};

@@ -1,4 +1,4 @@
-//! The ends of a process that a harness has started: a signal, or the end of the harness.
+//! The ends of a process that a harness may have started: a signal, or the end of the harness.
 
 use std::time::Duration;
 
@@ -16,6 +16,14 @@ pub(super) struct Parent {
 }
 
 impl Parent {
+    /// No process: this one is meant to live on.
+    pub(super) const NONE: Self = Self { pid: None };
+
+    /// The parent of this process, even if this process leads a session.
+    pub(super) fn asked_for() -> Self {
+        Self::of(None, getpid(), getppid())
+    }
+
     /// The parent of this process. A process in a session of its own was detached on purpose, as kwokctl does it.
     pub(super) fn find() -> Self {
         Self::of(getsid(None).ok(), getpid(), getppid())
