@@ -210,12 +210,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let scheme = if args.tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
-    if let Some(path) = &args.kubeconfig_out {
-        let token = args.identity.token.as_deref();
-        let text = kubeconfig::text(&args.name, token, (&url, tls.as_ref()))?;
-        kubeconfig::write_private(path, &text)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    args.write_kubeconfig(&url, tls.as_ref())?;
     server.set_external_url(&url);
     out::say(&format!("listening on {url}"))?;
     // Scripts wait for that line and may close the pipe after it: the rest goes to standard error.
@@ -241,6 +236,17 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 impl ServeArgs {
+    /// Writes the kubeconfig for a server at `url`, if one is asked for.
+    fn write_kubeconfig(&self, url: &str, tls: Option<&Tls>) -> anyhow::Result<()> {
+        let Some(path) = &self.kubeconfig_out else {
+            return Ok(());
+        };
+        let token = self.identity.token.as_deref();
+        let text = kubeconfig::text(&self.name, token, (url, tls))?;
+        kubeconfig::write_private(path, &text)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// Returns the controllers to run, as `--controllers` names them.
     fn chosen(&self) -> &str {
         let default = match self.from_log {
