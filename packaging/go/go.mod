@@ -1,0 +1,3 @@
+module github.com/kubeproof/kubeproof/packaging/go
+
+go 1.24
