@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens`, `mutants` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens`, `mutants`, `packages` and `commits`.
 
 mod ci;
 mod commits;
@@ -6,6 +6,7 @@ mod deny;
 mod goldens;
 mod import;
 mod mutants;
+mod packages;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Task {
     Goldens(goldens::Args),
     /// Change the controllers in one place at a time, and see whether a scenario notices.
     Mutants(mutants::Args),
+    /// Build the packages for other languages from a built program, and run their tests.
+    Packages(packages::Args),
     /// Check the messages of commits.
     Commits(commits::Args),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Deny => deny::run(),
         Task::Goldens(args) => goldens::run(&args),
         Task::Mutants(args) => mutants::run(&args),
+        Task::Packages(args) => packages::run(&args),
         Task::Commits(args) => commits::run(&args),
     };
     outcome.unwrap_or_else(|error| {
