@@ -216,10 +216,12 @@ fn revision_names(transcript: &str) -> BTreeMap<&str, &str> {
         if let Some(known) = line.strip_prefix("#        revisions: ") {
             let pairs = known.split(", ").filter_map(|pair| pair.split_once(" = "));
             names.extend(pairs);
-        } else if let Some((before, letter)) = line.rsplit_once(" = ")
-            && let Some((_, created)) = before.split_once(" controllerrevision ")
-            && let Some((name, _)) = created.split_once(" created ")
+        } else if let Some((_, change)) = line.split_once(" controllerrevision ")
+            && let Some((name, created)) = change.split_once(" created ")
+            && let Some((_, letter)) = created.split_once(" = ")
         {
+            // Later changes of the same revision may follow.
+            let letter = letter.split_once(' ').map_or(letter, |(letter, _)| letter);
             names.insert(letter, name);
         }
     }
@@ -369,6 +371,20 @@ mod tests {
         let joined = of(&[Difference::Text]).with(excess);
         assert_eq!(joined.differences, [Difference::Text, event(1, 3)]);
         assert_eq!(joined.clone().with(only).differences, joined.differences);
+    }
+
+    #[test]
+    fn a_revision_has_its_name_whatever_follows_its_creation() {
+        let names = |line: &str| {
+            let transcript = format!("timeline\n{line}\n\noutcome\n");
+            let names = revision_names(&transcript);
+            names.get("B").map(|name| (*name).to_owned())
+        };
+        let created = "  +0s   c   controllerrevision web-1 created (revision 2) = B";
+        assert_eq!(names(created).as_deref(), Some("web-1"));
+        let labeled = format!("{created} · label a=b");
+        assert_eq!(names(&labeled).as_deref(), Some("web-1"));
+        assert_eq!(names("  +0s   c   controllerrevision web-1 gone"), None);
     }
 
     #[test]
