@@ -37,6 +37,7 @@ followed! {
     faults_are_followed => "docs/faults.md",
     the_first_minute_is_followed => "docs/first-minute.md",
     the_first_scenario_is_followed => "docs/first-scenario.md",
+    install_is_followed => "docs/install.md",
     java_is_followed => "docs/java.md",
     javascript_is_followed => "docs/javascript.md",
     looking_back_is_followed => "docs/looking-back.md",

@@ -12,7 +12,11 @@ def test_the_client_of_kubernetes(kubernetes_client, kubeproof_namespace):
     core = CoreV1Api(kubernetes_client)
     core.create_namespaced_config_map(kubeproof_namespace, CONFIGMAP)
     assert core.read_namespaced_config_map("a", kubeproof_namespace).data == {"key": "value"}
-    assert [node.metadata.name for node in core.list_node().items] == ["node-1"]
+
+
+def test_a_node_is_there(kubernetes_client):
+    nodes = CoreV1Api(kubernetes_client).list_node().items
+    assert [node.metadata.name for node in nodes] == ["node-1"]
 
 
 def test_the_client_of_lightkube(lightkube_client, kubeproof_namespace):
