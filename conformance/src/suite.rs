@@ -212,9 +212,13 @@ fn verdict_of(
         true => run.unmet_marks.join("\n"),
         false => String::new(),
     };
+    let violated = violates(&file.scenario, run);
+    // Before a difference, which would hide it: no golden is accepted while it is there.
+    let violation = violated.as_ref().map(|why| format!("{why}\n"));
+    let violation = violation.unwrap_or_default();
     let Some(golden) = golden else {
         return Verdict::Failed(format!(
-            "there is no golden {}; the transcript:\n{transcript}{unmet_marks}",
+            "{violation}there is no golden {}; the transcript:\n{transcript}{unmet_marks}",
             golden_path(&file.path, &file.name).display()
         ));
     };
@@ -239,12 +243,13 @@ fn verdict_of(
         && options.programs.is_none()
         && options.under_test.is_empty()
         && options.controllers.is_none();
-    match (violates(&file.scenario, run), compared) {
+    match (violated, compared) {
         (Some(why), Verdict::Passed) => Verdict::Failed(why),
         (_, Verdict::Passed) if !unmet_marks.is_empty() => Verdict::Failed(unmet_marks),
         (_, Verdict::Failed(why)) if !unmet_marks.is_empty() => {
-            Verdict::Failed(format!("{unmet_marks}\n{why}"))
+            Verdict::Failed(format!("{violation}{unmet_marks}\n{why}"))
         }
+        (Some(_), Verdict::Failed(why)) => Verdict::Failed(format!("{violation}{why}")),
         (None, Verdict::Passed) if is_recorded => match unneeded(&file.scenario, run) {
             Some(why) => Verdict::Failed(why),
             None => recorded::compare(file, run),

@@ -22,7 +22,12 @@ const FROM: &str = "statefulset-controller";
 fn unexplained(directory: &str) -> PathBuf {
     let original = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
     let text = std::fs::read_to_string(original).unwrap();
-    let (scenario, _) = text.split_once("\ndiffers:").unwrap();
+    let (before, entries) = text.split_once("\ndiffers:").unwrap();
+    let lines = entries.split_inclusive('\n').skip(1);
+    let after: String = lines
+        .skip_while(|line| line.starts_with([' ', '-']))
+        .collect();
+    let scenario = format!("{before}\n{after}");
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/");
     let scenario = scenario.replace("../../../fixtures/", fixtures);
     file(&format!("{directory}/unexplained.yaml"), &scenario)

@@ -111,7 +111,9 @@ fn a_run_that_violates_a_property_is_not_accepted() {
     let path = file("violating/scenarios/own/one.yaml", &violating);
     let ran = output(&["run", path.to_str().unwrap(), "--accept"]);
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
-    assert!(!stdout(&ran).contains("accept:"));
+    let said = stdout(&ran);
+    assert!(!said.contains("accept:"));
+    assert!(said.contains("no maps"), "the reason is told: {said}");
     assert!(
         !path
             .with_file_name("../../snapshots/own__one.snap")
