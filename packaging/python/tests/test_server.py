@@ -30,7 +30,10 @@ def test_a_server_lives_as_long_as_its_block():
         pid, directory = server.pid, server.kubeconfig.parent
         assert get(server, "/version")["major"] == "1"
         assert alive(pid)
-        assert "no controllers" in server.output
+        # The server says this after it listens.
+        deadline = time.monotonic() + 30
+        while "no controllers" not in server.output:
+            assert time.monotonic() < deadline, server.output
     assert not alive(pid)
     assert not directory.exists()
     with pytest.raises(RuntimeError, match="not running"):
