@@ -94,7 +94,12 @@ class Kubeproof {
 
   #announced(milliseconds) {
     return new Promise((resolve, reject) => {
-      const fail = (what) => reject(new StartError(`${what}: ${this.output.trim()}`));
+      let isSettled = false;
+      const fail = (what) => {
+        // The pipe also closes after a failed start, when the output is deleted.
+        if (!isSettled) reject(new StartError(`${what}: ${this.output.trim()}`));
+        isSettled = true;
+      };
       const late = setTimeout(() => fail(`kubeproof does not listen after ${milliseconds} ms`), milliseconds);
       let text = '';
       this.#child.stdout.setEncoding('utf8');
@@ -103,10 +108,12 @@ class Kubeproof {
         const end = text.indexOf('\n');
         if (end < 0 || !text.startsWith(ANNOUNCEMENT)) return;
         clearTimeout(late);
+        isSettled = true;
         resolve(text.slice(ANNOUNCEMENT.length, end).trim());
       });
       this.#child.on('error', (error) => {
         clearTimeout(late);
+        isSettled = true;
         reject(new StartError(`cannot run kubeproof: ${error.message}`));
       });
       this.#child.on('close', () => {
