@@ -52,3 +52,32 @@ pub(super) fn onto(live: DaemonSetStatus, computed: DaemonSetStatus) -> DaemonSe
         ..computed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::DaemonSetCondition;
+
+    use super::*;
+
+    #[test]
+    fn numbers_go_into_a_newer_status_and_leave_the_rest() {
+        let live = DaemonSetStatus {
+            collision_count: Some(2),
+            conditions: Some(vec![DaemonSetCondition::default()]),
+            observed_generation: Some(5),
+            number_ready: 1,
+            ..DaemonSetStatus::default()
+        };
+        let computed = DaemonSetStatus {
+            collision_count: Some(1),
+            observed_generation: Some(4),
+            number_ready: 3,
+            ..DaemonSetStatus::default()
+        };
+        let written = onto(live.clone(), computed);
+        assert_eq!(written.number_ready, 3);
+        assert_eq!(written.collision_count, live.collision_count);
+        assert_eq!(written.conditions, live.conditions);
+        assert_eq!(written.observed_generation, live.observed_generation);
+    }
+}
