@@ -42,7 +42,7 @@ pub(crate) struct Selectors<'a> {
 pub(crate) const ANY_VERSION: &str = "*";
 
 impl<'a> Attributes<'a> {
-    /// What authorization must allow. A namespace is in itinfo.
+    /// What authorization must allow. A namespace is in itself.
     pub(crate) fn of(info: &'a RequestInfo) -> Self {
         let text = |part: Option<&'a String>| Cow::from(part.map_or("", String::as_str));
         let own = info.group.is_empty() && info.resource == "namespaces";

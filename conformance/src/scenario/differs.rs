@@ -1,5 +1,5 @@
-//! What a scenario says about runs that rightly come to another outcome: with which faults or in which orders, and
-//! what may differ then.
+//! The entries of `differs` in a scenario: the faults or orders with which runs rightly have another outcome, and the
+//! fields that may differ then.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -19,8 +19,8 @@ const ROUNDS: usize = 4;
 ///
 /// The managers in `metadata.managedFields` tell who writes which field: when one manager takes a field from another,
 /// gives it back its value of before, and loses it again to the same value, the two will never rest. A controller that
-/// removes a field of another one takes it, too. Writes of the test begin anew, and the kubelet, which reports what is,
-/// fights with nobody.
+/// removes a field of another one takes it, too. Writes of the test begin anew. The kubelet reports the state
+/// of its node, so its writes are no fight.
 ///
 /// Source: Kubernetes documentation, "Server-Side Apply" (conflicts).
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ impl Property for UncontestedFields {
             let loser = old.and_then(BTreeSet::first);
             let winner = match (new.and_then(BTreeSet::first), loser) {
                 (Some(winner), _) => winner,
-                // Whoever removes its own field takes it from nobody.
+                // A manager may remove its own field.
                 (None, Some(loser)) if self.clients.get(loser) == Some(&by_agent) => continue,
                 (None, _) => &by_agent,
             };
@@ -162,7 +162,7 @@ fn collect(
     }
 }
 
-/// The value of a field; null when there is none.
+/// The value of a field; null if the object lacks it.
 fn value_at(object: &Value, path: &[String]) -> Value {
     let mut value = object;
     for element in path {

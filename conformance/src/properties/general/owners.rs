@@ -78,7 +78,7 @@ impl Property for ValidOwners {
     }
 }
 
-/// Once everything has settled, an object that a controller has created has one of its owners, or is on its way out.
+/// In a settled cluster, each object of a controller has one of its owners, or is being deleted.
 ///
 /// The controller `garbage-collector` deletes what has lost its owners, so it has to run.
 ///

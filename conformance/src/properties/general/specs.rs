@@ -10,7 +10,7 @@ use super::super::{Property, World};
 use super::{is_by_component, named};
 use crate::user_agent::{SCENARIO_ACTOR, TEST, actor};
 
-/// A field of a spec that controllers fill in, because whoever creates the object asks for it.
+/// A field of a spec that controllers fill in, because the creator of the object asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilledIn {
     /// The resource: `pods`, `persistentvolumeclaims`.
@@ -62,10 +62,10 @@ const FILLED_IN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// No controller changes the spec of an object that somebody else has created and no controller owns.
+/// No controller changes the spec of an object that another client has created and no controller owns.
 ///
-/// Such a spec says what its author wants; a controller that writes there overwrites the wish, or hides what it has done
-/// from whoever applies the object again. Fields that exist to be filled in are exempt: the node of a pod, the volume of
+/// Such a spec says what its author wants; a controller that writes there overwrites the wish, or hides its change
+/// from the client that applies the object again. Fields that exist to be filled in are exempt: the node of a pod, the volume of
 /// a claim, and what [`filled_in`](Self::filled_in) adds.
 ///
 /// ```

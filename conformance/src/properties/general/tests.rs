@@ -63,7 +63,7 @@ impl Writes {
         gone
     }
 
-    /// What the property finds, in a cluster that has settled in the end.
+    /// The violations that the property finds in a cluster that has settled in the end.
     fn told<P: Property + 'static>(
         &self,
         make: impl Fn() -> P + Send + Sync + 'static,
@@ -203,7 +203,7 @@ fn a_dependent_goes_with_its_last_owner() {
     assert_eq!(told(left("c").then("gc", "pods", leaving)), [""; 0]);
 }
 
-/// An object whose `spec.size` is `size`, written by `manager`; without one nobody has it.
+/// An object whose `spec.size` is `size`, a field of `manager` if there is one.
 fn sized(manager: Option<&str>, size: i64) -> Value {
     let fields = json!({"f:spec": {"f:size": {}}});
     let managed = manager.map(|manager| json!({"manager": manager, "fieldsV1": fields}));

@@ -284,7 +284,7 @@ fn the_partition_holds_in_the_sync_that_brings_a_revision() {
         [""; 0],
         "it is rolled back"
     );
-    // Who makes the revision of a generation has seen the partition of this generation.
+    // A sync that makes the revision of a generation has seen the partition of this generation.
     let raised = || begun(0).set(2, spec("b", 1), status.clone());
     assert_eq!(created(raised().revision("web-b", 2), "web-b"), told);
     let lowered = begun(0)

@@ -1,4 +1,4 @@
-//! What is an entry of `differs`, and which runs it is about.
+//! The form of entries of `differs`, and the runs that they are about.
 
 use super::*;
 
