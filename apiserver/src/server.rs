@@ -46,7 +46,7 @@ use tokio::time::Instant;
 
 use crate::apiextensions;
 use crate::audit::Audit;
-use crate::auth;
+use crate::auth::{self, Peer};
 use crate::clock::{Clock, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
@@ -280,10 +280,22 @@ impl ApiServer {
     where
         B: Body<Data = Bytes>,
     {
+        self.handle_from(None, request).await
+    }
+
+    /// [`Self::handle`] for a request from the other end of a connection.
+    async fn handle_from<B>(
+        &self,
+        peer: Option<&Peer>,
+        request: Request<B>,
+    ) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes>,
+    {
         let (parts, body) = request.into_parts();
         let audit_id = filters::audit_id(&self.core, &parts.headers);
         let takes_gzip = compression::accepts_gzip(&parts.headers);
-        let mut trail = Trail::new(audit_id.clone());
+        let mut trail = Trail::new(&audit_id, peer);
         let asked = panics::Asked::of(&parts);
         let answer = Roomy::new(self.answer(parts, body, &mut trail));
         let (response, panic) = self.core.panics.recover(asked, &audit_id, answer).await;
@@ -291,7 +303,9 @@ impl ApiServer {
         if takes_gzip {
             response = compression::compress(response);
         }
-        filters::add_headers(&mut response, audit_id, trail.flow.take());
+        let flow = trail.flow.take();
+        drop(trail);
+        filters::add_headers(&mut response, audit_id, flow);
         response
     }
 
@@ -303,7 +317,7 @@ impl ApiServer {
         &self,
         mut parts: Parts,
         body: B,
-        trail: &mut Trail,
+        trail: &mut Trail<'_>,
     ) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,
@@ -333,16 +347,18 @@ impl ApiServer {
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
         let metrics = &self.core.metrics;
         let _in_flight = (!is_long_running).then(|| metrics.in_flight(is_mutating));
-        let user = match self.authenticated(&parts, received).await {
-            Ok(user) => user,
+        let authenticated = self.authenticated(&parts, trail.peer, received).await;
+        let (user, authenticated) = match authenticated {
+            Ok(authenticated) => authenticated,
             Err(error) => return self.refused(trail, &parts, asked, failed(&error)),
         };
         if let Some(lost) = self.audit(trail, &parts, info.as_ref(), (&user, received)) {
             return lost;
         }
         let record = trail.record().cloned();
-        let identified = self.identify(user, &parts, asked.0, record.as_deref());
-        let (user, attributes) = match identified.await {
+        let authenticated = (user, authenticated);
+        let identified = self.identify(authenticated, &parts, asked.0, record.as_deref());
+        let (user, attributes, identified) = match identified.await {
             Ok(identified) => identified,
             Err(error) => return response::unsniffed(failed(&error)),
         };
@@ -355,6 +371,7 @@ impl ApiServer {
         let request = SeatRequest {
             user: &user,
             attributes: &attributes,
+            arrived: identified,
             timeout: timeout.unwrap_or(most),
             is_watch,
             is_mutating,
@@ -374,7 +391,7 @@ impl ApiServer {
             }
         };
         let seated = seat.as_ref().map(|seat| (seat.since, seat.waited));
-        let (asked, queued) = seated.unwrap_or_else(|| (self.core.clock.now(), 0));
+        let (asked, queued) = seated.unwrap_or((identified, 0));
         let authorize = || auth::authorize(&self.core, &user, &attributes);
         let decision = auth::resolved(&self.core, authorize).await;
         let nanos = nanos_between(asked, self.core.clock.now());

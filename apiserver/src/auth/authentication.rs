@@ -25,13 +25,16 @@ use crate::storage::ObjectKey;
 /// The label of Secrets whose tokens count no longer.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// The user of a request: the holder of its certificate or bearer token, or the anonymous user.
+/// The user of a request from `peer`: the holder of its certificate or bearer token, or the anonymous user.
 ///
 /// # Errors
 /// `Unauthorized` for unknown credentials; `Forbidden` for a request that a web page may have sent
 /// to a server that asks for no credentials.
-pub(crate) async fn authenticate(state: &State, parts: &Parts) -> Result<Arc<User>, ApiError> {
-    let peer = parts.extensions.get::<Peer>();
+pub(crate) async fn authenticate(
+    state: &State,
+    parts: &Parts,
+    peer: Option<&Peer>,
+) -> Result<Arc<User>, ApiError> {
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
     let authenticators = &state.authenticators;
     let named = match &authenticators.proxies {

@@ -1,5 +1,4 @@
-//! The other end of a connection, which each of its requests carries as an extension. A request in
-//! process has none.
+//! The other end of a connection. A request in process has none.
 
 use std::net::IpAddr;
 use std::sync::Arc;

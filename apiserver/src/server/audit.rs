@@ -26,10 +26,12 @@ const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const STATUS_BYTES_MAX: usize = 4 * 1024;
 
 /// The facts of a request that outlast its handler.
-pub(super) struct Trail {
+pub(super) struct Trail<'r> {
+    /// The other end of the request's connection.
+    pub(super) peer: Option<&'r Peer>,
     /// The flow that the request belongs to, once it is classified.
     pub(super) flow: Option<Arc<Flow>>,
-    audit_id: HeaderValue,
+    audit_id: &'r HeaderValue,
     audited: Option<Audited>,
 }
 
@@ -59,9 +61,10 @@ impl Drop for Completion {
     }
 }
 
-impl Trail {
-    pub(super) fn new(audit_id: HeaderValue) -> Self {
+impl<'r> Trail<'r> {
+    pub(super) fn new(audit_id: &'r HeaderValue, peer: Option<&'r Peer>) -> Self {
         Self {
+            peer,
             flow: None,
             audit_id,
             audited: None,
@@ -123,7 +126,7 @@ impl Trail {
     }
 }
 
-impl Drop for Trail {
+impl Drop for Trail<'_> {
     /// Makes the events of a request whose client has left before the answer.
     fn drop(&mut self) {
         if let Some(Audited { record, stages }) = self.audited.take() {
@@ -152,7 +155,7 @@ impl ApiServer {
     /// Begins to audit the request of `user`; answers the refusal if its first event is lost.
     pub(super) fn audit(
         &self,
-        trail: &mut Trail,
+        trail: &mut Trail<'_>,
         parts: &Parts,
         info: Option<&RequestInfo>,
         (user, received): (&User, Timestamp),
@@ -176,7 +179,7 @@ impl ApiServer {
     /// Passes on the refusal of a request whose user is not known, and begins to audit it.
     pub(super) fn refused(
         &self,
-        trail: &mut Trail,
+        trail: &mut Trail<'_>,
         parts: &Parts,
         (info, received): (Option<&RequestInfo>, Timestamp),
         refusal: Response<ResponseBody>,
@@ -191,7 +194,7 @@ impl ApiServer {
 
     fn audit_record(
         &self,
-        trail: &Trail,
+        trail: &Trail<'_>,
         parts: &Parts,
         info: Option<&RequestInfo>,
         (user, received): (Option<&User>, Timestamp),
@@ -234,7 +237,7 @@ impl ApiServer {
             audit_id: audit_id.into_owned(),
             request_uri: request_uri(parts).to_owned(),
             user: user.map(User::to_audited).unwrap_or_default(),
-            source_ips: source_ips(parts),
+            source_ips: source_ips(parts, trail.peer),
             user_agent: header(&parts.headers, &USER_AGENT).to_owned(),
             received,
         })
@@ -247,7 +250,7 @@ fn request_uri(parts: &Parts) -> &str {
 }
 
 /// The addresses that a request has come over, the client's last. Only that of the connection is no claim.
-fn source_ips(parts: &Parts) -> Vec<String> {
+fn source_ips(parts: &Parts, peer: Option<&Peer>) -> Vec<String> {
     let claimed = |name: &HeaderName, headers: &HeaderMap| -> Vec<IpAddr> {
         let texts = header(headers, name).split(',');
         texts.filter_map(|text| text.trim().parse().ok()).collect()
@@ -258,7 +261,7 @@ fn source_ips(parts: &Parts) -> Vec<String> {
             addresses.push(address);
         }
     }
-    let peer = parts.extensions.get::<Peer>().and_then(Peer::address);
+    let peer = peer.and_then(Peer::address);
     addresses.extend(peer.filter(|peer| addresses.last() != Some(peer)));
     addresses.iter().map(ToString::to_string).collect()
 }

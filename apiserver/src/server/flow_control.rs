@@ -75,6 +75,8 @@ struct Flows {
 pub(super) struct SeatRequest<'r> {
     pub(super) user: &'r User,
     pub(super) attributes: &'r Attributes<'r>,
+    /// The time when the request asks for its seat.
+    pub(super) arrived: Timestamp,
     /// The time limit of the whole request.
     pub(super) timeout: Duration,
     pub(super) is_watch: bool,
@@ -222,7 +224,7 @@ impl Flow {
         request: SeatRequest<'_>,
         clock: &'c Clock,
     ) -> Result<Seat<'c>, TooMany> {
-        let mut since = clock.now();
+        let mut since = request.arrived;
         let mut waited = 0;
         if !self.level.is_exempt {
             let entry = self.level.enter(|| self.hash(&request));

@@ -9,30 +9,33 @@ use jiff::Timestamp;
 
 use super::ApiServer;
 use crate::audit::Record;
-use crate::auth::{self, Attributes, User};
+use crate::auth::{self, Attributes, Peer, User};
 use crate::clock::nanos_between;
 use crate::metrics::access::Authenticated;
 use crate::request::RequestInfo;
 use crate::status::ApiError;
 
 impl ApiServer {
-    /// Authenticates the user of a request that arrived at `received`.
+    /// Authenticates the user of a request that arrived from `peer` at `received`, and returns the
+    /// time after it.
     pub(super) async fn authenticated(
         &self,
         parts: &Parts,
+        peer: Option<&Peer>,
         received: Timestamp,
-    ) -> Result<Arc<User>, ApiError> {
+    ) -> Result<(Arc<User>, Timestamp), ApiError> {
         let access = self.core.metrics.access();
-        let user = auth::authenticate(&self.core, parts).await;
+        let user = auth::authenticate(&self.core, parts, peer).await;
         let outcome = match &user {
             Ok(_) => Authenticated::Success,
             Err(_) if parts.headers.contains_key(AUTHORIZATION) => Authenticated::Error,
             Err(_) => Authenticated::Failure,
         };
-        access.authenticated(outcome, nanos_between(received, self.core.clock.now()));
+        let now = self.core.clock.now();
+        access.authenticated(outcome, nanos_between(received, now));
         let user = user?;
         access.knows(&user.name);
-        Ok(user)
+        Ok((user, now))
     }
 
     /// The headers of an authenticated request, without those that tell who has sent it.
@@ -42,14 +45,14 @@ impl ApiServer {
         headers
     }
 
-    /// The user that `user` acts as, and the attributes to authorize.
+    /// The user that `user` acts as, the attributes to authorize, and the time after any impersonation.
     pub(super) async fn identify<'a>(
         &self,
-        user: Arc<User>,
+        (user, authenticated): (Arc<User>, Timestamp),
         parts: &'a Parts,
         info: Option<&'a RequestInfo>,
         record: Option<&Record>,
-    ) -> Result<(Arc<User>, Attributes<'a>), ApiError> {
+    ) -> Result<(Arc<User>, Attributes<'a>, Timestamp), ApiError> {
         let attributes = info.map_or_else(
             || Attributes::Path {
                 verb: parts.method.as_str().to_lowercase().into(),
@@ -63,6 +66,10 @@ impl ApiServer {
             let constraint = mode.is_constrained().then(|| mode.verb());
             record.impersonate(user.to_audited(), constraint.unwrap_or_default());
         }
-        Ok((user, attributes))
+        let now = match mode {
+            Some(_) => self.core.clock.now(),
+            None => authenticated,
+        };
+        Ok((user, attributes, now))
     }
 }

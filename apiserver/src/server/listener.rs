@@ -32,6 +32,7 @@ use self::descriptors::Failure;
 use self::request_log::Logged;
 pub use self::request_log::REQUEST_LOG;
 use super::{ApiServer, ServingCertificate};
+use crate::auth::Peer;
 
 /// The delay of the listener after a failed `accept`, doubled with each failure in a row, as in
 /// Go's `net/http`.
@@ -83,13 +84,13 @@ async fn accept(
         acceptor,
         failed: Arc::new(move || failed.tls_handshake_failed()),
     });
-    let answer: Answer = Arc::new(move |request| {
-        let server = server.clone();
+    let answer: Answer = Arc::new(move |request, peer| {
+        let (server, peer) = (server.clone(), Arc::clone(peer));
         Box::pin(async move {
             let logged = Logged::begin(&request);
             let mut response = match protocol::refuse(&request) {
                 Some(refused) => refused,
-                None => server.handle(request).await,
+                None => server.handle_from(Some(&peer), request).await,
             };
             if let Some(mut logged) = logged {
                 logged.answer(response.status().as_u16());
@@ -126,8 +127,9 @@ where
 }
 
 /// A service of HTTP. Its types are erased, so that connections are compiled once, in this crate.
-type Answer =
-    Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<AnswerBody>> + Send + Sync>;
+type Answer = Arc<
+    dyn Fn(Request<Incoming>, &Arc<Peer>) -> BoxFuture<'static, Response<AnswerBody>> + Send + Sync,
+>;
 
 /// Erases the types of a service.
 fn answer_with<A, F, B>(answer: A) -> Answer
@@ -137,7 +139,7 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    Arc::new(move |request| {
+    Arc::new(move |request, _peer| {
         let answered = answer(request);
         let erased = |body: B| AnswerBody::Other(body.map_err(Into::into).boxed_unsync());
         answered.map(move |response| response.map(erased)).boxed()

@@ -7,6 +7,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::Response;
@@ -107,7 +108,7 @@ impl ApiServer {
         };
         let accepted = incoming.accepted;
         let labels = Arc::clone(&incoming.meter.labels);
-        let answer = pin!(async {
+        let mut answer = pin!(async {
             match Handle::try_current() {
                 Ok(runtime) if self.may_take_long(&incoming) => {
                     self.offloaded(incoming, runtime).await
@@ -115,6 +116,10 @@ impl ApiServer {
                 _ => self.respond(incoming).await,
             }
         });
+        // Most answers are ready at once and need no timer.
+        if let Poll::Ready(response) = futures::poll!(answer.as_mut()) {
+            return response;
+        }
         let answered = tokio::time::timeout_at(limit.until, answer).await;
         answered.unwrap_or_else(|_| {
             if limit.message != WRITE_TIMEOUT_MESSAGE {

@@ -124,33 +124,32 @@ impl RequestInfo {
     pub fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
         // Escaped slashes also separate segments.
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
-        let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
-        let (group, version) = match parts.next()?.as_str() {
-            "api" => (String::new(), parts.next()?),
-            "apis" => (parts.next()?, parts.next()?),
+        let mut rest = path.trim_matches('/').split('/');
+        let (group, version) = match rest.next()? {
+            "api" => ("", rest.next()?),
+            "apis" => (rest.next()?, rest.next()?),
             _ => return None,
         };
-        let mut rest: Vec<String> = parts.collect();
-        let special = match rest.first().map(String::as_str) {
+        let special = match rest.clone().next() {
             Some("watch") => Some("watch"),
             Some(PROXY) => Some(PROXY),
             _ => None,
         };
         if special.is_some() {
-            rest.remove(0);
+            rest.next();
         }
         let legacy_watch = special == Some("watch");
         // `namespaces/N` is the namespace of the resource after it, or a resource itself at the
         // end.
         let mut namespace = None;
-        if rest.len() > 1 && rest[0] == "namespaces" {
-            namespace = Some(rest[1].clone());
-            let own = rest.len() == 2 || matches!(rest[2].as_str(), "status" | "finalize");
+        let mut within = rest.clone();
+        if within.next() == Some("namespaces") {
+            namespace = within.next();
+            let own = matches!(within.clone().next(), None | Some("status" | "finalize"));
             if !own {
-                rest.drain(..2);
+                rest = within;
             }
         }
-        let mut rest = rest.into_iter();
         let resource = rest.next()?;
         let name = rest.next();
         let subresource = rest.next().filter(|_| special != Some(PROXY));
@@ -182,13 +181,13 @@ impl RequestInfo {
             false => (None, None),
         };
         Some(Self {
-            group,
-            version,
-            namespace,
-            resource,
-            name,
-            subresource,
-            rest: rest.collect(),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            resource: resource.to_owned(),
+            name: name.map(str::to_owned),
+            subresource: subresource.map(str::to_owned),
+            rest: rest.map(str::to_owned).collect(),
             verb: verb.filter(|_| is_routed),
             asked: special.or(verb.map(Verb::as_str)).unwrap_or_default(),
             selected_name: selected_name.flatten(),

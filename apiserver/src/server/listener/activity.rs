@@ -32,8 +32,10 @@ pub(super) struct Activity {
     serving: AtomicUsize,
     /// The end of the last request or session, in milliseconds from the beginning.
     idle_since: AtomicU64,
-    /// The arrival of the first bytes of the next head; 0 before that.
+    /// The arrival of the first bytes of the next head; 0 before that, and until more are waited for.
     head_since: AtomicU64,
+    /// Whether bytes of the next head have come.
+    has_begun: AtomicBool,
     was_asked: AtomicBool,
     is_http2: AtomicBool,
     has_agreed_on_http2: AtomicBool,
@@ -57,6 +59,7 @@ impl Activity {
             serving: AtomicUsize::new(0),
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
             was_asked: AtomicBool::new(false),
             is_http2: AtomicBool::new(false),
             has_agreed_on_http2: AtomicBool::new(false),
@@ -76,6 +79,7 @@ impl Activity {
         self.serving.fetch_add(1, Ordering::AcqRel);
         self.was_asked.store(true, Ordering::Relaxed);
         self.head_since.store(0, Ordering::Relaxed);
+        self.has_begun.store(false, Ordering::Relaxed);
         Serving(Arc::clone(self))
     }
 
@@ -137,8 +141,15 @@ impl Activity {
 
     /// Notes that bytes came which may begin the head of a request of HTTP/1.1.
     fn receive(&self) {
-        let is_noted = self.head_since.load(Ordering::Relaxed) > 0;
-        if !is_noted && !self.is_http2.load(Ordering::Relaxed) && !self.is_serving() {
+        if !self.is_http2.load(Ordering::Relaxed) && !self.is_serving() {
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that no more bytes are there. The time is read only now, as most heads come whole.
+    fn wait(&self) {
+        let has_begun = self.has_begun.load(Ordering::Relaxed);
+        if has_begun && self.head_since.load(Ordering::Relaxed) == 0 {
             self.head_since.store(self.now().max(1), Ordering::Relaxed);
         }
     }
@@ -238,6 +249,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Observed<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
             self.receive(&buffer.filled()[before..]);
+        } else {
+            self.activity.wait();
         }
         read
     }
@@ -270,5 +283,75 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Observed<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// A connection, and the client's end of it.
+    struct Connection {
+        activity: Arc<Activity>,
+        stream: Observed<tokio::io::DuplexStream>,
+        client: tokio::io::DuplexStream,
+    }
+
+    impl Connection {
+        fn open() -> Self {
+            let activity = Arc::new(Activity::begin());
+            let (stream, client) = tokio::io::duplex(64);
+            let stream = Observed::new(stream, Arc::clone(&activity));
+            Self {
+                activity,
+                stream,
+                client,
+            }
+        }
+
+        /// The server reads what the client has sent, until it would have to wait.
+        async fn receive(&mut self, bytes: &[u8]) {
+            self.client.write_all(bytes).await.expect("it is open");
+            while self.stream.read_u8().now_or_never().is_some() {}
+        }
+
+        /// The seconds after which the connection expires, and by which limit.
+        async fn expired(&self) -> (u64, Expired) {
+            let began = Instant::now();
+            let expired = self.activity.expired().await;
+            (began.elapsed().as_secs(), expired)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_head_has_its_time_from_the_first_bytes() {
+        let mut connection = Connection::open();
+        drop(connection.activity.serve());
+        tokio::time::advance(Duration::from_secs(20)).await;
+        connection.receive(b"GET /").await;
+        tokio::time::advance(Duration::from_secs(2)).await;
+        connection.receive(b"api HTTP").await;
+        assert_eq!(connection.expired().await, (30, Expired::Head));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_served_head_leaves_no_time_behind() {
+        let mut connection = Connection::open();
+        connection.client.write_all(b"GET").await.expect("open");
+        for _ in 0..3 {
+            connection.stream.read_u8().await.expect("it was written");
+        }
+        // The answer is ready before the server reads on.
+        drop(connection.activity.serve());
+        connection.receive(b"").await;
+        assert_eq!(connection.expired().await, (90, Expired::Idle));
+        let serving = connection.activity.serve();
+        connection.receive(b"GET").await;
+        drop(serving);
+        connection.receive(b"").await;
+        assert_eq!(connection.expired().await, (90, Expired::Idle));
     }
 }

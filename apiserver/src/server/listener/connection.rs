@@ -79,10 +79,10 @@ async fn exchange(
     answer: Answer,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let session = Arc::new(Mutex::new(None));
-    let service = service_fn(|mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer.clone());
+    let peer = Arc::new(peer);
+    let service = service_fn(|request: Request<Incoming>| {
         let (serving, session) = (activity.serve(), Arc::clone(&session));
-        let answered = answer(request);
+        let answered = answer(request, &peer);
         async move {
             let mut response = answered.await;
             let extensions = response.extensions_mut();
