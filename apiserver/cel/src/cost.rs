@@ -5,8 +5,6 @@
 
 mod calls;
 
-pub(super) use calls::is_nominal;
-
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{

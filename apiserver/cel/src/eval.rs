@@ -9,44 +9,12 @@ pub(super) use fold::fold;
 use super::{
     ast::{ACCUMULATOR, Call, Comprehension, Expr, ExprKind, MessageField},
     checker::Checked,
+    error::{EvalError, failed},
     library,
-    message::Message,
     runtime_cost::{LIST_COST, MAP_COST, MESSAGE_COST, call_cost},
     schema::escape_keyword,
-    value::{Key, Map, Value},
+    value::{Evaluated, Key, Map, Message, Value},
 };
-
-/// Why an expression has no value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EvalError {
-    /// An operation failed.
-    Failed(String),
-    /// The evaluation exceeded its cost limit.
-    CostLimit,
-}
-
-impl EvalError {
-    /// The message, as cel-go words it.
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Self::Failed(message) => message,
-            Self::CostLimit => "operation cancelled: actual cost limit exceeded",
-        }
-    }
-}
-
-impl From<String> for EvalError {
-    fn from(message: String) -> Self {
-        Self::Failed(message)
-    }
-}
-
-/// A failed operation.
-pub(super) fn failed<T>(message: impl Into<String>) -> Result<T, EvalError> {
-    Err(EvalError::Failed(message.into()))
-}
-
-pub(super) type Evaluated = Result<Value, EvalError>;
 
 /// Evaluates `checked` with these variables; returns its value and cost.
 pub(super) fn evaluate(

@@ -28,10 +28,12 @@
 //! ```
 
 mod ast;
+mod builder;
 mod checker;
 mod cost;
 mod declarations;
 mod definition;
+mod error;
 mod eval;
 mod lexer;
 mod library;
@@ -53,12 +55,10 @@ mod value;
 
 pub use definition::{RuleFaults, RuleScope};
 pub use lexer::is_reserved;
-pub use library::authorization::{Authorizer, Check, Decision};
-pub use library::url::reference_fault;
 pub use policy::{Activation, Expression, Outcome, Returns, Scope, of_json, resource_type};
 pub use time::Time;
 pub use validator::Validator;
-pub use value::{Key, Map, Value};
+pub use value::{Authorizer, Check, Decision, Key, Map, Value, reference_fault};
 
 #[cfg(test)]
 mod tests;

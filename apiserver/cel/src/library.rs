@@ -1,24 +1,18 @@
 //! The functions of CEL and of the Kubernetes libraries.
 
-pub(super) mod authorization;
 pub(super) mod format;
 mod lists;
-mod network;
 mod objects;
-mod parse_addr;
 pub(super) mod regex;
-mod semver;
 mod strings;
-pub(super) mod url;
+mod times;
 
 use std::{cmp::Ordering, sync::Arc};
 
-pub(super) use objects::Object;
-
 use super::{
-    eval::{EvalError, Evaluated, failed},
-    numbers, time,
-    value::{Key, ListKind, Map, Value},
+    error::{EvalError, failed},
+    numbers,
+    value::{Evaluated, Key, ListKind, Map, Value},
 };
 
 /// The most bytes or items that one call may make.
@@ -33,7 +27,7 @@ pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) ->
     }
     operator(function, args)
         .or_else(|| conversion(function, args))
-        .or_else(|| time::part(function, args))
+        .or_else(|| times::part(function, args))
         .or_else(|| strings::call(function, args, room))
         .or_else(|| lists::call(function, overload, args, room))
         .or_else(|| regex::call(function, args))
@@ -105,7 +99,7 @@ fn operator(function: &str, args: &[Value]) -> Option<Evaluated> {
         "-_" => numbers::negate(&args[0]),
         "_+_" => sum(&args[0], &args[1]),
         "_-_" | "_*_" | "_/_" | "_%_" => numbers::arithmetic(function, &args[0], &args[1])
-            .or_else(|| time::arithmetic(function, &args[0], &args[1])),
+            .or_else(|| times::arithmetic(function, &args[0], &args[1])),
         "@in" => match args {
             [wanted, Value::List(list)] => Some(Ok(Value::Bool(list.contains(wanted)))),
             [wanted, Value::Map(map)] => {
@@ -151,7 +145,7 @@ fn sum(a: &Value, b: &Value) -> Option<Evaluated> {
             }
             Some(Ok(Value::List(a.concat(b))))
         }
-        _ => numbers::arithmetic("_+_", a, b).or_else(|| time::arithmetic("_+_", a, b)),
+        _ => numbers::arithmetic("_+_", a, b).or_else(|| times::arithmetic("_+_", a, b)),
     }
 }
 

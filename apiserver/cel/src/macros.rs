@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     ast::{ACCUMULATOR, Call, Comprehension, Element, Expr, ExprKind, UNUSED},
-    parser::Builder,
+    builder::Builder,
     value::Value,
 };
 

@@ -1,15 +1,12 @@
 //! Message literals: the objects and JSON patches that mutations of admission policies make.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value as Json};
 
 use super::{
-    library::Object,
     time,
     types::Type,
-    value::{Key, Value},
+    value::{Key, Message, Object, Value},
 };
 
 /// The function for keys within the paths of JSON patches.
@@ -21,37 +18,17 @@ pub(super) const OBJECT: &str = "Object";
 /// The type of an operation of a JSON patch.
 pub(super) const PATCH: &str = "JSONPatch";
 
-/// The value of a literal.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Message {
-    type_name: Arc<str>,
-    fields: BTreeMap<Arc<str>, Value>,
-}
-
 impl Message {
-    pub(super) fn literal(type_name: &str, fields: BTreeMap<Arc<str>, Value>) -> Value {
-        let type_name = type_name.strip_prefix('.').unwrap_or(type_name).into();
-        Value::Object(Arc::new(Object::Message(Self { type_name, fields })))
-    }
-
-    pub(super) fn type_name(&self) -> &str {
-        &self.type_name
-    }
-
-    pub(super) fn field(&self, name: &str) -> Option<&Value> {
-        self.fields.get(name)
-    }
-
     /// Types within that are not named after the path to them.
     fn misplaced(&self, path: &str, faults: &mut Vec<String>) {
-        let name = &self.type_name;
-        if **name != *path {
+        let name = self.type_name();
+        if name != path {
             faults.push(format!(
                 "unexpected type name {name:?}, expected {path:?}, which matches field name path \
                  from root Object type"
             ));
         }
-        for (field, value) in &self.fields {
+        for (field, value) in self.fields() {
             misplaced_within(value, &format!("{path}.{field}"), faults);
         }
     }
@@ -206,7 +183,7 @@ fn to_json(value: &Value) -> Result<Json, String> {
         Value::Object(object) => match &**object {
             Object::Message(message) => {
                 let mut fields = Map::new();
-                for (name, value) in &message.fields {
+                for (name, value) in message.fields() {
                     fields.insert(name.to_string(), to_json(value)?);
                 }
                 Json::Object(fields)

@@ -1,32 +1,13 @@
 //! Arithmetic and conversions of numbers, with the errors of cel-go.
 
 use super::{
-    eval::{EvalError, Evaluated, failed},
+    error::{EvalError, failed},
     time::{self, Time},
-    value::Value,
+    value::{Evaluated, Value},
 };
 
 pub(super) const INT_OVERFLOW: &str = "integer overflow";
 const UINT_OVERFLOW: &str = "unsigned integer overflow";
-
-/// A double as Go prints it with `%g`.
-pub(super) fn show_double(number: f64) -> String {
-    if number.is_nan() {
-        return "NaN".to_owned();
-    }
-    if number.is_infinite() {
-        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
-    }
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    // Go switches to an exponent from a million on.
-    if (-4..6).contains(&exponent) {
-        return number.to_string();
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
-}
 
 /// The value of `a op b` for numbers, or `None` if these two have none.
 pub(super) fn arithmetic(function: &str, a: &Value, b: &Value) -> Option<Evaluated> {
@@ -227,9 +208,12 @@ pub(super) fn to_duration(value: &Value) -> Option<Evaluated> {
 pub(super) fn to_timestamp(value: &Value) -> Option<Evaluated> {
     Some(match value {
         Value::Timestamp(_) => Ok(value.clone()),
-        Value::Int(seconds) => time::in_range(Time::utc(i128::from(*seconds) * 1_000_000_000)),
+        Value::Int(seconds) => {
+            let time = Time::utc(i128::from(*seconds) * 1_000_000_000);
+            time::in_range(time).map(Value::Timestamp)
+        }
         Value::String(text) => match time::parse_timestamp(text) {
-            Some(time) => time::in_range(time),
+            Some(time) => time::in_range(time).map(Value::Timestamp),
             None => no_conversion(value, "google.protobuf.Timestamp"),
         },
         _ => return None,

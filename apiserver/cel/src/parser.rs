@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{
     ast::{Call, Expr, ExprKind},
+    builder::Builder,
     lexer::{Token, TokenKind, tokens},
     macros,
     source::{Issues, Source},
@@ -17,9 +18,6 @@ const DEPTH_MAX: usize = 250;
 
 /// The longest expression, in characters.
 const CHARS_MAX: usize = 100_000;
-
-/// How many nodes an expression may become: macros repeat their targets.
-const NODES_MAX: usize = 200_000;
 
 /// The tokens that start an operand.
 const OPERAND: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
@@ -53,82 +51,6 @@ pub(super) fn parse(source: &Source) -> Result<Expr, Issues> {
     match parsed {
         Ok(expr) if issues.is_empty() => Ok(expr),
         _ => Err(issues),
-    }
-}
-
-/// Makes nodes.
-pub(super) struct Builder {
-    next_id: usize,
-    pub issues: Issues,
-}
-
-impl Builder {
-    fn new(issues: Issues) -> Self {
-        Self { next_id: 0, issues }
-    }
-
-    pub(super) fn node(&mut self, offset: usize, kind: ExprKind) -> Expr {
-        self.next_id += 1;
-        Expr {
-            id: self.next_id - 1,
-            offset,
-            kind,
-        }
-    }
-
-    /// A copy whose nodes are new ones.
-    pub(super) fn copy(&mut self, expr: &Expr) -> Expr {
-        let mut copy = expr.clone();
-        self.renumber(&mut copy);
-        copy
-    }
-
-    fn renumber(&mut self, expr: &mut Expr) {
-        expr.id = self.next_id;
-        self.next_id += 1;
-        match &mut expr.kind {
-            ExprKind::Literal(_) | ExprKind::Ident(_) => {}
-            ExprKind::Select { operand, .. } => self.renumber(operand),
-            ExprKind::Call(call) => {
-                for operand in call.target.as_deref_mut().into_iter().chain(&mut call.args) {
-                    self.renumber(operand);
-                }
-            }
-            ExprKind::List(items) => items.iter_mut().for_each(|i| self.renumber(&mut i.value)),
-            ExprKind::Map(entries) => {
-                for entry in entries {
-                    self.renumber(&mut entry.key);
-                    self.renumber(&mut entry.value);
-                }
-            }
-            ExprKind::Message { fields, .. } => {
-                let values = fields.iter_mut().map(|field| &mut field.value);
-                values.for_each(|value| self.renumber(value));
-            }
-            ExprKind::Comprehension(loops) => {
-                self.renumber(&mut loops.range);
-                self.renumber(&mut loops.init);
-                self.renumber(&mut loops.condition);
-                self.renumber(&mut loops.step);
-                self.renumber(&mut loops.result);
-            }
-        }
-    }
-
-    pub(super) fn call(&mut self, offset: usize, function: &str, args: Vec<Expr>) -> Expr {
-        self.node(
-            offset,
-            ExprKind::Call(Call {
-                function: function.into(),
-                target: None,
-                args,
-            }),
-        )
-    }
-
-    /// Whether macros have made the expression too big to go on.
-    fn is_full(&self) -> bool {
-        self.next_id > NODES_MAX
     }
 }
 

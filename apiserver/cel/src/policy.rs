@@ -12,12 +12,11 @@ pub use typed::resource_type;
 
 use super::{
     checker::Environment,
-    eval::EvalError,
-    library::authorization::{Authorization, Authorizer, Check},
+    error::EvalError,
     message,
     program::{CALL_COST_MAX, Program, compile},
     types::{DeclType, Type},
-    value::{Key, List, ListKind, Map, Value},
+    value::{Authorization, Authorizer, Check, Key, List, ListKind, Map, Value},
 };
 
 /// The variable that holds the values of other expressions.

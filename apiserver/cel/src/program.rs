@@ -6,13 +6,13 @@ use super::{
     ast::{Element, Entry, Expr, ExprKind},
     checker::{Checked, Environment, check},
     cost::estimate,
-    eval::{Evaluated, evaluate, fold},
+    eval::{evaluate, fold},
     library::format,
     numbers,
     parser::parse,
     source::{Issues, Source},
     types::{DeclType, Type},
-    value::Value,
+    value::{Evaluated, Value},
 };
 use kubeproof_machinery::nesting::with_stack;
 use kubeproof_machinery::schema::structural::go_regexp_fault;

@@ -1,6 +1,6 @@
 //! Costs of calls at evaluation.
 
-use super::{cost::is_nominal, eval::Evaluated, library::Object, value::Value};
+use super::value::{Evaluated, Object, Value};
 
 /// The cost of making a list.
 pub(super) const LIST_COST: u64 = 10;
@@ -159,6 +159,51 @@ fn kubernetes_cost(
         "_==_" => matches!(args.first(), Some(Value::Object(_))).then_some(1),
         _ => None,
     }
+}
+
+/// Whether a function of the Kubernetes libraries only looks something up.
+pub(super) fn is_nominal(function: &str) -> bool {
+    matches!(
+        function,
+        "serviceAccount"
+            | "path"
+            | "group"
+            | "resource"
+            | "subresource"
+            | "namespace"
+            | "name"
+            | "allowed"
+            | "reason"
+            | "error"
+            | "errored"
+            | "masked"
+            | "prefixLength"
+            | "family"
+            | "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast"
+            | "format.named"
+            | "sign"
+            | "asInteger"
+            | "isInteger"
+            | "asApproximateFloat"
+            | "isGreaterThan"
+            | "isLessThan"
+            | "compareTo"
+            | "add"
+            | "sub"
+            | "major"
+            | "minor"
+            | "patch"
+            | "getScheme"
+            | "getHostname"
+            | "getHost"
+            | "getPort"
+            | "getEscapedPath"
+            | "getQuery"
+    )
 }
 
 /// The cost of going through a value and everything within.

@@ -4,14 +4,10 @@ use std::cmp::Ordering;
 
 use jiff::{Timestamp, civil, tz};
 
-use super::{
-    eval::{EvalError, Evaluated, failed},
-    numbers,
-    value::Value,
-};
+use super::error::{EvalError, failed};
 
 pub(super) const DURATION_OVERFLOW: &str = "duration overflow";
-const TIMESTAMP_OVERFLOW: &str = "timestamp overflow";
+pub(super) const TIMESTAMP_OVERFLOW: &str = "timestamp overflow";
 const NANOS: i128 = 1_000_000_000;
 
 /// The first and the last second that CEL knows: years 1 to 9999.
@@ -53,7 +49,7 @@ impl Time {
     }
 
     /// The time that is `nanos` later.
-    fn plus(self, nanos: i128) -> Self {
+    pub(super) fn plus(self, nanos: i128) -> Self {
         Self {
             nanos: self.nanos + nanos,
             ..self
@@ -61,9 +57,9 @@ impl Time {
     }
 }
 
-pub(super) fn in_range(time: Time) -> Evaluated {
+pub(super) fn in_range(time: Time) -> Result<Time, EvalError> {
     if SECONDS.contains(&time.nanos.div_euclid(NANOS)) {
-        Ok(Value::Timestamp(time))
+        Ok(time)
     } else {
         failed(TIMESTAMP_OVERFLOW)
     }
@@ -170,98 +166,4 @@ pub(super) fn show_timestamp(time: Time) -> String {
         Ok(offset) if time.offset != 0 => instant.display_with_offset(offset).to_string(),
         _ => instant.to_string(),
     }
-}
-
-/// Sums and differences with points in time and durations; `None` if these two have none.
-pub(super) fn arithmetic(function: &str, a: &Value, b: &Value) -> Option<Evaluated> {
-    let duration = |nanos: Option<i64>| match nanos {
-        Some(nanos) => Ok(Value::Duration(nanos)),
-        None => failed(DURATION_OVERFLOW),
-    };
-    Some(match (function, a, b) {
-        ("_+_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_add(*b)),
-        ("_-_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_sub(*b)),
-        ("_+_", Value::Timestamp(time), Value::Duration(by))
-        | ("_+_", Value::Duration(by), Value::Timestamp(time)) => in_range(time.plus((*by).into())),
-        ("_-_", Value::Timestamp(time), Value::Duration(by)) => {
-            in_range(time.plus(-i128::from(*by)))
-        }
-        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => {
-            duration(i64::try_from(a.nanos - b.nanos).ok())
-        }
-        _ => return None,
-    })
-}
-
-/// Evaluates `getFullYear` and similar functions; `None` for any other function or other types.
-pub(super) fn part(function: &str, args: &[Value]) -> Option<Evaluated> {
-    match args {
-        [Value::Duration(nanos)] => {
-            let unit = match function {
-                "getHours" => 3_600_000_000_000,
-                "getMinutes" => 60_000_000_000,
-                "getSeconds" => 1_000_000_000,
-                "getMilliseconds" => 1_000_000,
-                _ => return None,
-            };
-            Some(Ok(Value::Int(nanos / unit)))
-        }
-        [Value::Timestamp(time)] => timestamp_part(function, *time, &tz::TimeZone::UTC),
-        [Value::Timestamp(time), Value::String(zone)] => match time_zone(zone) {
-            Ok(zone) => timestamp_part(function, *time, &zone),
-            Err(error) => Some(Err(error)),
-        },
-        _ => None,
-    }
-}
-
-/// An offset such as `-07:30`, or the name of a zone.
-fn time_zone(name: &str) -> Result<tz::TimeZone, EvalError> {
-    if let Some((hours, minutes)) = name.split_once(':') {
-        let number = |text: &str| match numbers::to_int(&Value::string(text)) {
-            Some(Ok(Value::Int(number))) => Ok(number),
-            _ => failed(format!("strconv.Atoi: parsing {text:?}: invalid syntax")),
-        };
-        let (hours, minutes) = (number(hours)?, number(minutes)?);
-        let minutes = if name.starts_with('-') {
-            -minutes
-        } else {
-            minutes
-        };
-        let seconds = hours
-            .saturating_mul(3600)
-            .saturating_add(minutes.saturating_mul(60));
-        let offset = i32::try_from(seconds)
-            .ok()
-            .and_then(|s| tz::Offset::from_seconds(s).ok());
-        return offset
-            .map(tz::TimeZone::fixed)
-            .ok_or_else(|| EvalError::Failed(format!("unknown time zone {name}")));
-    }
-    match name {
-        "" | "UTC" | "Local" => Ok(tz::TimeZone::UTC),
-        _ => tz::TimeZone::get(name)
-            .map_err(|_| EvalError::Failed(format!("unknown time zone {name}"))),
-    }
-}
-
-fn timestamp_part(function: &str, time: Time, zone: &tz::TimeZone) -> Option<Evaluated> {
-    let Ok(time) = Timestamp::from_nanosecond(time.nanos) else {
-        return Some(failed(TIMESTAMP_OVERFLOW));
-    };
-    let time = zone.to_datetime(time);
-    let number = match function {
-        "getFullYear" => i64::from(time.year()),
-        "getMonth" => i64::from(time.month()) - 1,
-        "getDayOfYear" => i64::from(time.day_of_year()) - 1,
-        "getDayOfMonth" => i64::from(time.day()) - 1,
-        "getDate" => i64::from(time.day()),
-        "getDayOfWeek" => i64::from(time.weekday().to_sunday_zero_offset()),
-        "getHours" => i64::from(time.hour()),
-        "getMinutes" => i64::from(time.minute()),
-        "getSeconds" => i64::from(time.second()),
-        "getMilliseconds" => i64::from(time.millisecond()),
-        _ => return None,
-    };
-    Some(Ok(Value::Int(number)))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::{
-    eval::EvalError,
+    error::EvalError,
     program::Program,
     rules::{CompiledRule, OLD_SELF, SELF, compile_rules, field_path},
     schema::{decl_type, escape, to_value, with_type_and_object_meta},

@@ -1,8 +1,28 @@
 //! Values of expressions.
 
+mod authorization;
+mod message;
+mod network;
+mod object;
+mod parse_addr;
+mod semver;
+mod url;
+
 use std::{cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
 
-use super::{library::Object, time::Time};
+use super::{error::EvalError, time::Time};
+
+pub(super) use authorization::Authorization;
+pub use authorization::{Authorizer, Check, Decision};
+pub(super) use message::Message;
+pub(super) use network::{Cidr, is, parse_ip};
+pub(super) use object::{Format, Object};
+pub(super) use semver::Semver;
+pub(super) use url::Url;
+pub use url::reference_fault;
+
+/// The result of an evaluation.
+pub(super) type Evaluated = Result<Value, EvalError>;
 
 /// A value of an expression.
 #[derive(Clone, Debug)]
@@ -396,6 +416,25 @@ fn compare_double(a: f64, b: i128) -> Option<Ordering> {
     }))
 }
 
+/// A double as Go prints it with `%g`.
+fn show_double(number: f64) -> String {
+    if number.is_nan() {
+        return "NaN".to_owned();
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    // Go switches to an exponent from a million on.
+    if (-4..6).contains(&exponent) {
+        return number.to_string();
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
 /// As Go prints the value in an error.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -404,7 +443,7 @@ impl fmt::Display for Value {
             Self::Bool(flag) => write!(f, "{flag}"),
             Self::Int(number) => write!(f, "{number}"),
             Self::Uint(number) => write!(f, "{number}"),
-            Self::Double(number) => f.write_str(&super::numbers::show_double(*number)),
+            Self::Double(number) => f.write_str(&show_double(*number)),
             Self::String(text) | Self::Type(text) | Self::Invalid(text) => f.write_str(text),
             Self::Bytes(bytes) => write!(f, "{bytes:?}"),
             Self::Duration(nanos) => f.write_str(&super::time::show_duration(*nanos)),

@@ -3,7 +3,7 @@
 use super::{CallEstimate, Coster, Entries, Estimate, Node};
 use crate::{
     ast::{Call, Expr, ExprKind},
-    runtime_cost::LIST_COST,
+    runtime_cost::{LIST_COST, is_nominal},
     types::Type,
     value::Value,
 };
@@ -235,51 +235,6 @@ impl<'e> Coster<'e> {
             _ => None,
         }
     }
-}
-
-/// Whether a function of the Kubernetes libraries only looks something up.
-pub(crate) fn is_nominal(function: &str) -> bool {
-    matches!(
-        function,
-        "serviceAccount"
-            | "path"
-            | "group"
-            | "resource"
-            | "subresource"
-            | "namespace"
-            | "name"
-            | "allowed"
-            | "reason"
-            | "error"
-            | "errored"
-            | "masked"
-            | "prefixLength"
-            | "family"
-            | "isUnspecified"
-            | "isLoopback"
-            | "isLinkLocalMulticast"
-            | "isLinkLocalUnicast"
-            | "isGlobalUnicast"
-            | "format.named"
-            | "sign"
-            | "asInteger"
-            | "isInteger"
-            | "asApproximateFloat"
-            | "isGreaterThan"
-            | "isLessThan"
-            | "compareTo"
-            | "add"
-            | "sub"
-            | "major"
-            | "minor"
-            | "patch"
-            | "getScheme"
-            | "getHostname"
-            | "getHost"
-            | "getPort"
-            | "getEscapedPath"
-            | "getQuery"
-    )
 }
 
 fn known(node: &Node<'_>) -> Estimate {

@@ -6,10 +6,10 @@ use super::RESULT_SIZE_MAX;
 use crate::{
     ast::{Element, Expr, ExprKind},
     checker::Checked,
-    eval::{EvalError, Evaluated, failed},
+    error::{EvalError, failed},
     numbers,
     types::Type,
-    value::Value,
+    value::{Evaluated, Value},
 };
 
 /// The default number of digits after the point.

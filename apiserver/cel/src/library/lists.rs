@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::{
-    eval::{EvalError, Evaluated, failed},
-    value::{List, Value},
+    error::{EvalError, failed},
+    value::{Evaluated, List, Value},
 };
 
 pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) -> Option<Evaluated> {

@@ -1,102 +1,17 @@
-//! Values of the Kubernetes libraries, and the functions on them.
+//! Functions of the values of the Kubernetes libraries.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
-use super::{
-    authorization::Authorization,
-    network::{self, Cidr},
-    semver::Semver,
-    url::Url,
-};
 use kubeproof_machinery::{
     meta::validation::{NameRule, label_value, qualified_name},
     schema::quantity::Quantity,
 };
 
 use crate::{
-    eval::{Evaluated, failed},
-    message::{self, Message},
-    time,
-    value::{Key, Map, Value},
+    error::failed,
+    message, time,
+    value::{self, Cidr, Evaluated, Format, Key, Map, Object, Semver, Url, Value, parse_ip},
 };
-
-/// A value of a library.
-#[derive(Clone, Debug)]
-pub enum Object {
-    Url(Url),
-    Quantity(Quantity),
-    Ip(IpAddr),
-    Cidr(Cidr),
-    Semver(Semver),
-    Format(Format),
-    Message(Message),
-    Authorization(Authorization),
-}
-
-impl Object {
-    pub fn type_name(&self) -> &str {
-        match self {
-            Self::Url(_) => "kubernetes.URL",
-            Self::Quantity(_) => "kubernetes.Quantity",
-            Self::Ip(_) => "net.IP",
-            Self::Cidr(_) => "net.CIDR",
-            Self::Semver(_) => "kubernetes.Semver",
-            Self::Format(_) => "kubernetes.NamedFormat",
-            Self::Message(message) => message.type_name(),
-            Self::Authorization(authorization) => authorization.type_name(),
-        }
-    }
-
-    /// A field, of those that have some.
-    pub fn field(&self, key: &Value) -> Option<Value> {
-        match (self, key) {
-            (Self::Message(message), Value::String(name)) => message.field(name).cloned(),
-            _ => None,
-        }
-    }
-
-    /// How many bytes of an address count.
-    pub fn size(&self) -> Option<usize> {
-        match self {
-            Self::Ip(IpAddr::V4(_)) => Some(4),
-            Self::Ip(IpAddr::V6(_)) => Some(16),
-            Self::Cidr(cidr) => Some(usize::from(cidr.bits).div_ceil(8)),
-            _ => None,
-        }
-    }
-
-    /// Whether `string()` has a text for it.
-    pub(crate) fn has_text(&self) -> bool {
-        matches!(self, Self::Ip(_) | Self::Cidr(_))
-    }
-
-    pub fn equals(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Url(a), Self::Url(b)) => a.to_string() == b.to_string(),
-            (Self::Quantity(a), Self::Quantity(b)) => a.compare(b).is_eq(),
-            (Self::Ip(a), Self::Ip(b)) => a == b,
-            (Self::Cidr(a), Self::Cidr(b)) => a == b,
-            (Self::Semver(a), Self::Semver(b)) => a.compare(b).is_eq(),
-            (Self::Format(a), Self::Format(b)) => a == b,
-            (Self::Message(a), Self::Message(b)) => a == b,
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(url) => write!(f, "{url}"),
-            Self::Quantity(quantity) => write!(f, "{quantity}"),
-            Self::Ip(address) => write!(f, "{address}"),
-            Self::Cidr(cidr) => write!(f, "{cidr}"),
-            Self::Semver(version) => write!(f, "{version}"),
-            Self::Format(format) => write!(f, "{}", format.0),
-            Self::Message(_) | Self::Authorization(_) => f.write_str(self.type_name()),
-        }
-    }
-}
 
 fn object(object: Object) -> Value {
     Value::Object(Arc::new(object))
@@ -129,12 +44,12 @@ pub(super) fn call(function: &str, args: &[Value]) -> Option<Evaluated> {
             Object::Quantity(quantity) => on_quantity(function, quantity, rest),
             Object::Ip(address) if rest.is_empty() => match function {
                 "family" => Some(Ok(Value::Int(if address.is_ipv4() { 4 } else { 6 }))),
-                _ => Some(Ok(Value::Bool(network::is(function, *address)?))),
+                _ => Some(Ok(Value::Bool(value::is(function, *address)?))),
             },
             Object::Cidr(cidr) => on_cidr(function, *cidr, rest),
             Object::Semver(version) => on_semver(function, version, rest),
             Object::Format(format) => match (function, rest) {
-                ("validate", [Value::String(text)]) => Some(Ok(format.validate(text))),
+                ("validate", [Value::String(text)]) => Some(Ok(validate(*format, text))),
                 _ => None,
             },
             Object::Authorization(authorization) => authorization.call(function, rest),
@@ -157,9 +72,9 @@ fn from_text(function: &str, text: &str) -> Option<Evaluated> {
                 .map_err(|fault| fault.to_string()),
         )),
         "isQuantity" => flag(Quantity::parse(text).is_ok()),
-        "ip" => Some(made(network::parse_ip(text).map(Object::Ip))),
-        "isIP" => flag(network::parse_ip(text).is_ok()),
-        "ip.isCanonical" => Some(match network::parse_ip(text) {
+        "ip" => Some(made(parse_ip(text).map(Object::Ip))),
+        "isIP" => flag(parse_ip(text).is_ok()),
+        "ip.isCanonical" => Some(match parse_ip(text) {
             Ok(address) => Ok(Value::Bool(address.to_string() == text)),
             Err(fault) => failed(fault),
         }),
@@ -250,7 +165,7 @@ fn on_cidr(function: &str, cidr: Cidr, rest: &[Value]) -> Option<Evaluated> {
         ("ip", []) => object(Object::Ip(cidr.address)),
         ("prefixLength", []) => Value::Int(cidr.bits.into()),
         ("masked", []) => object(Object::Cidr(cidr.masked())),
-        ("containsIP", [Value::String(text)]) => match network::parse_ip(text) {
+        ("containsIP", [Value::String(text)]) => match parse_ip(text) {
             Ok(address) => Value::Bool(cidr.contains(address)),
             Err(fault) => return Some(failed(fault)),
         },
@@ -284,74 +199,36 @@ fn on_semver(function: &str, version: &Semver, rest: &[Value]) -> Option<Evaluat
     Some(Ok(result))
 }
 
-/// A named format of strings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format(&'static str);
-
-/// The formats, and the size of their regular expressions as their cost takes it.
-const FORMATS: [(&str, u64); 13] = [
-    ("dns1123Label", 30),
-    ("dns1123Subdomain", 60),
-    ("dns1035Label", 30),
-    ("qualifiedName", 60),
-    ("dns1123LabelPrefix", 30),
-    ("dns1123SubdomainPrefix", 60),
-    ("dns1035LabelPrefix", 30),
-    ("labelValue", 40),
-    ("uri", 1103),
-    ("uuid", 78),
-    ("byte", 84),
-    ("date", 118),
-    ("datetime", 118),
-];
-
-impl Format {
-    fn named(name: &str) -> Option<Self> {
-        FORMATS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(known, _)| Self(known))
-    }
-
-    pub(crate) fn regex_size(self) -> u64 {
-        FORMATS
-            .iter()
-            .find(|(name, _)| *name == self.0)
-            .map_or(0, |(_, size)| *size)
-    }
-
-    /// Returns an optional list of the faults of `text`; the optional is empty if there are no
-    /// faults.
-    fn validate(self, text: &str) -> Value {
-        let unless = |valid: bool, fault: &str| {
-            if valid {
-                Vec::new()
-            } else {
-                vec![fault.to_owned()]
-            }
-        };
-        let faults = match self.0 {
-            "dns1123Label" => NameRule::DnsLabel.faults(text, false),
-            "dns1123LabelPrefix" => NameRule::DnsLabel.faults(text, true),
-            "dns1123Subdomain" => NameRule::DnsSubdomain.faults(text, false),
-            "dns1123SubdomainPrefix" => NameRule::DnsSubdomain.faults(text, true),
-            "dns1035Label" => NameRule::Dns1035Label.faults(text, false),
-            "dns1035LabelPrefix" => NameRule::Dns1035Label.faults(text, true),
-            "qualifiedName" => qualified_name(text),
-            "labelValue" => label_value(text),
-            "uri" => Url::parse(text).err().into_iter().collect(),
-            "uuid" => unless(is_uuid(text), "does not match the UUID format"),
-            "byte" => unless(is_base64(text), "invalid base64"),
-            "date" => unless(time::parse_date(text).is_some(), "invalid date"),
-            _ => unless(time::parse_timestamp(text).is_some(), "invalid datetime"),
-        };
-        if faults.is_empty() {
-            return Value::Optional(None);
+/// Returns an optional list of the faults of `text`; the optional is empty if there are no faults.
+fn validate(format: Format, text: &str) -> Value {
+    let unless = |valid: bool, fault: &str| {
+        if valid {
+            Vec::new()
+        } else {
+            vec![fault.to_owned()]
         }
-        Value::some(Value::list(
-            faults.iter().map(|fault| Value::string(fault)).collect(),
-        ))
+    };
+    let faults = match format.name() {
+        "dns1123Label" => NameRule::DnsLabel.faults(text, false),
+        "dns1123LabelPrefix" => NameRule::DnsLabel.faults(text, true),
+        "dns1123Subdomain" => NameRule::DnsSubdomain.faults(text, false),
+        "dns1123SubdomainPrefix" => NameRule::DnsSubdomain.faults(text, true),
+        "dns1035Label" => NameRule::Dns1035Label.faults(text, false),
+        "dns1035LabelPrefix" => NameRule::Dns1035Label.faults(text, true),
+        "qualifiedName" => qualified_name(text),
+        "labelValue" => label_value(text),
+        "uri" => Url::parse(text).err().into_iter().collect(),
+        "uuid" => unless(is_uuid(text), "does not match the UUID format"),
+        "byte" => unless(is_base64(text), "invalid base64"),
+        "date" => unless(time::parse_date(text).is_some(), "invalid date"),
+        _ => unless(time::parse_timestamp(text).is_some(), "invalid datetime"),
+    };
+    if faults.is_empty() {
+        return Value::Optional(None);
     }
+    Value::some(Value::list(
+        faults.iter().map(|fault| Value::string(fault)).collect(),
+    ))
 }
 
 /// Hexadecimal digits in groups of 8, 4, 4, 4 and 12, with or without dashes between them.

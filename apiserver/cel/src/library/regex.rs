@@ -3,8 +3,8 @@
 use kubeproof_machinery::schema::structural::Regexp;
 
 use crate::{
-    eval::{Evaluated, failed},
-    value::Value,
+    error::failed,
+    value::{Evaluated, Value},
 };
 
 pub(super) fn call(function: &str, args: &[Value]) -> Option<Evaluated> {

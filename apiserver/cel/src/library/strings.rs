@@ -2,8 +2,8 @@
 
 use super::{RESULT_SIZE_MAX, format};
 use crate::{
-    eval::{EvalError, Evaluated, failed},
-    value::Value,
+    error::{EvalError, failed},
+    value::{Evaluated, Value},
 };
 
 pub(super) fn call(function: &str, args: &[Value], room: u64) -> Option<Evaluated> {

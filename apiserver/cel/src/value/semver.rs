@@ -13,7 +13,7 @@ pub struct Semver {
 
 impl Semver {
     /// Reads a version; errors read as those of the library that upstream uses.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
         }
@@ -52,7 +52,7 @@ impl Semver {
     }
 
     /// Reads a version leniently: a leading `v`, missing parts and leading zeros are normalized.
-    pub(super) fn parse_tolerant(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text
             .splitn(3, '.')
@@ -74,7 +74,7 @@ impl Semver {
         Self::parse(&parts.join("."))
     }
 
-    pub(super) fn compare(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let numeric = |text: &str| text.parse::<u64>().ok();
         let by_part = |a: &String, b: &String| match (numeric(a), numeric(b)) {
             (Some(a), Some(b)) => a.cmp(&b),

@@ -25,7 +25,7 @@ pub struct Url {
 impl Url {
     /// Reads an absolute URL or an absolute path. Go checks the whole text as the URL of a
     /// request, which has no fragment, and then reads it with one.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         request_fault(text).map_or(Ok(()), Err)?;
         Self::reference(text)
     }
@@ -41,14 +41,14 @@ impl Url {
     }
 
     /// The host without its port and brackets.
-    pub(super) fn hostname(&self) -> &str {
+    pub(crate) fn hostname(&self) -> &str {
         let host = &self.host[..self.host.len() - self.port_with_colon().len()];
         host.strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'))
             .unwrap_or(host)
     }
 
-    pub(super) fn port(&self) -> &str {
+    pub(crate) fn port(&self) -> &str {
         self.port_with_colon().trim_start_matches(':')
     }
 
@@ -61,7 +61,7 @@ impl Url {
     }
 
     /// The values of each key of the query.
-    pub(super) fn query(&self) -> BTreeMap<String, Vec<String>> {
+    pub(crate) fn query(&self) -> BTreeMap<String, Vec<String>> {
         let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let decode = |text: &str| {
             let spaced = text.replace('+', " ");
@@ -83,7 +83,7 @@ impl Url {
     }
 
     /// Returns the path as written if all its characters are valid, or else escaped again.
-    pub(super) fn escaped_path(&self) -> String {
+    pub(crate) fn escaped_path(&self) -> String {
         let valid =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/%[]".contains(&byte);
         if self.path.bytes().all(valid) {

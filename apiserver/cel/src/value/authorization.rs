@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{eval::Evaluated, value::Value};
-
-use super::Object;
+use super::{Evaluated, Object, Value};
 
 /// Decides whether the user of a request may perform an action.
 pub trait Authorizer: fmt::Debug + Send + Sync {
@@ -97,7 +95,7 @@ impl Authorization {
         }
     }
 
-    pub(super) fn call(&self, function: &str, rest: &[Value]) -> Option<Evaluated> {
+    pub(crate) fn call(&self, function: &str, rest: &[Value]) -> Option<Evaluated> {
         let mut next = self.clone();
         let texts: Option<Vec<&str>> = rest.iter().map(text).collect();
         match (self.stage, function, texts?.as_slice()) {

@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 
 use super::{escape_fault, escaped_byte, invalid_escape};
-use crate::library::parse_addr::parse_addr;
+use crate::value::parse_addr::parse_addr;
 
 /// Reads `[user@]host[:port]`, and returns the user as it is written and the host unescaped.
 ///

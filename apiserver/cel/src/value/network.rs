@@ -12,7 +12,7 @@ pub struct Cidr {
 }
 
 /// Reads an address.
-pub(super) fn parse_ip(text: &str) -> Result<IpAddr, String> {
+pub(crate) fn parse_ip(text: &str) -> Result<IpAddr, String> {
     let (address, zone) = parse_addr(text).map_err(|fault| {
         format!("IP Address {text:?} parse error during conversion from string: {fault}")
     })?;
@@ -32,7 +32,7 @@ fn is_mapped(address: IpAddr) -> bool {
 }
 
 /// Whether an address is of the kind that a function tests; `None` for other functions.
-pub(super) fn is(function: &str, address: IpAddr) -> Option<bool> {
+pub(crate) fn is(function: &str, address: IpAddr) -> Option<bool> {
     let link_local_multicast = match address {
         IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],
         IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
@@ -60,7 +60,7 @@ pub(super) fn is(function: &str, address: IpAddr) -> Option<bool> {
 
 impl Cidr {
     /// Reads a range.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let error = |detail: &str| {
             format!(
                 "network address parse error during conversion from string: \
@@ -98,17 +98,17 @@ impl Cidr {
         }
     }
 
-    pub(super) fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         self.prefix(address)
             .is_some_and(|prefix| Some(prefix) == self.prefix(self.address))
     }
 
-    pub(super) fn contains_range(&self, other: &Self) -> bool {
+    pub(crate) fn contains_range(&self, other: &Self) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }
 
     /// The range with the bits that do not count cleared.
-    pub(super) fn masked(&self) -> Self {
+    pub(crate) fn masked(&self) -> Self {
         let keep = |width: u32| -> u128 {
             let host = width - u32::from(self.bits);
             u128::MAX.checked_shl(host).unwrap_or_default()
