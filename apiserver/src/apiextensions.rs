@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::field_manager::Writer;
 use crate::registry::apiextensions::custom_resource_definition::approval::is_protected;
 use crate::registry::apiextensions::custom_resource_definition::{GROUP, PLURAL};
-use crate::registry::apiextensions::definitions::{Served, group_of};
 use crate::registry::catalog::{Catalog, ResourceInfo};
+use crate::registry::definitions::{Served, group_of};
 use crate::storage::StoredObject;
 use crate::store::{State, Store};
 

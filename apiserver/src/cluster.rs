@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::clock::{Clock, Entropy};
 use crate::metrics::Metrics;
-use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
+use crate::registry::definitions::Definitions;
 use crate::storage::Storage;
 use crate::webhook::{OwnedWebhookClient, Services, WebhookClient};
 

@@ -2,7 +2,6 @@
 
 pub mod custom_resource;
 pub mod custom_resource_definition;
-pub mod definitions;
 
 use super::ApiGroup;
 

@@ -4,6 +4,7 @@
 //! tables and selectors read one source. `cargo xtask import` writes the file.
 
 mod column;
+mod rows;
 mod selection;
 
 use std::borrow::Cow;
@@ -16,11 +17,11 @@ use serde_json::Value;
 use super::apiextensions::custom_resource::{Conversion, CustomResource};
 use super::autoscaling::scale::Scale;
 use super::{ApiGroup, Generic, Strategy, api_group};
+use crate::columns::Column;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
 
-pub use column::Column;
 use column::{ColumnData, ColumnTexts};
 
 static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {

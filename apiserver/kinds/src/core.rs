@@ -1,5 +1,6 @@
 //! The core group, whose name is empty.
 
+pub(crate) mod claim_spec;
 pub mod component_status;
 pub mod config_map;
 pub mod embedded;
@@ -13,6 +14,7 @@ pub(crate) mod persistent_volume_claim;
 pub mod pod;
 pub(crate) mod pod_template;
 pub(crate) mod replication_controller;
+pub(crate) mod resource_list;
 pub mod resource_names;
 pub mod resource_quota;
 pub mod secret;

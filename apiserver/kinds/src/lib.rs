@@ -3,7 +3,7 @@
 //!
 //! Facts about kinds (names, verbs, columns, subresources) are data in [`catalog`]; behavior is a [`Strategy`] in the
 //! kind's own file, below the folder of its group. [`catalog`] also holds the kinds of CustomResourceDefinitions, whose
-//! rules are in [`apiextensions`].
+//! rules are in [`apiextensions`]; [`definitions`] keeps what is served of them.
 
 use kubeproof_cel as cel;
 use kubeproof_machinery::{clock, meta, nesting, request, schema, status, x509};
@@ -23,6 +23,7 @@ pub mod columns;
 mod condition;
 pub(crate) mod coordination;
 pub mod core;
+pub mod definitions;
 pub mod discovery;
 mod events;
 pub mod flowcontrol;

@@ -30,9 +30,8 @@ use self::definitions::Form;
 use self::operations::Paths;
 use super::body::ResponseBody;
 use super::{discovery, response};
-use crate::registry::apiextensions;
-use crate::registry::apiextensions::definitions::{CustomKind, Definitions};
 use crate::registry::catalog::{Catalog, Version};
+use crate::registry::definitions::{CustomKind, Definitions, Served as ServedDefinitions};
 
 /// Keys of the documents on service account tokens.
 const ISSUER: &str = ".well-known/openid-configuration";
@@ -65,7 +64,7 @@ type Served = BTreeMap<(String, Encoding), Bytes>;
 #[derive(Debug, Default)]
 struct Generation {
     /// The definitions that declare them.
-    definitions: Option<Arc<apiextensions::definitions::Served>>,
+    definitions: Option<Arc<ServedDefinitions>>,
     custom: Vec<CustomKind>,
     index: OnceLock<Index>,
     v2_etag: OnceLock<String>,

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::partial::partial_object_metadata;
 use crate::meta::fields;
-use crate::registry::catalog::{Column, ResourceInfo};
-use crate::registry::columns;
+use crate::registry::catalog::ResourceInfo;
+use crate::registry::columns::Column;
 use crate::status::ApiError;
 
 /// How much of its object a row carries.
@@ -76,7 +76,7 @@ pub(crate) fn table(
     options: TableOptions<'_>,
 ) -> Value {
     let mut objects: Vec<_> = objects.into_iter().collect();
-    columns::sort(info, &mut objects);
+    info.sort_rows(&mut objects);
     let rows = objects
         .iter()
         .map(|object| row(info, object.borrow(), options));
@@ -126,7 +126,7 @@ fn row(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value 
         IncludeObject::None => Value::Null,
     };
     let mut row = json!({
-        "cells": columns::cells(info, object, options.now),
+        "cells": info.cells(object, options.now),
         "object": included,
     });
     let conditions = info.strategy().row_conditions(object);

@@ -34,9 +34,9 @@ use crate::fault::Faults;
 use crate::metrics::Metrics;
 use crate::metrics::admission::Plugin;
 use crate::registry::Passes;
-use crate::registry::apiextensions::definitions::Definitions;
 use crate::registry::catalog::Catalog;
 use crate::registry::core::service::ServiceRanges;
+use crate::registry::definitions::Definitions;
 #[cfg(test)]
 use crate::registry::{ApiGroup, GroupSource};
 #[cfg(test)]

@@ -6,10 +6,10 @@ use crate::Strategy;
 use crate::columns::workload::replicated;
 use crate::columns::{Printable, or_none};
 use crate::core::pod::template::{
-    default_template, validate_counters, validate_selector, validate_selector_stays,
-    validate_template,
+    default_template, validate_selector, validate_selector_stays, validate_template,
 };
 use crate::core::pod::warnings;
+use crate::core::replication_controller::validate_replica_status;
 use crate::meta::object::{child_mut, default};
 use crate::status::{FieldErrors, FieldPath};
 use crate::validation::not_negative;
@@ -57,17 +57,4 @@ impl Strategy for ReplicaSet {
         let selector = or_none(view.selector("/spec/selector"));
         Some(replicated(view, selector))
     }
-}
-
-/// The status of a ReplicaSet or a ReplicationController.
-pub(crate) fn validate_replica_status(status: &Value) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let path = FieldPath::new("status");
-    let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    not_negative(status, &["replicas"], &path, &mut errors);
-    not_negative(status, &counters, &path, &mut errors);
-    let others = ["observedGeneration", "terminatingReplicas"];
-    not_negative(status, &others, &path, &mut errors);
-    validate_counters(status, &counters, &path, &mut errors);
-    errors
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::columns::Printable;
 use crate::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
-use crate::core::persistent_volume_claim::validate_claim_spec;
+use crate::core::claim_spec::{validate_claim_spec, warn_of_claim_spec};
 use crate::core::pod::defaults::default_pod_spec;
 use crate::core::pod::template::validate_labels_match;
 use crate::core::pod::{validation, warnings};
@@ -118,7 +118,7 @@ impl Strategy for StatefulSet {
                 None => claims.index(index),
                 Some(_) => claims.index(index).child("Spec"),
             };
-            warnings::warn_of_claim_spec(&claim["spec"], &path, &mut warnings);
+            warn_of_claim_spec(&claim["spec"], &path, &mut warnings);
         }
         let limit = &new["spec"]["revisionHistoryLimit"];
         if limit.as_i64().is_some_and(|own| own < 0) {

@@ -1,6 +1,8 @@
+mod printed;
+
 use super::super::catalog::Catalog;
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const NOW: &str = "2024-01-01T00:05:00Z";
 
@@ -8,7 +10,7 @@ const NOW: &str = "2024-01-01T00:05:00Z";
 fn row(group: &str, version: &str, plural: &str, mut object: Value) -> Value {
     let info = Catalog::builtin().resource(group, version, plural).unwrap();
     object["metadata"]["creationTimestamp"] = json!("2024-01-01T00:00:00Z");
-    let cells = cells(info, &object, NOW.parse().unwrap());
+    let cells = info.cells(&object, NOW.parse().unwrap());
     // Upstream gives an address a cell for its age, and no column.
     let extra = usize::from(plural == "ipaddresses");
     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::pod::defaults::round_amounts;
+use super::resource_list::round_amounts;
 use super::resource_names::{is_overcommit_allowed, validate_name, validate_name_in_container};
 use crate::meta::object::{child_mut, default, meta_mut, name};
 use crate::meta::validation::qualified_name;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pod::defaults::round_amounts;
+use super::resource_list::round_amounts;
 use super::resource_names::validate_amount;
 use crate::columns::{Printable, or_none};
 use crate::go_struct::shown;

@@ -4,10 +4,12 @@ mod sources;
 
 use serde_json::{Value, json};
 
+use super::claim_spec::{VOLUME_MODES, validate_access_modes};
 use super::node::deprecated_labels;
 use super::pod::affinity::validate_node_selector;
-use super::pod::defaults::{SOURCE_DEFAULTS, round_amounts};
+use super::pod::defaults::SOURCE_DEFAULTS;
 use super::pod::warnings::GONE_SOURCES;
+use super::resource_list::round_amounts;
 use crate::clock::rfc3339;
 use crate::columns::Printable;
 use crate::columns::volume::{access_modes, class, phase, scalar_or_unset};
@@ -61,13 +63,6 @@ const MOUNTED_WITH_OPTIONS: [&str; 13] = [
     "azureDisk",
     "photonPersistentDisk",
 ];
-const ACCESS_MODES: [&str; 4] = [
-    "ReadOnlyMany",
-    "ReadWriteMany",
-    "ReadWriteOnce",
-    "ReadWriteOncePod",
-];
-pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
 #[derive(Debug)]
 pub(crate) struct PersistentVolume;
@@ -348,19 +343,6 @@ fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
         }
     }
     renamed
-}
-
-/// Validates access modes: they are known, and `ReadWriteOncePod` must be the only one.
-pub(crate) fn validate_access_modes(modes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for mode in items(modes) {
-        one_of(mode, path, &ACCESS_MODES, errors);
-    }
-    let exclusive = items(modes).any(|mode| mode == "ReadWriteOncePod");
-    let others = |mode: &Value| mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&text(mode));
-    if exclusive && items(modes).any(others) {
-        let detail = "may not use ReadWriteOncePod with other access modes";
-        errors.forbidden(path, detail);
-    }
 }
 
 fn validate_capacity(capacity: &Value, path: &FieldPath, errors: &mut FieldErrors) {

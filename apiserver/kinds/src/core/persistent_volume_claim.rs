@@ -4,21 +4,18 @@ use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 
-use super::persistent_volume::{VOLUME_MODES, validate_access_modes, warn_of_old_class};
-use super::pod::defaults::round_amounts;
-use super::pod::warnings::warn_of_claim_spec;
+use super::claim_spec::{validate_claim_spec, validate_spec, warn_of_claim_spec};
+use super::persistent_volume::warn_of_old_class;
+use super::resource_list::round_amounts;
 use super::resource_names::is_native;
 use crate::columns::Printable;
 use crate::columns::volume::{access_modes, class, phase, scalar_or_unset};
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
-    validate_label_selector,
-};
+use crate::meta::validation::{FIELD_IMMUTABLE, qualified_name, validate_immutable};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{default_text, entries, is_empty, text};
-use crate::validation::{invalid_each, one_of, required};
+use crate::validation::invalid_each;
 use crate::{Context, MetadataCheck, Strategy, go_struct};
 
 /// The annotation that named the class before there was a field.
@@ -314,99 +311,5 @@ fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if smaller && now.compare(&capacity) != Ordering::Greater {
         let path = FieldPath::new("spec.resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
-    }
-}
-
-/// Faults of a claim's spec, wherever one occurs.
-pub(crate) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    validate_spec(spec, path, true, errors);
-}
-
-fn validate_spec(spec: &Value, path: &FieldPath, checks_groups: bool, errors: &mut FieldErrors) {
-    let modes = path.child("accessModes");
-    if is_empty(&spec["accessModes"]) {
-        errors.required(&modes, "at least 1 access mode is required");
-    }
-    let selector = &spec["selector"];
-    if !selector.is_null() {
-        validate_label_selector(selector, false, &path.child("selector"), errors);
-    }
-    validate_access_modes(&spec["accessModes"], &modes, errors);
-    let storage = &spec["resources"]["requests"]["storage"];
-    let size_path = path.child("resources").key("storage");
-    match storage.as_str().map(Quantity::parse) {
-        None => errors.required(&size_path, ""),
-        Some(Ok(size)) if size.is_zero() || size.is_negative() => {
-            errors.invalid(&size_path, storage, "must be greater than zero");
-        }
-        Some(_) => {}
-    }
-    validate_class(spec, "storageClassName", path, errors);
-    let mode = &spec["volumeMode"];
-    if !mode.is_null() {
-        one_of(mode, &path.child("volumeMode"), &VOLUME_MODES, errors);
-    }
-    let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
-    validate_source(source, &path.child("dataSource"), checks_groups, errors);
-    let at = path.child("dataSourceRef");
-    validate_source(reference, &at, checks_groups, errors);
-    let namespace = &reference["namespace"];
-    if !text(namespace).is_empty() {
-        let faults = dns1123_label(text(namespace));
-        invalid_each(faults, namespace, &at.child("namespace"), errors);
-        if !source.is_null() {
-            let detail = "may not be specified when dataSourceRef.namespace is specified";
-            errors.invalid(path, &json!({}), detail);
-        }
-    } else if !source.is_null()
-        && !reference.is_null()
-        && ["apiGroup", "kind", "name"]
-            .iter()
-            .any(|field| source[field] != reference[field])
-    {
-        // Upstream passes the path as the value, so the fault does not show the value.
-        errors.invalid(path, &json!({}), "must match dataSourceRef");
-    }
-    validate_class(spec, "volumeAttributesClassName", path, errors);
-}
-
-fn validate_class(spec: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let class = &spec[field];
-    if !text(class).is_empty() {
-        invalid_each(
-            dns1123_subdomain(text(class)),
-            class,
-            &path.child(field),
-            errors,
-        );
-    }
-}
-
-/// Faults of the data source of a claim.
-fn validate_source(
-    source: &Value,
-    path: &FieldPath,
-    checks_groups: bool,
-    errors: &mut FieldErrors,
-) {
-    if source.is_null() {
-        return;
-    }
-    for field in ["name", "kind"] {
-        required(&source[field], &path.child(field), errors);
-    }
-    let group = &source["apiGroup"];
-    if text(group).is_empty() {
-        if source["kind"] != "PersistentVolumeClaim" {
-            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-            errors.invalid(path, &text(&source["kind"]).into(), detail);
-        }
-    } else if checks_groups {
-        invalid_each(
-            dns1123_subdomain(text(group)),
-            group,
-            &path.child("apiGroup"),
-            errors,
-        );
     }
 }

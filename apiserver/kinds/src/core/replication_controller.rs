@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::pod::template::{MISMATCH, default_template, validate_endless_template};
+use super::pod::template::{
+    MISMATCH, default_template, validate_counters, validate_endless_template,
+};
 use super::pod::warnings;
-use crate::apps::replica_set::validate_replica_status;
 use crate::columns::Printable;
 use crate::columns::workload::replicated;
 use crate::meta::GroupResource;
@@ -100,4 +101,17 @@ impl Strategy for ReplicationController {
         let selector = view.labels("/spec/selector");
         Some(replicated(view, selector))
     }
+}
+
+/// The status of a ReplicaSet or a ReplicationController.
+pub(crate) fn validate_replica_status(status: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let counters = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    not_negative(status, &["replicas"], &path, &mut errors);
+    not_negative(status, &counters, &path, &mut errors);
+    let others = ["observedGeneration", "terminatingReplicas"];
+    not_negative(status, &others, &path, &mut errors);
+    validate_counters(status, &counters, &path, &mut errors);
+    errors
 }

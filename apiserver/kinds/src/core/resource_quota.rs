@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pod::defaults::round_amounts;
+use super::resource_list::round_amounts;
 use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
 use crate::Strategy;
 use crate::columns::{Printable, scalar};

@@ -10,7 +10,7 @@ use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
 use crate::nesting;
-use crate::registry::apiextensions::definitions::CustomKind;
+use crate::registry::definitions::CustomKind;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::catalog::Column;
-use crate::columns::Printable;
+use crate::columns::{Column, Printable};
 use crate::json_path::JsonPath;
 use crate::schema::number::printed_float;
 
@@ -16,15 +15,14 @@ pub struct PrinterColumn {
     path: JsonPath,
 }
 
-/// Returns the columns after the name, as a version of a definition declares them; `Age` if it
-/// declares no columns. The first path that cannot be parsed ends the list.
-pub fn printer_columns(declared: &Value) -> Vec<PrinterColumn> {
+/// Returns the columns after the name, as a version of a definition declares them; `age`, which
+/// shows the creation, if it declares no columns. The first path that cannot be parsed ends the list.
+pub fn printer_columns(declared: &Value, age: Column) -> Vec<PrinterColumn> {
     let declared = declared.as_array().filter(|columns| !columns.is_empty());
     let Some(declared) = declared else {
-        let column = Column::of_time("Age", "date");
         let path = JsonPath::parse(".metadata.creationTimestamp");
         let path = path.expect("the path is well-formed");
-        return vec![PrinterColumn { column, path }];
+        return vec![PrinterColumn { column: age, path }];
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let column = |declared: &Value| {
@@ -121,7 +119,8 @@ mod tests {
             (".spec.s[0]", "string", json!(null)),
         ] {
             let columns = json!([{ "name": "C", "type": cell_type, "jsonPath": path }]);
-            let cell = printer_columns(&columns)[0].cell(&object, now);
+            let cell =
+                printer_columns(&columns, Column::of_time("Age", "date"))[0].cell(&object, now);
             assert_eq!(cell, want, "{path} as {cell_type}");
         }
     }
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_broken_path_ends_the_columns() {
         let names = |columns: Value| -> Vec<String> {
-            let columns = printer_columns(&columns).into_iter();
+            let columns = printer_columns(&columns, Column::of_time("Age", "date")).into_iter();
             columns.map(|column| column.column.name).collect()
         };
         let column =

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::image::pulls_always;
+use crate::core::resource_list::round_amounts;
 use crate::meta::object::default;
-use crate::schema::quantity::Quantity;
 use crate::unstructured::default_text;
 
 /// File mode 0644, in decimal as JSON has it.
@@ -149,16 +149,6 @@ fn default_container(container: &mut Map<String, Value>) {
             if let Some(hook) = lifecycle.get_mut(hook).and_then(Value::as_object_mut) {
                 default_http_get(hook);
             }
-        }
-    }
-}
-
-/// Amounts are kept in thousandths at the finest.
-pub(crate) fn round_amounts(amounts: &mut Value) {
-    for (_, amount) in amounts.as_object_mut().into_iter().flatten() {
-        let own = amount.as_str().and_then(|own| Quantity::parse(own).ok());
-        if let Some(rounded) = own.and_then(|own| own.rounded_to_milli()) {
-            *amount = rounded.to_string().into();
         }
     }
 }

@@ -11,7 +11,7 @@ use super::volumes::{
     validate_descending, validate_files, validate_mode, validate_no_backsteps,
     validate_non_reserved,
 };
-use crate::core::persistent_volume_claim::validate_claim_spec;
+use crate::core::claim_spec::validate_claim_spec;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};

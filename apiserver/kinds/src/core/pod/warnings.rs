@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::{app_armor, seccomp};
 use crate::core::node::deprecated_labels;
+use crate::core::resource_list::warn_of_amounts;
 use crate::meta::object;
 use crate::meta::validation::dns1123_label;
 use crate::net::warn_of_ip;
-use crate::schema::quantity::Quantity;
 use crate::status::FieldPath;
 use crate::unstructured::{entries, items, text};
 
-pub use volumes::{GONE_SOURCES, warn_of_claim_spec};
+pub use volumes::GONE_SOURCES;
 
 /// Annotations without effect, and the warning about each.
 const GONE_ANNOTATIONS: [(&str, &str); 3] = [
@@ -204,26 +204,6 @@ fn warn_of_duplicates(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>
         if text(&secret["name"]).is_empty() {
             let path = path.child("imagePullSecrets").index(index).child("name");
             warnings.push(format!("{path}: invalid empty name \"\""));
-        }
-    }
-}
-
-/// Parts of bytes.
-fn warn_of_amounts(
-    amounts: &Value,
-    path: &FieldPath,
-    resources: &[&str],
-    warnings: &mut Vec<String>,
-) {
-    for resource in resources {
-        let own = &amounts[*resource];
-        let amount = own.as_str().and_then(|own| Quantity::parse(own).ok());
-        if amount.is_some_and(|own| own.to_i64().is_none()) {
-            let path = path.key(resource);
-            let own = text(own);
-            warnings.push(format!(
-                "{path}: fractional byte value {own:?} is invalid, must be an integer"
-            ));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::warn_of_amounts;
+use crate::core::claim_spec::warn_of_claim_spec;
 use crate::status::FieldPath;
 use crate::unstructured::{entries, items, text};
 
@@ -77,14 +77,6 @@ pub(super) fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut 
     }
     for volume in items(volumes) {
         warn_of_files(volume, warnings);
-    }
-}
-
-/// The warnings of a claim's spec, wherever one occurs.
-pub fn warn_of_claim_spec(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    for half in ["requests", "limits"] {
-        let path = path.child("resources").child(half);
-        warn_of_amounts(&spec["resources"][half], &path, &["storage"], warnings);
     }
 }
 

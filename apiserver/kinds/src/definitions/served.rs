@@ -11,7 +11,8 @@ use crate::apiextensions::custom_resource::{
     CustomResource, ScalePaths, Versions, printer_columns,
 };
 use crate::apiextensions::custom_resource_definition::conditions;
-use crate::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
+use crate::catalog::{Catalog, CustomData, ResourceInfo, SubresourceInfo};
+use crate::columns::Column;
 use crate::meta::object::is_terminating;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
@@ -277,7 +278,10 @@ fn resource(definition: &Value, version: &Value, versions: &Arc<Versions>) -> Re
         group: gvk.group.clone(),
         version: versions.storage.clone(),
     };
-    let printed = printer_columns(&version["additionalPrinterColumns"]);
+    let printed = printer_columns(
+        &version["additionalPrinterColumns"],
+        Column::of_time("Age", "date"),
+    );
     let name = Column::name();
     let columns = printed.iter().map(|printed| printed.column.clone());
     let selectable = version["selectableFields"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The contents of CustomResourceDefinitions, which `apiextensions` keeps up to date.
+//! The served contents of CustomResourceDefinitions, which the server keeps up to date.
 
 mod hash;
 mod served;
