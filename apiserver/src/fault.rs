@@ -5,12 +5,16 @@
 //! plan come first, and requests that they let through reach the other rules. Nothing here is
 //! random: the same requests in the same order meet the same faults.
 //!
+//! - `request_facts`: the requests that a fault is about
+//! - `rule`: a fault in force, and what it has met
 //! - `rules`: the faults of a server, and their effects
 //! - [`points`](self::Point): requests and events that a fault could affect
 //! - `text`: faults as JSON and YAML have them
 
 mod branches;
 mod points;
+mod request_facts;
+mod rule;
 mod rules;
 mod text;
 
@@ -25,7 +29,8 @@ use crate::status::ApiError;
 
 pub use branches::Takes;
 pub use points::{Hit, Point};
-pub(crate) use rules::{EventEffect, Faults, RequestFacts, Turn, View};
+pub(crate) use request_facts::RequestFacts;
+pub(crate) use rules::{EventEffect, Faults, Turn, View};
 pub(crate) use text::VERBS;
 
 /// The requests that a fault is about. An absent field matches every request.

@@ -11,6 +11,7 @@ pub(crate) mod admission;
 pub(crate) mod conversion;
 mod counters;
 pub(crate) mod families;
+mod labels;
 pub(crate) mod process;
 mod requests;
 mod summary;
@@ -33,7 +34,8 @@ use admission::{Admission, Configured};
 use conversion::Conversions;
 use counters::{Counters, Known, Sent};
 use families::{Family, number};
-pub(crate) use requests::{Ended, Listed, RequestLabels, RequestMeter, WatchMeter};
+pub(crate) use labels::{Listed, RequestLabels};
+pub(crate) use requests::{Ended, RequestMeter, WatchMeter};
 
 /// The type of the exposition, as upstream answers those who don't negotiate.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -16,6 +16,7 @@ pub(crate) mod list;
 mod list_body;
 mod list_options;
 mod owner_references;
+mod page;
 mod patch;
 mod pod_subresource;
 mod port_forward;

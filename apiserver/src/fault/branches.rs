@@ -6,7 +6,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::Fault;
-use super::rules::{RequestFacts, Rule};
+use super::request_facts::RequestFacts;
+use super::rule::Rule;
 
 /// Decides, by the index of a plan, whether the plan is taken where its first fault would strike.
 /// If so, the server goes on with this plan and drops the others.

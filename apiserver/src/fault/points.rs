@@ -6,7 +6,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::{Fault, Requests, rules::RequestFacts};
+use super::request_facts::RequestFacts;
+use super::{Fault, Requests};
 use crate::storage::EventType;
 
 /// A request, or an event that a watch delivered.
@@ -97,13 +98,13 @@ pub(super) struct Points {
 
 impl Points {
     pub(super) fn pass(&mut self, asked: &RequestFacts, event: Option<EventType>, after_rv: u64) {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let resource = asked.resource_text();
         let key = [
             asked.verb_text().to_owned() + event.map_or("", |_| " event"),
             resource.clone(),
-            text(&asked.namespace),
-            text(&asked.name),
+            text(asked.namespace()),
+            text(asked.name()),
             asked.product().to_owned(),
         ];
         let count = self.counts.entry(key).or_default();
@@ -112,8 +113,8 @@ impl Points {
         self.passed.push(Point {
             verb: asked.verb_text().to_owned(),
             resource,
-            namespace: asked.namespace.clone(),
-            name: asked.name.clone(),
+            namespace: asked.namespace().map(str::to_owned),
+            name: asked.name().map(str::to_owned),
             from: asked.product().to_owned(),
             event,
             nth,

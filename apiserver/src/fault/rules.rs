@@ -1,19 +1,19 @@
-//! The faults of a server: matching of requests and events, and the effects on them.
+//! The faults of a server, and the effects on requests and events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::branches::{Branches, Takes};
 use super::points::{Hit, Point, Points};
-use super::{Effect, Fault, Requests};
+use super::request_facts::RequestFacts;
+use super::rule::{Rule, hit};
+use super::{Effect, Fault};
 use crate::clock::Clock;
-use crate::request::{RequestInfo, Verb};
 use crate::storage::EventType;
 
 /// The number of remembered hits: a lasting fault meets every request.
@@ -38,29 +38,6 @@ struct State {
     /// Requests and events met, in order.
     hits: Mutex<Vec<Hit>>,
     crashes: watch::Sender<u64>,
-}
-
-#[derive(Debug)]
-pub(super) struct Rule {
-    pub(super) fault: Fault,
-    ends: Option<Timestamp>,
-    seen: u32,
-    met: u32,
-    is_lifted: bool,
-    /// The fault belongs to a plan, and strikes whatever other rules do.
-    is_planned: bool,
-}
-
-/// The facts of a request that rules match.
-#[derive(Clone, Debug)]
-pub(crate) struct RequestFacts {
-    verb: Verb,
-    group: String,
-    resource: String,
-    subresource: Option<String>,
-    pub(super) namespace: Option<String>,
-    pub(super) name: Option<String>,
-    user_agent: Arc<str>,
 }
 
 /// The next step of a watch.
@@ -90,162 +67,6 @@ pub(crate) enum EventEffect {
     Break,
     Expire,
     MissEvents(Duration),
-}
-
-impl RequestFacts {
-    /// `None` for a method that is not served.
-    pub(crate) fn of(info: &RequestInfo, user_agent: &str) -> Option<Self> {
-        Some(Self {
-            verb: info.verb?,
-            group: info.group.clone(),
-            resource: info.resource.clone(),
-            subresource: info.subresource.clone(),
-            namespace: info.namespace.clone(),
-            name: info.name.clone(),
-            user_agent: user_agent.into(),
-        })
-    }
-
-    pub(crate) fn verb_text(&self) -> &'static str {
-        self.verb.as_str()
-    }
-
-    /// `pods`, `statefulsets.apps/status`.
-    pub(crate) fn resource_text(&self) -> String {
-        let mut text = self.resource.clone();
-        if !self.group.is_empty() {
-            text = format!("{text}.{}", self.group);
-        }
-        if let Some(subresource) = &self.subresource {
-            text = format!("{text}/{subresource}");
-        }
-        text
-    }
-
-    /// The namespace in the path.
-    pub(crate) fn namespace(&self) -> Option<&str> {
-        self.namespace.as_deref()
-    }
-
-    /// The object's name, if the path names an object.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// The product in the user agent.
-    pub(crate) fn product(&self) -> &str {
-        let end = self.user_agent.find(['/', ' ']);
-        &self.user_agent[..end.unwrap_or(self.user_agent.len())]
-    }
-
-    fn named_in(mut self, body: &[u8]) -> Self {
-        if self.name.is_none() && self.verb == Verb::Create {
-            let object: Value = serde_json::from_slice(body).unwrap_or_default();
-            self.name = object["metadata"]["name"].as_str().map(str::to_owned);
-        }
-        self
-    }
-}
-
-impl Requests {
-    pub(super) fn include(&self, asked: &RequestFacts) -> bool {
-        let agrees = |wanted: &Option<String>, found: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
-        };
-        agrees(&self.verb, Some(asked.verb.as_str()))
-            && self.includes_resource(asked)
-            && agrees(&self.namespace, asked.namespace.as_deref())
-            && agrees(&self.name, asked.name.as_deref())
-            && agrees(&self.from, Some(asked.product()))
-    }
-
-    fn includes_resource(&self, asked: &RequestFacts) -> bool {
-        let Some(wanted) = &self.resource else {
-            return true;
-        };
-        let (resource, subresource) = match wanted.split_once('/') {
-            Some((resource, subresource)) => (resource, Some(subresource)),
-            None => (wanted.as_str(), None),
-        };
-        let (plural, group) = match resource.split_once('.') {
-            Some((plural, group)) => (plural, Some(group)),
-            None => (resource, None),
-        };
-        plural == asked.resource
-            && group.is_none_or(|group| group == asked.group)
-            && subresource == asked.subresource.as_deref()
-    }
-}
-
-impl Rule {
-    /// A rule made at `now`.
-    pub(super) fn new(fault: Fault, is_planned: bool, now: Timestamp) -> Self {
-        let ends = fault.lasts.map(|lasts| {
-            let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
-            now.saturating_add(lasts)
-        });
-        Self {
-            fault,
-            ends: ends.and_then(Result::ok),
-            seen: 0,
-            met: 0,
-            is_lifted: false,
-            is_planned,
-        }
-    }
-
-    /// Whether the rule would affect this request or event.
-    pub(super) fn would_meet(&self, asked: &RequestFacts, now: Timestamp) -> bool {
-        self.is_about(asked, now) && self.seen >= self.fault.after
-    }
-
-    fn is_over(&self, now: Timestamp) -> bool {
-        let is_used_up = self.fault.times.is_some_and(|times| self.met >= times);
-        self.is_lifted || is_used_up || self.ends.is_some_and(|ends| ends <= now)
-    }
-
-    /// Whether the rule affects this request or event; counts it.
-    fn meets(&mut self, asked: &RequestFacts, now: Timestamp) -> bool {
-        if self.is_over(now) || !self.fault.requests.include(asked) {
-            return false;
-        }
-        self.seen += 1;
-        if self.seen <= self.fault.after {
-            return false;
-        }
-        self.met += 1;
-        true
-    }
-
-    /// Counts a request or event that another rule has affected.
-    pub(super) fn passes(&mut self, asked: &RequestFacts, now: Timestamp) {
-        self.seen += u32::from(self.is_about(asked, now));
-    }
-
-    /// Whether the rule is about this request; does not count it.
-    fn is_about(&self, asked: &RequestFacts, now: Timestamp) -> bool {
-        !self.is_over(now) && self.fault.requests.include(asked)
-    }
-}
-
-/// The first rule that applies. Rules of a plan also count requests that another rule has affected,
-/// as points count them.
-fn hit<'r>(
-    rules: impl Iterator<Item = &'r mut Rule>,
-    asked: &RequestFacts,
-    now: Timestamp,
-) -> Option<&'r Rule> {
-    let mut met: Option<&Rule> = None;
-    for rule in rules {
-        if met.is_some() {
-            if rule.is_planned {
-                rule.passes(asked, now);
-            }
-        } else if rule.meets(asked, now) {
-            met = Some(rule);
-        }
-    }
-    met
 }
 
 impl Faults {

@@ -8,7 +8,7 @@ use prometheus::{
     exponential_buckets, linear_buckets,
 };
 
-use super::requests::{Listed, RequestLabels};
+use super::labels::{Listed, RequestLabels};
 use super::{INVARIANT, Labels, Noted, Vectors, What, retain};
 
 const REQUEST_SECONDS: [f64; 23] = [

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::continue_token::ContinueToken;
 use super::list_body::ListBody;
 use super::list_options::{ListOptions, ReadAt};
+use super::page::Page;
 use super::{Answer, Request};
 use crate::endpoints::compression::accepts_gzip;
 use crate::endpoints::negotiation::Transform;
@@ -15,16 +16,8 @@ use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
 use crate::metrics::Listed;
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, ResourceVersion, Snapshot, StoredObject, WindowError};
+use crate::storage::{ObjectKey, ResourceVersion, Snapshot, WindowError};
 use crate::{cancellation, nesting};
-
-/// One page of a collection.
-pub(super) struct Page {
-    pub(super) objects: Vec<Arc<StoredObject>>,
-    rv: ResourceVersion,
-    next: Option<String>,
-    remaining: Option<usize>,
-}
 
 /// The query of a list.
 pub(super) struct ListQuery {

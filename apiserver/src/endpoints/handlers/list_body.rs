@@ -7,7 +7,7 @@ use http::Response;
 use serde_json::Value;
 
 use super::Request;
-use super::list::Page;
+use super::page::Page;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{Accepted, MediaType};
 use crate::endpoints::response;

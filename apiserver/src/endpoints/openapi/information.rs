@@ -1,7 +1,6 @@
 //! Paths outside of the resources: discovery, the version, and the issuer of tokens.
 
-use super::operations::{Operation, Paths, Payload};
-use super::paths::OBJECTS;
+use super::operations::{OBJECTS, Operation, Paths, Payload};
 
 /// A path outside of the resources, with one operation that answers `definition`.
 pub(super) fn answering(

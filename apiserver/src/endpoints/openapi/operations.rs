@@ -8,6 +8,13 @@ use serde_json::{Map, Value, json};
 use super::definitions::{Form, reference, written};
 use crate::meta::GroupVersionKind;
 
+/// The media types of objects, those of discovery included.
+pub(super) const OBJECTS: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+
 /// The format is described in the file.
 static PARAMETERS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
     let lines = include_str!("parameters.txt").lines();

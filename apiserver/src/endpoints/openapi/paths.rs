@@ -1,7 +1,7 @@
 //! The paths of built-in resources, made from the catalog.
 
 use super::names::{api_name, capitalized, tag, with_article};
-use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
+use super::operations::{OBJECTS, Operation, Parameter, Paths, Payload, RequestBody};
 use super::{definitions, information};
 use crate::endpoints::discovery;
 use crate::registry::catalog::{ResourceInfo, SubresourceInfo, Version};
@@ -96,12 +96,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
 ];
 
 const ANY: &[&str] = &["*/*"];
-/// What objects come as, those of discovery too.
-pub(super) const OBJECTS: &[&str] = &[
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-];
+
 const STREAMS: &[&str] = &[
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",

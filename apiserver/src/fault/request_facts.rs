@@ -1,0 +1,106 @@
+//! The facts of a request, and the requests that a fault is about.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Requests;
+use crate::request::{RequestInfo, Verb};
+
+/// The facts of a request that rules match.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestFacts {
+    verb: Verb,
+    group: String,
+    resource: String,
+    subresource: Option<String>,
+    namespace: Option<String>,
+    pub(super) name: Option<String>,
+    user_agent: Arc<str>,
+}
+
+impl RequestFacts {
+    /// `None` for a method that is not served.
+    pub(crate) fn of(info: &RequestInfo, user_agent: &str) -> Option<Self> {
+        Some(Self {
+            verb: info.verb?,
+            group: info.group.clone(),
+            resource: info.resource.clone(),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            user_agent: user_agent.into(),
+        })
+    }
+
+    pub(crate) fn verb_text(&self) -> &'static str {
+        self.verb.as_str()
+    }
+
+    /// `pods`, `statefulsets.apps/status`.
+    pub(crate) fn resource_text(&self) -> String {
+        let mut text = self.resource.clone();
+        if !self.group.is_empty() {
+            text = format!("{text}.{}", self.group);
+        }
+        if let Some(subresource) = &self.subresource {
+            text = format!("{text}/{subresource}");
+        }
+        text
+    }
+
+    /// The namespace in the path.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The object's name, if the path names an object.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The product in the user agent.
+    pub(crate) fn product(&self) -> &str {
+        let end = self.user_agent.find(['/', ' ']);
+        &self.user_agent[..end.unwrap_or(self.user_agent.len())]
+    }
+
+    /// These facts with the name in the `body` of a create.
+    pub(super) fn named_in(mut self, body: &[u8]) -> Self {
+        if self.name.is_none() && self.verb == Verb::Create {
+            let object: Value = serde_json::from_slice(body).unwrap_or_default();
+            self.name = object["metadata"]["name"].as_str().map(str::to_owned);
+        }
+        self
+    }
+}
+
+impl Requests {
+    pub(super) fn include(&self, asked: &RequestFacts) -> bool {
+        let agrees = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
+        };
+        agrees(&self.verb, Some(asked.verb.as_str()))
+            && self.includes_resource(asked)
+            && agrees(&self.namespace, asked.namespace.as_deref())
+            && agrees(&self.name, asked.name.as_deref())
+            && agrees(&self.from, Some(asked.product()))
+    }
+
+    fn includes_resource(&self, asked: &RequestFacts) -> bool {
+        let Some(wanted) = &self.resource else {
+            return true;
+        };
+        let (resource, subresource) = match wanted.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource)),
+            None => (wanted.as_str(), None),
+        };
+        let (plural, group) = match resource.split_once('.') {
+            Some((plural, group)) => (plural, Some(group)),
+            None => (resource, None),
+        };
+        plural == asked.resource
+            && group.is_none_or(|group| group == asked.group)
+            && subresource == asked.subresource.as_deref()
+    }
+}
