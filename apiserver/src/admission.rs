@@ -1,5 +1,6 @@
 //! The default admission plugins of a cluster, in upstream's order.
 
+pub(crate) mod attributes;
 mod authorizer;
 mod certificates;
 pub(crate) mod chain;
@@ -8,12 +9,14 @@ pub(crate) mod devices;
 mod enabled;
 mod ingress_class;
 mod limit_ranger;
+pub(crate) mod listers;
 pub(crate) mod optional;
 pub(crate) mod plugins;
 mod pod_security;
 pub(crate) mod policy;
 mod priority;
 pub(crate) mod quota;
+pub(crate) mod request;
 mod runtime_class;
 mod service_account;
 mod service_account_secrets;
@@ -31,8 +34,8 @@ use crate::metrics::admission::Plugin;
 use chain::Chain;
 pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
 pub use enabled::{AdmissionFlags, AdmissionPlugins};
+use listers::Listers;
 use optional::event_rate_limit::Buckets;
-use plugins::Listers;
 use webhook::Configurations;
 
 use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};

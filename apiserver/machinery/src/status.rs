@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::gvk::{GroupKind, GroupResource};
 
-pub use field::quoted;
-pub use field::{Cause, CauseReason, FieldErrors, FieldPath};
+pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, quoted};
 
 /// Everything a handler may answer with instead of an object.
 ///

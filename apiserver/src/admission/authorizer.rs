@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::webhook::Admission;
+use super::request::Admission;
 use crate::auth::{self, ANY_VERSION, Attributes, Authorizers, Selectors, User};
 use crate::cel::{self, Authorizer, Check};
 use crate::metrics::Metrics;

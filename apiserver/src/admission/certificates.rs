@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::plugins::Attributes;
+use super::attributes::Attributes;
 use crate::auth::{self, User};
 use crate::metrics::admission::Plugin;
 use crate::registry::certificates::certificate_signing_request::request::der_of;

@@ -223,24 +223,8 @@ fn limits(configuration: &Value) -> Result<Vec<Limit>, String> {
             cache_size: usize::try_from(size).unwrap_or(0),
         }));
     }
-    match aggregate(&errors) {
-        None => Ok(limits),
-        Some(errors) => Err(errors),
-    }
-}
-
-/// The faults as upstream's aggregate words them.
-pub(super) fn aggregate(errors: &FieldErrors) -> Option<String> {
-    let mut faults: Vec<String> = Vec::new();
-    for cause in errors.causes() {
-        let fault = format!("{}: {}", cause.field, cause.message);
-        if !faults.contains(&fault) {
-            faults.push(fault);
-        }
-    }
-    match faults.as_slice() {
-        [] => None,
-        [fault] => Some(fault.clone()),
-        faults => Some(format!("[{}]", faults.join(", "))),
+    match errors.is_empty() {
+        true => Ok(limits),
+        false => Err(errors.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::plugins::Attributes;
+use super::attributes::Attributes;
 use crate::admission::State;
 use crate::meta::object::{child_mut, meta_mut, namespace};
 use crate::registry::core::pod::resources::amounts::{

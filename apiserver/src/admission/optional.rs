@@ -11,8 +11,8 @@ mod tolerations;
 
 use serde_json::Value;
 
+use super::attributes::Attributes;
 use super::chain::Chain;
-use super::plugins::Attributes;
 use crate::admission::State;
 use crate::auth;
 use crate::meta::object::name;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::plugins::Attributes;
+use super::attributes::Attributes;
 use crate::meta::object::{name, namespace};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::ObjectKey;

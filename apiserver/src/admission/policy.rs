@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::webhook::{Admission, GROUP};
+use super::request::{Admission, GROUP};
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
 use crate::status::ApiError;

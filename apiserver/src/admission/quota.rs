@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::plugins::Attributes;
+use super::attributes::Attributes;
 use crate::meta::object::{name, namespace};
 use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;

@@ -20,8 +20,9 @@ use serde_json::Value;
 
 use super::chain::Chain;
 use super::policy::{self, Policies};
+use super::request::{Admission, GROUP, Invocation};
 use crate::admission::State;
-use crate::auth::{self, RequestAttributes};
+use crate::auth;
 use crate::cel::{Expression, Returns, Scope};
 use crate::clock::nanos_between;
 use crate::meta::GroupVersionResource;
@@ -29,19 +30,13 @@ use crate::meta::object::{meta_mut, namespace};
 use crate::metrics::admission::Plugin;
 use crate::metrics::admission::{Configured, Rejection, WebhookCall};
 use crate::nesting;
-use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
-use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
 use crate::webhook::{self, CallError, WebhookConfig};
 use annotate::Place;
 use answer::{Answer, Failure};
 use configuration::Webhook;
-pub(super) use matching::Invocation;
-
-/// The group of the configurations.
-pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The group of the reviews.
 const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
@@ -162,19 +157,6 @@ impl Phase {
             Self::Validating => "validating",
         }
     }
-}
-
-/// A write that webhooks may change or refuse.
-pub(crate) struct Admission<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) resource: &'a ResourceInfo,
-    pub(crate) strategy: &'a dyn Strategy,
-    pub(crate) request_attributes: RequestAttributes<'a>,
-    pub(crate) operation: Operation,
-    pub(crate) name: String,
-    pub(crate) namespace: String,
-    pub(crate) dry_run: bool,
-    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The webhooks that are called again because a later one has changed the object.

@@ -8,6 +8,7 @@ use super::{AbacPolicy, Attributes, AuthorizationWebhook, State, User};
 use super::{node, questions, rbac};
 use crate::metrics::access::{Access, Authorizer};
 use crate::request::Decision;
+use crate::status::aggregate;
 use crate::storage::Storage;
 
 /// The reason that upstream's AlwaysDeny gives.
@@ -181,18 +182,4 @@ pub(crate) fn rules_of(state: &State, user: &User, namespace: &str) -> Rules {
     }
     all.error = aggregate(errors);
     all
-}
-
-/// Several errors as upstream's aggregate words them.
-pub(super) fn aggregate(errors: Vec<String>) -> Option<String> {
-    let mut distinct: Vec<String> = Vec::new();
-    for error in errors {
-        if !distinct.contains(&error) {
-            distinct.push(error);
-        }
-    }
-    match distinct.len() {
-        0 | 1 => distinct.pop(),
-        _ => Some(format!("[{}]", distinct.join(", "))),
-    }
 }

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::authorization::aggregate;
 use super::rbac::{self, GROUP};
 use super::{ANY_VERSION, Attributes, RequestAttributes, Selectors, State, User, authorize};
 use crate::meta::GroupResource;
 use crate::meta::object::{meta_mut, name, namespace};
 use crate::registry::catalog::ResourceInfo;
-use crate::status::{ApiError, quoted};
+use crate::status::{ApiError, aggregate, quoted};
 
 /// A part of a rule: one verb on one resource or path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

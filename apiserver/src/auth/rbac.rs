@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::authorization::aggregate;
 use super::{Attributes, SERVICE_ACCOUNT_PREFIX, User};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::request::Decision;
-use crate::status::quoted;
+use crate::status::{aggregate, quoted};
 use crate::storage::{ObjectKey, Storage};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Store, Subresource, at_once};
+use crate::admission::attributes::Attributes;
 use crate::admission::chain::{Chain, Origin};
 use crate::admission::optional;
-use crate::admission::plugins::Attributes;
+use crate::admission::plugins;
 use crate::admission::quota::Charge;
-use crate::admission::webhook::Admission;
+use crate::admission::request::Admission;
 use crate::auth::{RequestAttributes, escalation, resolved};
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
@@ -262,7 +263,7 @@ impl Store<'_> {
             Some(_) => Operation::Update,
         };
         let mut chain = self.chain(Step::Validate, operation);
-        let mut approved = attributes.check(&mut chain).await;
+        let mut approved = plugins::check(attributes, &mut chain).await;
         if approved.is_ok() {
             approved = self.approve(Some(object), old, &mut chain).await;
         }

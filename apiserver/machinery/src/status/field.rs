@@ -351,21 +351,26 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
+/// Several errors as upstream's aggregate words them: each once, in brackets unless it is the only
+/// one. `None` without errors.
+pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
+    let all: Vec<String> = errors.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    let distinct = all.iter().map(String::as_str);
+    let distinct: Vec<&str> = distinct.filter(|error| seen.insert(*error)).collect();
+    match distinct.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
 impl fmt::Display for FieldErrors {
     /// All of them, each once, as the aggregate of upstream's field errors has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
-        let all: Vec<String> = self.causes.iter().map(shown).collect();
-        let mut seen = BTreeSet::new();
-        let parts: Vec<&str> = all
-            .iter()
-            .map(String::as_str)
-            .filter(|part| seen.insert(*part))
-            .collect();
-        match parts.as_slice() {
-            [one] => f.write_str(one),
-            _ => write!(f, "[{}]", parts.join(", ")),
-        }
+        let all = aggregate(self.causes.iter().map(shown));
+        f.write_str(all.as_deref().unwrap_or("[]"))
     }
 }
 

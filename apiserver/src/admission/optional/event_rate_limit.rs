@@ -7,7 +7,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::admission::plugins::Attributes;
+use crate::admission::attributes::Attributes;
 use crate::clock::nanos_between;
 use crate::meta::object::namespace;
 use crate::status::ApiError;

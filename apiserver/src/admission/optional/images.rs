@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::admission::plugins::Attributes;
+use crate::admission::attributes::Attributes;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// The lists of containers, in the order in which upstream visits them.

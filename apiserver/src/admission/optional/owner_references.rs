@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::admission::plugins::Attributes;
+use crate::admission::attributes::Attributes;
 use crate::auth::{self, User};
 use crate::meta::object::{name, namespace};
 use crate::status::ApiError;

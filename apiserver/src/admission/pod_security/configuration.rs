@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::policy::{LEVELS, Level, Policy, Standard, VERSIONS, level, minor};
-use crate::admission::configuration::aggregate;
-use crate::admission::plugins::Attributes;
+use crate::admission::attributes::Attributes;
 use crate::meta::object::namespace;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
@@ -73,9 +72,9 @@ impl PodSecurityConfiguration {
             "" => vec!["username must not be empty".to_owned()],
             _ => Vec::new(),
         });
-        match aggregate(&errors) {
-            Some(errors) => Err(format!("PodSecurity configuration error: {errors}")),
-            None => Ok(Self {
+        match errors.is_empty() {
+            false => Err(format!("PodSecurity configuration error: {errors}")),
+            true => Ok(Self {
                 defaults: Policy {
                     enforce,
                     audit,

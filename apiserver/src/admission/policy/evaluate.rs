@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::compiled::Policy;
-use crate::admission::webhook::{Admission, Invocation};
+use crate::admission::request::{Admission, Invocation};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
 use crate::meta::GroupVersionResource;

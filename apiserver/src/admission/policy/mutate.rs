@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::compiled::Policy;
 use super::evaluate::{error_type, prepare};
 use super::{Bound, Family, config_fault, text_of};
-use crate::admission::webhook::{Admission, Invocation};
+use crate::admission::request::{Admission, Invocation};
 use crate::cel::Outcome;
 use crate::clock::nanos_between;
 use crate::field_manager::merge_configuration;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::compiled::Policy;
-use crate::admission::webhook::Admission;
+use crate::admission::request::Admission;
 use crate::meta::selector::LabelSelector;
 use crate::storage::ObjectKey;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::compiled::{Compiled, Policy, Validation};
 use super::evaluate::{error_type, prepare};
 use super::{Family, config_fault, text_of};
-use crate::admission::webhook::Admission;
+use crate::admission::request::Admission;
 use crate::audit::{Level, Record};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;

@@ -5,8 +5,8 @@ use base64::{DecodeError, Engine};
 use serde_json::{Value, json};
 
 use super::configuration::Webhook;
-use super::matching::Invocation;
-use super::{Admission, GROUP_OF_REVIEWS, Phase};
+use super::{GROUP_OF_REVIEWS, Phase};
+use crate::admission::request::{Admission, Invocation};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting;
 use crate::patch;
@@ -393,35 +393,5 @@ impl Admission<'_> {
             "converting ({}.{}) to ({package}.{}): unknown conversion",
             found.version, found.kind, kind.kind
         )))
-    }
-
-    /// The patched object, decoded as `kind`.
-    pub(in crate::admission) fn decoded(
-        &self,
-        patched: &str,
-        kind: &GroupVersionKind,
-    ) -> Result<Value, ApiError> {
-        let refuse = |why: String| ApiError::Internal(why);
-        if self.operation == Operation::Connect {
-            return nesting::from_slice(patched.as_bytes())
-                .map_err(|error| refuse(error.to_string()));
-        }
-        let custom = self.resource.custom.as_deref();
-        if let (Some(custom), None) = (custom, schema::builtin(kind)) {
-            let mut value: Value = nesting::from_slice(patched.as_bytes())
-                .map_err(|error| refuse(error.to_string()))?;
-            let schema = custom.versions.schema(&kind.version).structural();
-            schema.prune(&mut value);
-            schema.prune_nulls(&mut value);
-            schema.fill_defaults(&mut value);
-            return Ok(value);
-        }
-        let schema = schema::builtin(kind)
-            .ok_or_else(|| refuse(format!("no kind {:?} is registered", kind.kind)))?;
-        let decoded = schema::decode_json(schema, patched.as_bytes(), FieldValidation::Ignore);
-        let mut value = decoded.map_err(|error| refuse(error.to_string()))?.value;
-        value["kind"] = kind.kind.as_str().into();
-        value["apiVersion"] = kind.api_version().into();
-        Ok(value)
     }
 }

@@ -7,7 +7,8 @@ use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{GROUP, Phase};
+use super::Phase;
+use crate::admission::request::GROUP;
 use crate::server::ApiServer;
 use crate::storage::{Change, ObjectKey, Transaction};
 

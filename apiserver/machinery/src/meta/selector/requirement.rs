@@ -130,7 +130,7 @@ impl Requirement {
                 values,
             });
         }
-        Err(SelectorError(aggregate(&errors)))
+        Err(SelectorError(errors.to_string()))
     }
 
     /// Requires the label `key` to have a value, unchecked.
@@ -187,20 +187,5 @@ impl fmt::Display for Requirement {
             Operator::GreaterThan => write!(f, "{key}>{values}"),
             Operator::LessThan => write!(f, "{key}<{values}"),
         }
-    }
-}
-
-/// Several faults in brackets, one bare.
-fn aggregate(errors: &FieldErrors) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for cause in errors.causes() {
-        let part = format!("{}: {}", cause.field, cause.message);
-        if !parts.contains(&part) {
-            parts.push(part);
-        }
-    }
-    match parts.as_slice() {
-        [one] => one.clone(),
-        _ => format!("[{}]", parts.join(", ")),
     }
 }
