@@ -16,6 +16,7 @@
 
 mod compare;
 mod divergences;
+mod error;
 mod format;
 mod http1;
 mod normalize;
@@ -29,7 +30,8 @@ mod watch;
 
 pub use compare::{Difference, compare};
 pub use divergences::{Divergences, DivergencesError, Summary};
+pub use error::TransportError;
 pub use format::{Case, Exchange, FormatError, RecordedFile, recorded_dir};
 pub use replay::{replay, replay_in_process};
 pub use tls::{Trust, connector};
-pub use transport::{NetworkOptions, Target, TransportError};
+pub use transport::{NetworkOptions, Target};

@@ -1,6 +1,8 @@
 //! Scenario files, where their goldens are, and how the two compare.
 
+mod evidence;
 mod golden;
+mod paths;
 mod recorded;
 #[cfg(feature = "scenarios")]
 mod trials;
@@ -18,8 +20,9 @@ use crate::replay;
 use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
-pub use golden::{Update, golden_path, snapshot_name, update};
-pub use recorded::{record_remote, recording_path};
+pub use golden::{Update, update};
+pub use paths::{golden_path, recording_path, snapshot_name};
+pub use recorded::record_remote;
 #[cfg(feature = "scenarios")]
 pub use trials::Scenarios;
 
@@ -160,8 +163,8 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     };
     let golden = golden_path(&file.path, &file.name);
     let text = std::fs::read_to_string(&golden).ok();
-    let evidence = recorded::evidence(&file);
-    let is_stated = (text.as_ref()).is_none_or(|text| golden::states(text, &evidence));
+    let evidence = evidence::evidence(&file);
+    let is_stated = (text.as_ref()).is_none_or(|text| evidence::states(text, &evidence));
     let golden_text = text.map(|text| content(&text).trim_end().to_owned());
     let mut used = BTreeSet::new();
     let verdict = match &run {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use http_body::{Body, Frame};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -16,8 +17,11 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::error::TransportError;
 use super::tls::{self, Trust};
-use super::transport::{AnswerBody, TransportError};
+
+/// The body of an answer, which may be a stream without end.
+pub(super) type AnswerBody = UnsyncBoxBody<Bytes, TransportError>;
 
 /// The authority of a server's URL, and its TLS settings.
 #[derive(Clone)]

@@ -13,11 +13,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::time::EPOCH;
 
+use super::error::TransportError;
 use super::format::{Case, Request, Selection, Step};
+use super::http1::AnswerBody;
 use super::normalize::Normalizer;
 use super::selection::{Missing, dig, drop_path, pick};
 use super::text;
-use super::transport::{AnswerBody, Call, Target, TransportError, latin1};
+use super::text::decoded;
+use super::transport::{Call, Target, latin1};
 use super::variables::Variables;
 use super::watch::Watch;
 
@@ -273,11 +276,6 @@ async fn read(mut body: AnswerBody) -> Result<Bytes, TransportError> {
             None => return Ok(read.freeze()),
         }
     }
-}
-
-/// JSON, or else the text.
-pub(super) fn decoded(body: &[u8]) -> Value {
-    serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
 }
 
 fn content_type(headers: &HeaderMap) -> String {

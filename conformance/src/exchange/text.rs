@@ -14,6 +14,11 @@ use serde_json::ser::{Formatter, Serializer};
 const TWO_TO_64: f64 = 18_446_744_073_709_551_616.0;
 const TEN_TO_21: f64 = 1e21;
 
+/// A body as JSON, or as its text if it is not JSON.
+pub(super) fn decoded(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| String::from_utf8_lossy(body).into())
+}
+
 /// `value` on a line, characters as they are.
 pub(super) fn spaced(value: &Value) -> String {
     write(value, Spaced { ascii: false })

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-use super::transport::TransportError;
+use super::error::TransportError;
 
 /// Which certificates of a server are accepted.
 #[derive(Clone, Debug)]

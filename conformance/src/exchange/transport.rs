@@ -1,17 +1,15 @@
 //! The transport of requests to a server: in process, or over the network.
 
-use std::path::PathBuf;
-
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use kubeproof_apiserver::{ApiServer, Dropped};
+use kubeproof_apiserver::ApiServer;
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
-use super::http1::Http1;
+use super::error::TransportError;
+use super::http1::{AnswerBody, Http1};
 use super::tls::Trust;
 
 /// The user agent of all requests. Managed fields show it: the recorded answers have the manager `xchg`.
@@ -21,50 +19,6 @@ const IN_PROCESS_HOST: &str = "127.0.0.1:6443";
 /// The administrator's token in process. Without it, a client without a token is the administrator, and some of the
 /// cases show a wrong token.
 const IN_PROCESS_TOKEN: &str = "administrator";
-
-/// The body of an answer, which may be a stream without end.
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, TransportError>;
-
-/// A request that got no answer.
-#[derive(Debug, thiserror::Error)]
-pub enum TransportError {
-    /// The server's URL cannot be used.
-    #[error("{url}: {why}")]
-    Url {
-        /// The URL.
-        url: String,
-        /// Why.
-        why: String,
-    },
-    /// The case asks for what HTTP cannot say.
-    #[error("{0} cannot be sent")]
-    Unsendable(String),
-    /// The authorities to trust cannot be read.
-    #[error("{}: {why}", .path.display())]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// The connection failed.
-    #[error("cannot connect to {address}: {source}")]
-    Connect {
-        /// Host and port.
-        address: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The connection broke, or what came is not HTTP.
-    #[error("{0}")]
-    Http(#[source] hyper::Error),
-    /// The server in this process dropped the connection.
-    #[error("{0}")]
-    Dropped(#[source] Dropped),
-    /// No data came in time.
-    #[error("no data was received in time")]
-    Silent,
-}
 
 /// The credentials of the client, and the trust in a server on the network.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::replay::decoded;
-use super::transport::{AnswerBody, Call, Target, TransportError};
+use super::error::TransportError;
+use super::http1::AnswerBody;
+use super::text::decoded;
+use super::transport::{Call, Target};
 
 /// A watch that delivers nothing for this long has ended.
 const IDLE_MAX: Duration = Duration::from_secs(60);

@@ -1,6 +1,8 @@
 //! The entries of `differs` in a scenario: the faults or orders with which runs rightly have another outcome, and the
 //! fields that may differ then.
 
+mod schema;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -10,7 +12,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::schema;
 use crate::fault_plan::{Kind, Plan, Planned};
 
 #[cfg(test)]

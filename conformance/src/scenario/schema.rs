@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use super::differs::{EventMay, FailureMay, FieldsMay, Pattern};
 use super::{HumanDuration, Scenario};
 
 /// The JSON Schema (draft 7, which editors' YAML servers know) of a scenario file.
@@ -153,34 +152,4 @@ pub(super) struct Declaration {
 struct Variable {
     name: String,
     expression: String,
-}
-
-/// The runs that an entry of `differs` is about.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only the schema is made of it")]
-pub(super) enum With {
-    One(Faults),
-    Several(Vec<Faults>),
-}
-
-/// Faults of a plan.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only the schema is made of it")]
-pub(super) enum Faults {
-    /// `order`, or an exact plan: `crash-after create pods default/web-1 from statefulset-controller`.
-    Plan(String),
-    /// A pattern.
-    Pattern(Pattern),
-}
-
-/// What may differ from the run without faults.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only the schema is made of it")]
-pub(super) enum May {
-    Fields(FieldsMay),
-    Event(EventMay),
-    Failure(FailureMay),
 }

@@ -2,38 +2,19 @@
 
 use std::path::PathBuf;
 
-use super::golden::{self, golden_path};
-use super::{Verdict, snapshot_name};
+use super::Verdict;
+use super::evidence::{evidence, with_evidence};
+use super::paths::{golden_path, recording_path};
 use crate::recording::{Listed, Recording, differences};
 use crate::runner::remote::{self, Pauses};
 use crate::runner::{self, Run, RunOptions};
 use crate::scenario::ScenarioFile;
 
-/// The directory of recordings, in the directory of goldens.
-const DIRECTORY: &str = "recorded";
-
-/// Returns the path of the recording for a scenario: `…/snapshots/recorded/area__name.snap`.
-#[must_use]
-pub fn recording_path(file: &ScenarioFile) -> PathBuf {
-    let golden = golden_path(&file.path, &file.name);
-    let name = format!("{}.snap", snapshot_name(&file.name));
-    golden.with_file_name(DIRECTORY).join(name)
-}
-
-/// Returns what the golden of `file` is known from: `derived`, or `recorded: ` with the programs of the control plane.
-pub(super) fn evidence(file: &ScenarioFile) -> String {
-    let recorded = std::fs::read_to_string(recording_path(file)).ok();
-    match recorded.and_then(|text| Recording::parse(&text).origin) {
-        Some(origin) => format!("recorded: {origin}"),
-        None => golden::DERIVED.to_owned(),
-    }
-}
-
 /// States in the golden of `file`, if there is one, what it is known from.
 fn state_evidence(file: &ScenarioFile) -> std::io::Result<()> {
     let path = golden_path(&file.path, &file.name);
     match std::fs::read_to_string(&path) {
-        Ok(text) => std::fs::write(&path, golden::with_evidence(&text, &evidence(file))),
+        Ok(text) => std::fs::write(&path, with_evidence(&text, &evidence(file))),
         Err(_) => Ok(()),
     }
 }

@@ -1,6 +1,7 @@
 //! `declarations.txt`: the functions that CEL expressions may call, with their overloads.
 
 mod evaluate;
+mod groups;
 mod walk;
 
 use anyhow::{Context as _, ensure};
@@ -113,9 +114,9 @@ pub(crate) fn generate(inputs: &Inputs) -> anyhow::Result<String> {
 fn environment(source: &str) -> anyhow::Result<Vec<(&'static Library, u64)>> {
     let source = plain_tokens(source);
     let options = after(&source, "baseOpts").context("the environment has no baseOpts")?;
-    let options = walk::braces(options).context("baseOpts is no list")?;
+    let options = groups::braces(options).context("baseOpts is no list")?;
     let mut found = Vec::new();
-    for option in walk::split(options) {
+    for option in groups::split(options) {
         if option
             .iter()
             .any(|token| token.word() == Some("RemovedVersion"))
@@ -144,7 +145,7 @@ fn environment(source: &str) -> anyhow::Result<Vec<(&'static Library, u64)>> {
 
 /// The number in `(ext.StringsVersion(2))`.
 fn limit(arguments: &[Token]) -> u64 {
-    let group = walk::group(arguments).unwrap_or_default();
+    let group = groups::group(arguments).unwrap_or_default();
     let is_limit = |token: &Token| token.word().is_some_and(|word| word.ends_with("Version"));
     let number = group.iter().skip_while(|token| !is_limit(token)).nth(2);
     let number = number.and_then(|token| match &token.kind {
@@ -190,23 +191,23 @@ fn after<'a>(tokens: &'a [Token], name: &str) -> Option<&'a [Token]> {
         .windows(2)
         .position(|pair| pair[0].word() == Some(name) && pair[1].is('='));
     if let Some(at) = assigned {
-        return Some(&tokens[at + 2..]).and_then(walk::statement);
+        return Some(&tokens[at + 2..]).and_then(groups::statement);
     }
     let method = tokens.windows(3).position(|own| {
         own[0].word() == Some(name) && own[1].is(')') && own[2].word() == Some("CompileOptions")
     })?;
     let body = tokens[method..].iter().position(|token| token.is('{'))?;
     // The result's type, `[]EnvOption`, has no braces.
-    walk::group(&tokens[method + body..])
+    groups::group(&tokens[method + body..])
 }
 
 /// The functions without parameters that a loop declares, one for each key of a map.
 fn looped(source: &[Token], scope: &Scope) -> anyhow::Result<Vec<(String, String)>> {
     let (map, prefix) = LOOPED;
-    let entries = after(source, map).and_then(walk::braces);
+    let entries = after(source, map).and_then(groups::braces);
     let entries = entries.with_context(|| format!("{map} is not a map"))?;
     let result = scope.named_type("FormatType")?;
-    let keys = walk::split(entries).into_iter();
+    let keys = groups::split(entries).into_iter();
     let keys = keys.filter_map(|entry| match &entry.first()?.kind {
         Kind::Text(key) => Some(format!("{prefix}{key}")),
         _ => None,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 
-use super::walk::{group, inside, split, statement};
+use super::groups::{group, inside, split, statement};
 use crate::import::go::{Kind, Token};
 
 /// The constants and types that a library can name.
