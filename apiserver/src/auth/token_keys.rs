@@ -104,6 +104,16 @@ impl TokenKeys {
         })
     }
 
+    /// Makes a private ECDSA key of the machine's randomness, in PEM, for [`Self::read`].
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    #[must_use]
+    pub fn generate_pem() -> String {
+        let key = rcgen::KeyPair::generate().expect("the machine gives randomness");
+        key.serialize_pem()
+    }
+
     /// Makes an ECDSA key from `seed`.
     pub(crate) fn made(seed: Seed) -> Self {
         let key = (0..).find_map(|attempt| {

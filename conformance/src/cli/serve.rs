@@ -6,9 +6,10 @@ mod identity;
 pub(super) mod kubeconfig;
 mod load;
 mod record;
+mod state;
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use kubeproof::log::{Moment, State};
 use kubeproof::nodes::PortForward;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
-use kubeproof_apiserver::{ApiServer, ApiServerBuilder, FieldValidation, LoadError, Tls};
+use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
@@ -34,6 +35,7 @@ use super::{listen, out};
 use audit::AuditArgs;
 use identity::IdentityArgs;
 use record::Recording;
+use state::{Keeper, StateDir};
 
 /// The code of `AlreadyExists`.
 const CONFLICT: u16 = 409;
@@ -114,6 +116,10 @@ pub(super) struct ServeArgs {
         requires = "from_log"
     )]
     at: Option<Moment>,
+    /// Keep the state of the server in this directory across restarts: a snapshot at the end, and every few seconds
+    /// in which something changes. --load counts at the first start only.
+    #[arg(long, value_name = "DIR", conflicts_with = "from_log")]
+    state: Option<PathBuf>,
     /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
     #[arg(long)]
     tls: bool,
@@ -152,7 +158,12 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
     let gates = args.kruise_gates.read();
-    let (server, bearer) = build(&args, tls.as_ref(), gates)?;
+    let directory = args.state.as_deref().map(StateDir::open).transpose()?;
+    let held = args.held(directory.as_ref())?;
+    let is_new = held.is_none();
+    let keys = directory.as_ref().filter(|_| !args.identity.has_keys());
+    let keys = keys.map(StateDir::token_keys).transpose()?;
+    let (server, bearer) = build(&args, (held, keys), tls.as_ref(), gates)?;
     let clock = server.clock().clone();
     let client = in_process::client(&server, bearer);
     let chosen = args.chosen();
@@ -163,14 +174,17 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         }
         install_kruise(&server).await?;
     }
-    if args.from_log.is_some() {
+    if !is_new {
         authentication::withdraw(&client).await?;
     }
-    load::load(&server, &args.load, args.field_validation()).await?;
+    if is_new || args.state.is_none() {
+        load::load(&server, &args.load, args.field_validation()).await?;
+    }
     let path = args.record.as_deref();
     let recording = path
         .map(|path| Recording::begin(&server, path))
         .transpose()?;
+    let keeper = directory.map(|directory| directory.keep(&server));
     if args.nodes > 0 {
         server.set_component_running("scheduler");
     }
@@ -218,10 +232,12 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         out::note(&line);
     }
     let mut failed = recording.as_ref().map(Recording::failed);
+    let mut unkept = keeper.as_ref().map(Keeper::failed);
     let shutdown = async move {
         tokio::select! {
             () = stop => {}
             () = record::when_failed(&mut failed) => {}
+            () = record::when_failed(&mut unkept) => {}
         }
     };
     match tls {
@@ -229,9 +245,13 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         None => kubeproof_apiserver::serve(server, listener, shutdown).await?,
     }
     manager.shutdown().await;
-    match recording {
-        Some(recording) => recording.end().await,
+    let kept = match keeper {
+        Some(keeper) => keeper.end().await,
         None => Ok(()),
+    };
+    match recording {
+        Some(recording) => recording.end().await.and(kept),
+        None => kept,
     }
 }
 
@@ -245,6 +265,29 @@ impl ServeArgs {
         let text = kubeconfig::text(&self.name, token, (url, tls))?;
         kubeconfig::write_private(path, &text)
             .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Returns the state to start from; None for a new cluster.
+    fn held(&self, directory: Option<&StateDir>) -> anyhow::Result<Option<State>> {
+        let (path, state) = match (&self.from_log, directory) {
+            (Some(path), _) => {
+                let text = std::fs::read_to_string(path);
+                let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+                let state = State::read(&text, self.at.unwrap_or(Moment::End));
+                (
+                    path,
+                    Some(state.with_context(|| path.display().to_string())?),
+                )
+            }
+            (None, Some(directory)) => {
+                (self.state.as_ref().expect("it is open"), directory.read()?)
+            }
+            (None, None) => return Ok(None),
+        };
+        if let Some(State { rv, time, .. }) = &state {
+            out::note(&format!("{} at revision {rv}, {time}", path.display()));
+        }
+        Ok(state)
     }
 
     /// Returns the controllers to run, as `--controllers` names them.
@@ -288,6 +331,7 @@ impl ServeArgs {
             Some(format!("{nodes}, {controllers}")),
             written("kubeconfig written to", &self.kubeconfig_out),
             written("recording into", &self.record),
+            written("state kept in", &self.state),
             Some("Ctrl-C or SIGTERM ends the server".to_owned()),
         ];
         lines.into_iter().flatten().collect()
@@ -310,6 +354,7 @@ async fn install_kruise(server: &ApiServer) -> anyhow::Result<()> {
 /// Builds the server that the arguments describe, and the header that its own clients send.
 fn build(
     args: &ServeArgs,
+    (held, keys): (Option<State>, Option<TokenKeys>),
     tls: Option<&Tls>,
     gates: Gates,
 ) -> anyhow::Result<(ApiServer, Option<HeaderValue>)> {
@@ -332,31 +377,20 @@ fn build(
     let bearer = args.identity.token.as_deref().map(in_process::bearer);
     let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
     let bearer = bearer.transpose()?;
-    // A log may hold OpenKruise's objects.
-    if args.kruise || args.from_log.is_some() {
+    if let Some(keys) = keys {
+        builder = builder.service_account_keys(keys);
+    }
+    // What is held may include OpenKruise's objects.
+    if args.kruise || held.is_some() {
         let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
         let webhook = kruise::webhook(gates, bearer.clone());
         builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
     }
-    let server = match &args.from_log {
+    let server = match held {
         None => builder.build(),
-        Some(path) => open(path, args.at.unwrap_or(Moment::End), builder)?,
+        Some(state) => state.open(builder),
     };
     Ok((server, bearer))
-}
-
-/// Builds a server with the state in the log at `path`.
-fn open(path: &Path, moment: Moment, builder: ApiServerBuilder) -> anyhow::Result<ApiServer> {
-    let text = std::fs::read_to_string(path);
-    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-    let state = State::read(&text, moment).with_context(|| path.display().to_string())?;
-    out::note(&format!(
-        "{} at revision {}, {}",
-        path.display(),
-        state.rv,
-        state.time
-    ));
-    Ok(state.open(builder))
 }
 
 /// A port of a service, and its address.

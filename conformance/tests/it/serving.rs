@@ -27,6 +27,14 @@ fn fresh(name: &str) -> PathBuf {
     path
 }
 
+/// A directory of this test run that does not exist.
+fn fresh_directory(name: &str) -> PathBuf {
+    let path = file(&format!("{name}/file"), "");
+    let path = path.parent().unwrap();
+    std::fs::remove_dir_all(path).unwrap();
+    path.to_owned()
+}
+
 fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
@@ -165,9 +173,13 @@ fn first_revision(log: &str) -> String {
 }
 
 fn put(url: &str, path: &str, body: &str) -> String {
+    asked(url, ("PUT", path), body)
+}
+
+fn asked(url: &str, (method, path): (&str, &str), body: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     let head = format!(
-        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
@@ -447,4 +459,105 @@ fn requests_are_audited_into_a_file() {
     let error = String::from_utf8(ran.stderr).unwrap();
     let want = "invalid audit log format xml, allowed formats are \"legacy,json\"";
     assert!(error.contains(want), "{error}");
+}
+
+/// A token of the service account `default`, by TokenRequest.
+fn service_account_token(url: &str) -> String {
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let answer = post(url, path, r#"{"spec":{}}"#);
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let token = &body(&answer)["status"]["token"];
+    token.as_str().expect("a token").to_owned()
+}
+
+#[test]
+fn a_state_directory_keeps_what_a_server_held_across_restarts() {
+    let directory = fresh_directory("kept/state");
+    let load = "{apiVersion: v1, kind: ConfigMap, metadata: {name: loaded}}";
+    let load = file("kept/loaded.yaml", load);
+    let controllers = "deployment,replicaset,serviceaccount";
+    let kept = [
+        "--state",
+        directory.to_str().unwrap(),
+        "--load",
+        load.to_str().unwrap(),
+        "--nodes",
+        "1",
+        "--controllers",
+        controllers,
+    ];
+    let (child, url) = serve(&kept);
+    let deployment = r#"{"metadata":{"name":"web"},"spec":{"replicas":2,"selector":{"matchLabels":{"app":"web"}},
+        "template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"c","image":"nginx"}]}}}}"#;
+    assert!(post(&url, DEPLOYMENTS, deployment).starts_with("HTTP/1.1 201"));
+    wait_until("two pods are ready", || ready_replicas(&url) == 2);
+    let there = pods(&url);
+    let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    wait_until("there is an account", || {
+        get(&url, account, "").starts_with("HTTP/1.1 200")
+    });
+    let token = service_account_token(&url);
+    let other = output(&["serve", "--state", directory.to_str().unwrap()]);
+    assert_eq!(other.status.code(), Some(2));
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert!(
+        said.contains("is the state of a server that runs"),
+        "{said}"
+    );
+    terminate(child);
+    let mode = |name: &str| {
+        let file = std::fs::metadata(directory.join(name)).unwrap();
+        file.permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode("state.jsonl"), mode("service-account.key")),
+        (0o600, 0o600)
+    );
+
+    // What was deleted after the first start is not loaded again, and controllers go on.
+    let (child, url) = serve(&kept);
+    let uids = |pods: &[(Value, Value, Value)]| -> Vec<Value> {
+        pods.iter().map(|(_, uid, _)| uid.clone()).collect()
+    };
+    assert_eq!(uids(&pods(&url)), uids(&there));
+    let headers = format!("Authorization: Bearer {token}\r\n");
+    let seen = get(&url, account, &headers);
+    assert!(seen.starts_with("HTTP/1.1 403"), "{seen}");
+    let loaded = format!("{CONFIGMAPS}/loaded");
+    assert!(asked(&url, ("DELETE", &loaded), "{}").starts_with("HTTP/1.1 200"));
+    let scaled = deployment.replace("\"replicas\":2", "\"replicas\":3");
+    assert!(put(&url, &format!("{DEPLOYMENTS}/web"), &scaled).starts_with("HTTP/1.1 200"));
+    wait_until("three pods are ready", || ready_replicas(&url) == 3);
+    terminate(child);
+    let (child, url) = serve(&kept);
+    assert_eq!(pods(&url).len(), 3);
+    assert!(get(&url, &loaded, "").starts_with("HTTP/1.1 404"));
+    terminate(child);
+}
+
+#[test]
+fn a_server_that_is_killed_loses_the_last_seconds_of_its_state() {
+    let directory = fresh_directory("killed-state/state");
+    let kept = [
+        "--state",
+        directory.to_str().unwrap(),
+        "--controllers",
+        "none",
+    ];
+    let (mut child, url) = serve(&kept);
+    post(&url, CONFIGMAPS, r#"{"metadata":{"name":"seen"}}"#);
+    let state = directory.join("state.jsonl");
+    wait_until("a snapshot has it", || {
+        std::fs::read_to_string(&state).is_ok_and(|text| text.contains("\"seen\""))
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (child, url) = serve(&kept);
+    assert!(get(&url, &format!("{CONFIGMAPS}/seen"), "").starts_with("HTTP/1.1 200"));
+    terminate(child);
+    std::fs::write(&state, "{\"state\":{}}\n").unwrap();
+    let refused = output(&["serve", "--state", directory.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("state.jsonl"), "{said}");
 }

@@ -77,6 +77,11 @@ impl IdentityArgs {
         Ok(())
     }
 
+    /// Whether the keys of tokens are given.
+    pub(super) fn has_keys(&self) -> bool {
+        self.service_account_signing_key_file.is_some()
+    }
+
     /// Returns the authorities of client certificates in addition to the server's own, in PEM.
     pub(super) fn other_client_authorities(&self) -> anyhow::Result<Option<String>> {
         let path = self.client_ca_file.as_deref();
