@@ -12,6 +12,7 @@ mod kruise_gates;
 mod kubeconfig;
 mod listen;
 mod manual;
+mod new;
 mod out;
 mod pace;
 mod parent;
@@ -45,6 +46,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
+    /// Write a first scenario.
+    New(new::NewArgs),
     /// Repeat the run of a log, and report whether the new log is byte-identical.
     Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
@@ -75,6 +78,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(*args),
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
+        Command::New(args) => new::new(args),
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),

@@ -25,6 +25,7 @@ mod layers;
 mod logs;
 #[cfg(feature = "cli")]
 mod manual;
+mod new;
 mod orders;
 #[cfg(feature = "cli")]
 mod outside;
