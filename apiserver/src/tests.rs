@@ -81,3 +81,49 @@ async fn a_kind_that_is_defined_in_one_file_is_served_as_any_other() {
         "widgets.testing.kubeproof.dev \"a\" not found"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn subresources_of_such_a_kind_follow_its_rules() {
+    let builder = ApiServer::builder().install_api_group(&widget::GROUP, &widget::SOURCE);
+    let server = builder.build();
+    let json = "application/json";
+    let sent = json!({
+        "apiVersion": "testing.kubeproof.dev/v1", "kind": "Widget", "metadata": {"name": "a"},
+    });
+    let (_, created) = send(&server, &format!("POST {WIDGETS}"), json, sent).await;
+    let changed = json!({
+        "apiVersion": "testing.kubeproof.dev/v1", "kind": "Widget", "metadata": {"name": "a"},
+        "spec": {"size": 3, "polish": "wax"}, "status": {"shines": true},
+    });
+    let put = |subresource: &str| format!("PUT {WIDGETS}/a{subresource}");
+
+    let (code, polished) = send(&server, &put("/polish"), json, changed.clone()).await;
+    assert_eq!(code, 200, "{polished}");
+    assert_eq!(polished["spec"], json!({"size": 1, "polish": "wax"}));
+    assert_eq!(polished["status"], created["status"]);
+
+    let mut dull = changed.clone();
+    dull["spec"]["polish"] = "paint".into();
+    let (code, refused) = send(&server, &put("/polish"), json, dull.clone()).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        refused["message"],
+        "Widget.testing.kubeproof.dev \"a\" is invalid: spec.polish: Unsupported value: \"paint\": \
+         supported values: \"wax\""
+    );
+
+    let (code, shining) = send(&server, &put("/status"), json, dull.clone()).await;
+    assert_eq!((code, &shining["status"]), (200, &json!({"shines": true})));
+    assert_eq!(shining["spec"], polished["spec"]);
+
+    let (code, updated) = send(&server, &put(""), json, dull).await;
+    assert_eq!(code, 200);
+    assert_eq!(updated["spec"], json!({"size": 3, "polish": "wax"}));
+    assert_eq!(updated["status"], shining["status"]);
+
+    let (code, _) = send(&server, &put("/paint"), json, changed).await;
+    assert_eq!(code, 404);
+    let group = "GET /apis/testing.kubeproof.dev/v1";
+    let (_, resources) = send(&server, group, json, Value::Null).await;
+    assert_eq!(resources["resources"][1]["name"], "widgets/polish");
+}

@@ -1,13 +1,14 @@
-//! Faults of conditions that have the type which API machinery offers to every kind.
+//! Conditions in the status of an object, and the faults of those that have the common type.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::unstructured::{items, text};
 use super::validation::{invalid_each, required};
+use crate::meta::object::child_mut;
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -61,5 +62,26 @@ fn validate_condition(condition: &Value, path: &FieldPath, errors: &mut FieldErr
     }
     if text(&condition["message"]).len() > MESSAGE_BYTES_MAX {
         errors.too_long(&path.child("message"), MESSAGE_BYTES_MAX);
+    }
+}
+
+/// Sets a condition of `object`, instead of the one of its type. If the status stays, so does its `lastTransitionTime`.
+pub fn set_condition(object: &mut Value, mut condition: Value) {
+    let status = child_mut(object, "status");
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else {
+        return;
+    };
+    let own = conditions
+        .iter_mut()
+        .find(|own| own["type"] == condition["type"]);
+    match own {
+        Some(own) => {
+            if own["status"] == condition["status"] {
+                condition["lastTransitionTime"] = own["lastTransitionTime"].clone();
+            }
+            *own = condition;
+        }
+        None => conditions.push(condition),
     }
 }

@@ -21,13 +21,14 @@ pub mod secret;
 pub mod service;
 pub mod service_account;
 
+use super::rest::CreateRest;
 use super::{ApiGroup, Virtual};
 
 /// The strategies of the core group.
 pub(super) const GROUP: ApiGroup = ApiGroup {
     name: "",
     strategies: &[
-        ("bindings", &Virtual),
+        ("bindings", &Virtual(CreateRest::Binding)),
         ("componentstatuses", &component_status::ComponentStatus),
         ("configmaps", &config_map::ConfigMap),
         ("endpoints", &endpoints::Endpoints),

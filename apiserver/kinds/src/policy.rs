@@ -1,5 +1,6 @@
 //! PodDisruptionBudgets.
 
+pub mod eviction;
 pub(crate) mod pod_disruption_budget;
 
 use super::ApiGroup;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::columns::Printable;
+use super::rest::{CreateRest, SubresourceRest};
 use crate::clock::Entropy;
 use crate::core::service::ServiceRanges;
 use crate::meta::GroupResource;
@@ -123,6 +124,21 @@ pub trait Strategy: Debug + Sync {
         match subresource {
             "status" => &[&["spec"]],
             _ => &[&["status"]],
+        }
+    }
+
+    /// The operation that a POST to the resource performs.
+    fn create_rest(&self) -> CreateRest {
+        CreateRest::Store
+    }
+
+    /// The storage behind the subresource `name`; `None` for an unknown name. The verbs are in the
+    /// catalog.
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        match name {
+            "status" => Some(SubresourceRest::Status),
+            "scale" => Some(SubresourceRest::Scale),
+            _ => None,
         }
     }
 
@@ -319,9 +335,13 @@ impl Strategy for Generic {}
 
 /// A resource whose objects are operations, such as reviews and bindings.
 #[derive(Debug)]
-pub struct Virtual;
+pub struct Virtual(pub CreateRest);
 
 impl Strategy for Virtual {
+    fn create_rest(&self) -> CreateRest {
+        self.0
+    }
+
     fn has_table(&self, _subresource: &str) -> bool {
         false
     }

@@ -2,6 +2,7 @@
 //! calls the store, and makes the response.
 
 mod apply;
+mod binding;
 mod connect;
 mod continue_token;
 mod create;
@@ -10,15 +11,17 @@ mod decode;
 mod delete;
 mod delete_collection;
 mod eviction;
+mod finalize;
 mod get;
 mod kubelet;
 pub(crate) mod list;
 mod list_body;
 mod list_options;
+mod named_create;
 mod owner_references;
 mod page;
+mod part;
 mod patch;
-mod pod_subresource;
 mod port_forward;
 mod proxy;
 mod remote_command;
@@ -55,6 +58,7 @@ use crate::nesting;
 use crate::patch::PatchType;
 use crate::registry::apiextensions::custom_resource::{Conversion, CustomResource};
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::rest::CreateRest;
 use crate::request::options::Query;
 use crate::request::{RequestInfo, Verb};
 use crate::schema::scheme;
@@ -311,23 +315,17 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
         (None, Verb::Get) => return looked_up(request, get::get).await,
         (None, Verb::List) => return looked_up(request, list::list).await,
         (None, Verb::Watch) => return watch::watch(request),
-        (None, Verb::Create) if request.resource.gvk().kind == "Binding" => {
-            Box::pin(subresource::create_binding(request))
-        }
-        (None, Verb::Create) => Box::pin(create_or_review(request)),
+        (None, Verb::Create) => match request.resource.strategy().create_rest() {
+            CreateRest::Store => Box::pin(create::create(request)),
+            CreateRest::Binding => Box::pin(binding::create(request)),
+            CreateRest::Review(review) => Box::pin(review::answer(request, review)),
+        },
         (None, Verb::Update) => Box::pin(update::update(request)),
         (None, Verb::Patch) => Box::pin(patch::patch(request)),
         (None, Verb::Delete) => Box::pin(delete::delete(request)),
         (None, Verb::DeleteCollection) => Box::pin(delete_collection::delete_collection(request)),
     };
     write.await
-}
-
-async fn create_or_review(request: &Request<'_>) -> Answer {
-    match review::review(request).await {
-        Some(answer) => answer,
-        None => create::create(request).await,
-    }
 }
 
 /// The result of a read; it is repeated after the conversion of objects that it missed.

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::meta::object::{child_mut, default};
+use crate::meta::object::{child_mut, copy_field, default};
 use crate::registry::columns::Printable;
-use crate::registry::{ApiGroup, GroupSource, Strategy};
+use crate::registry::rest::{Part, SubresourceRest};
+use crate::registry::{ApiGroup, Context, GroupSource, Strategy};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The group of the kind.
@@ -19,6 +20,9 @@ pub(super) const SOURCE: GroupSource = GroupSource {
  {"version": "v1", "resources": [
   {"plural": "widgets", "singular": "widget", "kind": "Widget", "namespaced": true,
    "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+   "subresources": [
+    {"name": "polish", "kind": "Widget", "verbs": ["get", "patch", "update"]},
+    {"name": "status", "kind": "Widget", "verbs": ["get", "patch", "update"]}],
    "columns": [
     {"name": "Name", "format": "name"},
     {"name": "Size", "type": "integer", "description": "How large the widget is."},
@@ -29,8 +33,12 @@ kind e string
 apiVersion e string
 metadata e1 meta/v1.ObjectMeta
 spec e2 WidgetSpec
+status e3 WidgetStatus
 @WidgetSpec
 size pe1 int32
+polish e2 string
+@WidgetStatus
+shines e1 bool
 ",
 };
 
@@ -38,7 +46,45 @@ size pe1 int32
 #[derive(Debug)]
 struct Widget;
 
+/// The subresource `polish`, which alone can change the polish.
+#[derive(Debug)]
+struct Polish;
+
+impl Part for Polish {
+    fn take(&self, wanted: &Value, current: &Value) -> Value {
+        let mut next = current.clone();
+        copy_field(
+            &mut next["metadata"],
+            &wanted["metadata"],
+            "resourceVersion",
+        );
+        copy_field(&mut next["spec"], &wanted["spec"], "polish");
+        next
+    }
+
+    fn validate(&self, next: &Value, _current: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let polish = &next["spec"]["polish"];
+        if polish != "wax" {
+            errors.not_supported(&FieldPath::new("spec.polish"), polish, &["wax"]);
+        }
+        errors
+    }
+}
+
 impl Strategy for Widget {
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        match name {
+            "polish" => Some(SubresourceRest::Part(&Polish)),
+            "status" => Some(SubresourceRest::Status),
+            _ => None,
+        }
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        copy_field(&mut new["spec"], &old["spec"], "polish");
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

@@ -11,6 +11,7 @@ use crate::clock::rfc3339;
 use crate::columns::{Printable, human_duration};
 use crate::meta::object::{child_mut, copy_field};
 use crate::meta::validation::NameRule;
+use crate::rest::SubresourceRest;
 use crate::status::{FieldErrors, FieldPath};
 use crate::{Context, MetadataCheck, ResetFields, Strategy};
 
@@ -25,6 +26,10 @@ pub(crate) struct CertificateSigningRequest {
 }
 
 impl Strategy for CertificateSigningRequest {
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        matches!(name, "status" | "approval").then_some(SubresourceRest::Status)
+    }
+
     fn subresource(&self, name: &str) -> Option<&'static dyn Strategy> {
         (name == "approval").then_some(&Self { approval: true })
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::columns::Printable;
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
+use crate::rest::SubresourceRest;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::default_text;
 use crate::{Context, MetadataCheck, Strategy};
@@ -27,6 +28,14 @@ impl Strategy for Namespace {
 
     fn metadata_checks(&self) -> &'static [MetadataCheck] {
         &[MetadataCheck::ObjectMeta, MetadataCheck::ObjectMetaUpdate]
+    }
+
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        match name {
+            "status" => Some(SubresourceRest::Status),
+            "finalize" => Some(SubresourceRest::Finalize(validate_finalize)),
+            _ => None,
+        }
     }
 
     fn has_table(&self, subresource: &str) -> bool {
@@ -119,7 +128,7 @@ fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Faults of a namespace after `/finalize`.
-pub fn validate_finalize(namespace: &Value) -> FieldErrors {
+fn validate_finalize(namespace: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, finalizer) in finalizers(namespace).enumerate() {
         let path = FieldPath::new("spec.finalizers").index(index);

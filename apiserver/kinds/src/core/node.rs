@@ -16,6 +16,7 @@ use crate::meta::GroupResource;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
 use crate::net::{parse_ip, validate_cidr, warn_of_cidr};
+use crate::rest::{ProxyTarget, SubresourceRest};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};
 use crate::validation::invalid_each;
@@ -31,6 +32,14 @@ const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP famil
 pub struct Node;
 
 impl Strategy for Node {
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        match name {
+            "status" => Some(SubresourceRest::Status),
+            "proxy" => Some(SubresourceRest::Proxy(ProxyTarget::Node)),
+            _ => None,
+        }
+    }
+
     fn selectable_field(&self, name: &str) -> Option<SelectableField> {
         (name == "spec.unschedulable").then_some(SelectableField {
             paths: &["spec.unschedulable"],

@@ -2,10 +2,13 @@
 
 pub mod affinity;
 pub mod app_armor;
+pub mod binding;
+pub mod connect;
 pub mod container;
 pub mod defaults;
 mod image;
 pub(crate) mod label_keys;
+mod parts;
 pub mod placement;
 mod printer;
 pub mod resources;
@@ -24,14 +27,13 @@ use crate::clock::rfc3339;
 use crate::columns::Printable;
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::request::options::DeleteOptions;
+use crate::rest::{Connecter, ProxyTarget, Stream, SubresourceRest};
 use crate::schema::quantity::Quantity;
 use crate::status::{ApiError, FieldErrors};
 use crate::unstructured::items_mut;
 use crate::{Context, MetadataCheck, ResetFields, SelectableField, Strategy};
 use defaults::default_pod_spec;
 use status::validate_pod_status;
-
-pub use validation::{validate_ephemeral_containers, validate_resize};
 
 /// The strategy of Pods.
 #[derive(Debug)]
@@ -48,6 +50,23 @@ impl Strategy for Pod {
             _ => return None,
         };
         Some(SelectableField { paths, default })
+    }
+
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        let stream = |stream, options| Some(SubresourceRest::Stream(Connecter { stream, options }));
+        match name {
+            "status" => Some(SubresourceRest::Status),
+            "ephemeralcontainers" => Some(SubresourceRest::Part(&parts::EphemeralContainers)),
+            "resize" => Some(SubresourceRest::Part(&parts::Resize)),
+            "binding" => Some(SubresourceRest::Binding),
+            "eviction" => Some(SubresourceRest::Eviction),
+            "exec" => stream(Stream::Exec, connect::exec_options),
+            "attach" => stream(Stream::Attach, connect::attach_options),
+            "portforward" => stream(Stream::PortForward, connect::port_forward_options),
+            "log" => Some(SubresourceRest::Log),
+            "proxy" => Some(SubresourceRest::Proxy(ProxyTarget::Pod)),
+            _ => None,
+        }
     }
 
     fn return_deleted_object(&self) -> bool {

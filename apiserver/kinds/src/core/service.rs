@@ -13,6 +13,7 @@ use crate::columns::{Printable, or_none};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
+use crate::rest::{ProxyTarget, SubresourceRest};
 use crate::status::{ApiError, FieldErrors};
 use crate::unstructured::{default_text, is_empty, items, items_mut, object_in, text};
 use crate::{Context, Strategy};
@@ -26,6 +27,14 @@ const AFFINITY_SECONDS: i64 = 10_800;
 pub struct Service;
 
 impl Strategy for Service {
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        match name {
+            "status" => Some(SubresourceRest::Status),
+            "proxy" => Some(SubresourceRest::Proxy(ProxyTarget::Service)),
+            _ => None,
+        }
+    }
+
     fn allow_create_on_update(&self) -> bool {
         true
     }

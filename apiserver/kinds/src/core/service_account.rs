@@ -1,7 +1,10 @@
 //! ServiceAccounts.
 
+pub mod token_request;
+
 use serde_json::{Value, json};
 
+use crate::rest::SubresourceRest;
 use crate::{Context, MetadataCheck, Strategy};
 
 const MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -17,6 +20,10 @@ impl Strategy for ServiceAccount {
 
     fn metadata_checks(&self) -> &'static [MetadataCheck] {
         &[MetadataCheck::ObjectMetaUpdate, MetadataCheck::ObjectMeta]
+    }
+
+    fn subresource_rest(&self, name: &str) -> Option<SubresourceRest> {
+        (name == "token").then_some(SubresourceRest::Token)
     }
 
     fn has_table(&self, subresource: &str) -> bool {

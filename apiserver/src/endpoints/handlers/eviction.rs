@@ -1,25 +1,17 @@
 //! POST of an Eviction: deletes a pod if its disruption budget allows.
 
-use http::Response;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::subresource::{admit, set_condition, success};
+use super::named_create::{admit, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
-use crate::endpoints::body::ResponseBody;
-use crate::endpoints::response;
-use crate::meta::object::{child_mut, is_terminating, meta, name, namespace};
-use crate::meta::selector::LabelSelector;
-use crate::meta::{GroupResource, GroupVersionKind};
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{meta, name, namespace};
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::policy::eviction;
 use crate::request::options::DeleteOptions;
-use crate::status::{ApiError, Cause};
+use crate::status::ApiError;
 use crate::store::{Store, Subresource};
-
-/// Evictions that a budget remembers before its controller has seen the pods go.
-const DISRUPTED_PODS_MAX: usize = 2000;
-/// Seconds after which to try again while a budget is behind.
-const RETRY_AFTER_SECONDS: i64 = 10;
 
 pub(super) async fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
@@ -43,7 +35,7 @@ pub(super) async fn evict(request: &Request<'_>) -> Answer {
     loop {
         match evict_once(request, &options).await? {
             Outcome::Evicted => return Ok(success(request)),
-            Outcome::Undecided => return Ok(undecided(request)),
+            Outcome::Undecided => return Err(eviction::undecided()),
             Outcome::Conflict => {}
         }
     }
@@ -71,16 +63,6 @@ enum Outcome {
     Conflict,
 }
 
-/// Upstream makes a failure of this by hand, without a reason.
-fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-        "code": 500,
-    });
-    response::value(500, &status, request.accepted)
-}
-
 async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
     // Webhooks have been asked about the eviction, not about the deletion.
     let store = Store {
@@ -88,10 +70,10 @@ async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Ou
         ..request.store(options.dry_run)
     };
     let pod = store.get(request.namespace(), request.name())?;
-    if !ignores_budget(&pod.value()) {
+    if !eviction::ignores_budget(&pod.value()) {
         match budgets_of(request, &pod.value()).as_slice() {
             [] => {}
-            [budget] if counts(budget, &pod.value()) => {
+            [budget] if eviction::counts(budget, &pod.value()) => {
                 take_from_budget(request, name(budget), options.dry_run).await?;
             }
             [_] => {}
@@ -139,48 +121,11 @@ async fn disrupt(
     let (namespace, name) = (request.namespace(), request.name());
     let written = store.update(namespace, name, Subresource::Unchecked, |pod| {
         store.check_delete_preconditions(pod, name, &options)?;
-        let condition = json!({
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-            "lastProbeTime": null,
-            "lastTransitionTime": now,
-        });
-        let mut next = pod.clone();
-        set_condition(&mut next, condition);
-        Ok(next)
+        Ok(eviction::disrupted(pod, &now))
     });
     let written = written.await?;
     options.preconditions.rv = Some(meta(&written.value(), "resourceVersion").to_owned());
     Ok(options)
-}
-
-/// Whether the pod does no work that its budget protects.
-fn ignores_budget(pod: &Value) -> bool {
-    matches!(
-        pod["status"]["phase"].as_str(),
-        Some("Succeeded" | "Failed" | "Pending")
-    ) || is_terminating(pod)
-}
-
-/// Whether the eviction must be paid from the budget; an unhealthy pod may go for free.
-fn counts(budget: &Value, pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    let ready = conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    if ready {
-        return true;
-    }
-    let [healthy, desired] = ["currentHealthy", "desiredHealthy"].map(|field| count(budget, field));
-    let always = budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
-    !always && (healthy < desired || desired <= 0)
-}
-
-fn count(budget: &Value, field: &str) -> i64 {
-    budget["status"][field].as_i64().unwrap_or(0)
 }
 
 /// The budgets that select the pod.
@@ -188,13 +133,7 @@ fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
     let table = request.state.storage.table(budgets(request).gvr());
     let snapshot = table.snapshot();
     let budgets = snapshot.range(Some(namespace(pod)), None);
-    let selecting = budgets.filter(|budget| {
-        // No selector selects nothing, an empty one everything.
-        let selector = &budget.value()["spec"]["selector"];
-        !selector.is_null()
-            && LabelSelector::from_object(selector)
-                .is_ok_and(|selector| selector.matches(&pod["metadata"]["labels"]))
-    });
+    let selecting = budgets.filter(|budget| eviction::selects(&budget.value(), pod));
     selecting.map(|budget| (*budget.value()).clone()).collect()
 }
 
@@ -228,82 +167,8 @@ async fn take_from_budget(
     let now = rfc3339(request.state.clock.now());
     store
         .update(request.namespace(), budget, Subresource::Status, |budget| {
-            check(budget)?;
-            let allowed = count(budget, "disruptionsAllowed") - 1;
-            let mut next = budget.clone();
-            let generation = budget["metadata"]["generation"].clone();
-            let status = child_mut(&mut next, "status");
-            status.insert("disruptionsAllowed".to_owned(), allowed.into());
-            child_mut(&mut next["status"], "disruptedPods")
-                .insert(request.name().to_owned(), now.as_str().into());
-            if allowed == 0 {
-                set_insufficient(&mut next, &generation, &now);
-            }
-            Ok(next)
+            eviction::take_disruption(budget, request.name(), &now)
         })
         .await
         .map(drop)
-}
-
-/// Whether the budget allows one more disruption.
-fn check(budget: &Value) -> Result<(), ApiError> {
-    let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
-    let own = name(budget);
-    if count(budget, "observedGeneration") < generation {
-        let why = format!("The disruption budget {own} is still being processed by the server.");
-        return Err(too_many(why, RETRY_AFTER_SECONDS));
-    }
-    let forbidden = |message: &str| ApiError::Forbidden {
-        resource: GroupResource {
-            group: "policy".to_owned(),
-            resource: "poddisruptionbudget".to_owned(),
-        },
-        name: own.to_owned(),
-        message: message.to_owned(),
-        causes: Vec::new(),
-    };
-    let allowed = count(budget, "disruptionsAllowed");
-    if allowed < 0 {
-        return Err(forbidden("pdb disruptions allowed is negative"));
-    }
-    let disrupted = budget["status"]["disruptedPods"].as_object();
-    if disrupted.is_some_and(|pods| pods.len() > DISRUPTED_PODS_MAX) {
-        let message =
-            "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
-        return Err(forbidden(message));
-    }
-    if allowed == 0 {
-        let [healthy, desired] =
-            ["currentHealthy", "desiredHealthy"].map(|field| count(budget, field));
-        let why = format!(
-            "The disruption budget {own} needs {desired} healthy pods and has {healthy} currently"
-        );
-        return Err(too_many(why, 0));
-    }
-    Ok(())
-}
-
-fn too_many(why: String, retry_after_seconds: i64) -> ApiError {
-    ApiError::TooManyRequests {
-        message: "Cannot evict pod as it would violate the pod's disruption budget.".to_owned(),
-        retry_after_seconds,
-        causes: vec![Cause {
-            reason: "DisruptionBudget".to_owned(),
-            message: why,
-            field: String::new(),
-        }],
-    }
-}
-
-/// Shows in the conditions that the budget is used up.
-fn set_insufficient(budget: &mut Value, generation: &Value, now: &str) {
-    let condition = json!({
-        "type": "DisruptionAllowed",
-        "status": "False",
-        "reason": "InsufficientPods",
-        "message": "",
-        "lastTransitionTime": now,
-        "observedGeneration": generation,
-    });
-    set_condition(budget, condition);
 }

@@ -7,7 +7,7 @@ use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
 
 use super::remote_command::{Session, Wanted};
-use super::{Answer, Request, connect, port_forward};
+use super::{Answer, Request, port_forward};
 use crate::auth::{Attributes, authorize, resolved};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
@@ -18,6 +18,8 @@ use crate::kubelet::{
     PodReference,
 };
 use crate::meta::GroupKind;
+use crate::registry::core::pod::connect::ports;
+use crate::registry::rest::Stream;
 use crate::request::Verb;
 use crate::request::options::Query;
 use crate::schema;
@@ -27,7 +29,7 @@ use crate::store::Store;
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
 
 /// exec, attach and portforward.
-pub(super) async fn stream(request: &Request<'_>, query: &Query) -> Answer {
+pub(super) async fn stream(request: &Request<'_>, stream: Stream, query: &Query) -> Answer {
     check_creation(request).await?;
     let pod = pod(request)?;
     let container = container(request, query, &pod)?;
@@ -45,16 +47,16 @@ pub(super) async fn stream(request: &Request<'_>, query: &Query) -> Answer {
         return Err(unreachable(request, node));
     };
     upgrade::check(&request.headers)?;
-    let streamed = match request.info.subresource.as_deref() {
-        Some("portforward") => forward_ports(request, query, &pod, &*kubelet),
-        Some("exec") => {
+    let streamed = match stream {
+        Stream::PortForward => forward_ports(request, query, &pod, &*kubelet),
+        Stream::Exec => {
             let command: Vec<String> = query.all("command").map(str::to_owned).collect();
             let container = reference(&pod, &container);
             run_remotely(request, query, command.clone(), |options| {
                 kubelet.exec(container, command, options)
             })
         }
-        _ => {
+        Stream::Attach => {
             let container = reference(&pod, &container);
             run_remotely(request, query, Vec::new(), |options| {
                 kubelet.attach(container, options.stdin)
@@ -208,7 +210,7 @@ fn forward_ports(
 
 /// The ports that channels are for. Mirrors `portforward.NewV4Options`.
 fn channel_ports(query: &Query) -> Result<Vec<u16>, Refused> {
-    let ports = connect::ports(query)?;
+    let ports = ports(query)?;
     let refusal = match ports.as_slice() {
         [] => "query parameter \"port\" is required",
         ports if ports.contains(&0) => "port \"0\" must be > 0",

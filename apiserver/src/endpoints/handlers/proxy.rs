@@ -9,22 +9,22 @@ use super::kubelet::NO_ADDRESS;
 use super::{Answer, Request};
 use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;
+use crate::registry::rest::ProxyTarget;
 use crate::status::ApiError;
 
 /// The label by which a slice names the service whose endpoints it has.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-pub(super) fn proxy(request: &Request<'_>) -> Answer {
-    let plural = request.resource.gvr().resource.as_str();
-    let kind = plural.trim_end_matches('s');
+pub(super) fn proxy(request: &Request<'_>, to: ProxyTarget) -> Answer {
+    let kind = to.as_str();
     let target = Target::parse(request.name()).ok_or_else(|| {
         ApiError::BadRequest(format!("invalid {kind} request {:?}", request.name()))
     })?;
     let object = request.store(false).get(request.namespace(), target.name)?;
-    Err(match kind {
-        "node" => ApiError::Unknown(NO_ADDRESS.to_owned()),
-        "pod" => pod(&object.value(), &target),
-        _ => service(request, &object.value(), &target),
+    Err(match to {
+        ProxyTarget::Node => ApiError::Unknown(NO_ADDRESS.to_owned()),
+        ProxyTarget::Pod => pod(&object.value(), &target),
+        ProxyTarget::Service => service(request, &object.value(), &target),
     })
 }
 

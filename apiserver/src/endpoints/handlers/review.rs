@@ -14,35 +14,19 @@ use crate::auth::{ANY_VERSION, Attributes, User, authorize, resolved, review_tok
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
+use crate::registry::rest::Review;
 use crate::status::{ApiError, FieldErrors};
 
-/// Answers a request for a review; `None` for any other resource.
-pub(super) async fn review(request: &Request<'_>) -> Option<Answer> {
-    const QUESTIONS: [(&str, &str); 6] = [
-        ("authentication.k8s.io", "TokenReview"),
-        ("authentication.k8s.io", "SelfSubjectReview"),
-        ("authorization.k8s.io", "SelfSubjectRulesReview"),
-        ("authorization.k8s.io", "SelfSubjectAccessReview"),
-        ("authorization.k8s.io", "SubjectAccessReview"),
-        ("authorization.k8s.io", "LocalSubjectAccessReview"),
-    ];
-    let gvk = request.resource.gvk();
-    let kind = (gvk.group.as_str(), gvk.kind.as_str());
-    match QUESTIONS.contains(&kind) {
-        true => Some(answered(request, kind.1).await),
-        false => None,
-    }
-}
-
-async fn answered(request: &Request<'_>, kind: &str) -> Answer {
+/// Answers a request for a review.
+pub(super) async fn answer(request: &Request<'_>, review: Review) -> Answer {
     let body = read(request).await?;
-    let answered = match kind {
-        "TokenReview" => token_review(request, body).await,
-        "SelfSubjectReview" => self_subject_review(request, body),
-        "SelfSubjectRulesReview" => rules_review(request, body),
-        "SelfSubjectAccessReview" => self_access_review(request, body).await,
-        "LocalSubjectAccessReview" => local_access_review(request, body).await,
-        _ => access_review(request, body).await,
+    let answered = match review {
+        Review::Token => token_review(request, body).await,
+        Review::SelfSubject => self_subject_review(request, body),
+        Review::SelfSubjectRules => rules_review(request, body),
+        Review::SelfSubjectAccess => self_access_review(request, body).await,
+        Review::LocalSubjectAccess => local_access_review(request, body).await,
+        Review::SubjectAccess => access_review(request, body).await,
     };
     request.value(201, &answered?)
 }

@@ -3,21 +3,19 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Answer, Request, decode, subresource};
+use super::named_create::admit;
+use super::{Answer, Request, decode};
 use crate::auth::{BoundKind, Claims, ObjectReference};
 use crate::clock::{later, rfc3339};
 use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
-use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
+use crate::meta::{GroupResource, GroupVersion};
+use crate::registry::core::service_account::token_request;
 use crate::schema;
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::status::ApiError;
 use crate::storage::ObjectKey;
 use crate::store::Store;
 
-/// The lifetime of a token unless the request states another.
-const EXPIRATION_SECONDS: i64 = 3600;
-const EXPIRATION_SECONDS_MIN: i64 = 600;
-const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 /// The lifetime that kubelets ask for, which stands for a longer one.
 const EXTENDED_SECONDS: i64 = 3607;
 const EXTENSION_SECONDS: i64 = 365 * 24 * 3600;
@@ -35,23 +33,23 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     let mut body = decode::object(request, gvk, "CreateOptions")?;
     let store = request.store(dry_run);
     store.set_namespace(&mut body, request.namespace())?;
-    subresource::admit(request, request.name())?;
+    admit(request, request.name())?;
     // Tokens tell whole seconds.
     let now = request.state.clock.now();
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let spec = child_mut(&mut body, "spec");
-    default(spec, "expirationSeconds", EXPIRATION_SECONDS);
+    default(spec, "expirationSeconds", token_request::EXPIRATION_SECONDS);
     let schema = schema::builtin(gvk).cloned();
     FieldManager::new(gvk, schema, &request.writer(), &[]).create(&mut body, &rfc3339(now));
     store.mutate_below(gvk, &mut body).await?;
 
-    check_name(request, gvk, name(&body))?;
+    token_request::check_name(gvk, name(&body), request.name())?;
     let account = store.get(request.namespace(), request.name())?;
     let account = ObjectReference {
         name: request.name().to_owned(),
         uid: meta(&account.value(), "uid").to_owned(),
     };
-    check_uid(gvk, &account, meta(&body, "uid"))?;
+    token_request::check_uid(gvk, (&account.name, &account.uid), meta(&body, "uid"))?;
     let spec = child_mut(&mut body, "spec");
     if spec
         .get("audiences")
@@ -67,13 +65,13 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     metadata.insert("name".to_owned(), request.name().into());
     metadata.insert("namespace".to_owned(), request.namespace().into());
     metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
-    validate(gvk, &body["spec"])?;
+    token_request::validate(gvk, &body["spec"])?;
     shorten(request, &mut body["spec"]);
     store.approve_below(gvk, &body).await?;
     let (bound, node) = bound_object(request, &body["spec"]["boundObjectRef"])?;
 
     let seconds = body["spec"]["expirationSeconds"].as_i64();
-    let seconds = seconds.unwrap_or(EXPIRATION_SECONDS);
+    let seconds = seconds.unwrap_or(token_request::EXPIRATION_SECONDS);
     let audiences = body["spec"]["audiences"].as_array().into_iter().flatten();
     let audiences = audiences.filter_map(Value::as_str).map(str::to_owned);
     let mut claims = Claims {
@@ -131,68 +129,6 @@ fn is_extended(claims: &Claims, own: &[String]) -> bool {
             .audiences
             .iter()
             .all(|audience| own.contains(audience))
-}
-
-/// A request that names the uid of an account must name the one that it has.
-fn check_uid(
-    gvk: &GroupVersionKind,
-    account: &ObjectReference,
-    wanted: &str,
-) -> Result<(), ApiError> {
-    if wanted.is_empty() || wanted == account.uid {
-        return Ok(());
-    }
-    // Upstream names the kind here, not the resource.
-    Err(ApiError::Conflict {
-        resource: GroupResource {
-            group: gvk.group.clone(),
-            resource: gvk.kind.clone(),
-        },
-        name: account.name.clone(),
-        message: format!(
-            "the UID in the token request ({wanted}) does not match the UID of the service account ({})",
-            account.uid
-        ),
-    })
-}
-
-/// A request that names an account must name that of the path.
-fn check_name(request: &Request<'_>, gvk: &GroupVersionKind, own: &str) -> Result<(), ApiError> {
-    if own.is_empty() || own == request.name() {
-        return Ok(());
-    }
-    let mut errors = FieldErrors::new();
-    let detail = "must match the service account name if specified";
-    errors.invalid(&FieldPath::new("metadata.name"), &own.into(), detail);
-    Err(ApiError::Invalid {
-        kind: gvk.group_kind(),
-        name: request.name().to_owned(),
-        errors,
-    })
-}
-
-fn validate(gvk: &GroupVersionKind, spec: &Value) -> Result<(), ApiError> {
-    let mut errors = FieldErrors::new();
-    let seconds = spec["expirationSeconds"]
-        .as_i64()
-        .unwrap_or(EXPIRATION_SECONDS);
-    let path = FieldPath::new("spec.expirationSeconds");
-    if seconds < EXPIRATION_SECONDS_MIN {
-        let detail = "may not specify a duration less than 10 minutes";
-        errors.invalid(&path, &seconds.into(), detail);
-    }
-    if seconds > EXPIRATION_SECONDS_MAX {
-        let detail = "may not specify a duration larger than 2^32 seconds";
-        errors.invalid(&path, &seconds.into(), detail);
-    }
-    if errors.is_empty() {
-        return Ok(());
-    }
-    Err(ApiError::Invalid {
-        kind: gvk.group_kind(),
-        name: String::new(),
-        errors,
-    })
 }
 
 /// The object whose deletion ends the token: a pod of the account, a secret or a node.
