@@ -1,11 +1,14 @@
-//! Failures as Kubernetes words them: [`ApiError`] becomes a `metav1.Status` here and nowhere else.
+//! Failures as Kubernetes words them: [`ApiError`] becomes a `metav1.Status` here and nowhere else, and [`Status`]
+//! is the only writer of that body.
 
+mod body;
 mod field;
 
 use serde_json::{Value, json};
 
 use crate::gvk::{GroupKind, GroupResource};
 
+pub use body::Status;
 pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, quoted};
 
 /// Everything a handler may answer with instead of an object.
@@ -25,10 +28,10 @@ pub enum ApiError {
     /// 404 for a path that no handler serves. Mirrors `NewGenericServerResponse`.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
-    /// A whole `Status` that was made elsewhere: what an admission webhook answered as the reason of
-    /// its refusal, what an injected fault says.
-    #[error("{}", .0["message"].as_str().unwrap_or_default())]
-    Denied(Box<Value>),
+    /// A `Status` whose parts someone else has stated: an admission webhook or policy that refuses, an
+    /// injected fault.
+    #[error("{}", .0.message)]
+    Denied(Box<Status>),
     /// 404 in plain text, for a path outside of the resource paths.
     #[error("404 page not found")]
     PageNotFound,
@@ -210,19 +213,9 @@ impl ApiError {
         message: &str,
         retry_after_seconds: Option<u32>,
     ) -> Self {
-        let mut status = json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "code": code,
-        });
-        if !reason.is_empty() {
-            status["reason"] = reason.into();
-        }
+        let mut status = Status::failure(code.into(), reason, message.to_owned());
         if let Some(seconds) = retry_after_seconds {
-            status["details"] = json!({ "retryAfterSeconds": seconds });
+            status = status.with_details(json!({ "retryAfterSeconds": seconds }));
         }
         Self::Denied(Box::new(status))
     }
@@ -233,9 +226,8 @@ impl ApiError {
         match self {
             Self::BadRequest(_) => 400,
             // Any other code becomes 400, as the status is a refusal.
-            Self::Denied(status) => status["code"]
-                .as_u64()
-                .and_then(|code| u16::try_from(code).ok())
+            Self::Denied(status) => u16::try_from(status.code)
+                .ok()
                 .filter(|code| (400..=999).contains(code))
                 .unwrap_or(400),
             Self::Unauthorized => 401,
@@ -263,7 +255,7 @@ impl ApiError {
     #[must_use]
     pub fn reason(&self) -> &str {
         match self {
-            Self::Denied(status) => status["reason"].as_str().unwrap_or_default(),
+            Self::Denied(status) => &status.reason,
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden { .. } => "Forbidden",
@@ -299,9 +291,10 @@ impl ApiError {
                 ..
             } if *retry_after_seconds > 0 => Some(*retry_after_seconds),
             Self::GenerateNameConflict { .. } => Some(1),
-            Self::Denied(status) => status["details"]["retryAfterSeconds"]
-                .as_i64()
-                .filter(|seconds| *seconds > 0),
+            Self::Denied(status) => {
+                let seconds = status.details.as_ref()?["retryAfterSeconds"].as_i64();
+                seconds.filter(|seconds| *seconds > 0)
+            }
             _ => None,
         }
     }
@@ -376,24 +369,13 @@ impl ApiError {
     #[must_use]
     pub fn to_status(&self) -> Value {
         if let Self::Denied(status) = self {
-            return (**status).clone();
+            return status.to_value();
         }
-        let mut status = json!({
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": self.to_string(),
-            "code": self.code(),
-        });
-        if !self.reason().is_empty() {
-            status["reason"] = self.reason().into();
-        }
+        let mut status = Status::failure(self.code().into(), self.reason(), self.to_string());
+        status.details = self.details();
+        let mut status = status.to_value();
         if let Self::ExpiredContinue { next, .. } = self {
             status["metadata"]["continue"] = next.as_str().into();
-        }
-        if let Some(details) = self.details() {
-            status["details"] = details;
         }
         status
     }

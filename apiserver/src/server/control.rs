@@ -28,7 +28,7 @@ use tokio::sync::watch;
 use super::ApiServer;
 use crate::fault::{Effect, Fault, Hit, Point, Takes};
 use crate::meta::GroupResource;
-use crate::status::ApiError;
+use crate::status::{ApiError, Status};
 use crate::storage::WatchControl;
 
 const ROOT: &str = "/kubeproof/v1";
@@ -308,7 +308,7 @@ fn act(
             }
         }
     }
-    Ok(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }))
+    Ok(Status::success().to_value())
 }
 
 fn list() -> Value {

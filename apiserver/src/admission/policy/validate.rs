@@ -14,7 +14,7 @@ use crate::clock::nanos_between;
 use crate::meta::go_json;
 use crate::meta::object::name;
 use crate::metrics::admission::PolicyCheck;
-use crate::status::ApiError;
+use crate::status::{ApiError, Status};
 
 /// The most bytes of a message that an expression makes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
@@ -167,9 +167,9 @@ impl Admission<'_> {
         &self,
         message: &str,
         reason: &str,
-        code: u16,
+        code: u32,
         causes: &[String],
-    ) -> Value {
+    ) -> Status {
         let gvr = self.resource.gvr();
         let causes: Vec<Value> = causes.iter().map(|own| json!({ "message": own })).collect();
         let mut details = json!({ "kind": gvr.resource, "causes": causes });
@@ -180,10 +180,7 @@ impl Admission<'_> {
         if !gvr.group.is_empty() {
             details["group"] = gvr.group.as_str().into();
         }
-        json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": message, "reason": reason, "details": details, "code": code,
-        })
+        Status::failure(code, reason, message.to_owned()).with_details(details)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::configuration::Webhook;
 use super::{GROUP_OF_REVIEWS, Phase};
@@ -12,7 +12,7 @@ use crate::nesting;
 use crate::patch;
 use crate::request::Operation;
 use crate::schema::{self, FieldValidation};
-use crate::status::ApiError;
+use crate::status::{ApiError, Status};
 
 /// The reason why a webhook does not admit a write.
 pub(super) enum Failure {
@@ -299,19 +299,10 @@ pub(super) fn denial(webhook: &str, status: &Value) -> ApiError {
         (message, _) => format!("{denied_by}: {message}"),
     };
     let code = status["code"].as_u64().filter(|code| *code >= 400);
-    let mut denied = json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "code": code.unwrap_or(400),
-    });
-    if !text("reason").is_empty() {
-        denied["reason"] = text("reason").into();
-    }
+    let code = code.and_then(|code| u32::try_from(code).ok());
+    let mut denied = Status::failure(code.unwrap_or(400), text("reason"), message);
     if status["details"].is_object() {
-        denied["details"] = status["details"].clone();
+        denied = denied.with_details(status["details"].clone());
     }
     ApiError::Denied(Box::new(denied))
 }

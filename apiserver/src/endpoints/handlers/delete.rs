@@ -6,6 +6,7 @@ use super::{Answer, Request, decode};
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
 use crate::request::options::DeleteOptions;
+use crate::status::Status;
 use crate::store::Deleted;
 
 pub(super) async fn delete(request: &Request<'_>) -> Answer {
@@ -43,11 +44,5 @@ fn success(request: &Request<'_>, object: &Value) -> Value {
     if !gvr.group.is_empty() {
         details["group"] = gvr.group.as_str().into();
     }
-    json!({
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": details,
-    })
+    Status::success().with_details(details).to_value()
 }

@@ -1,20 +1,17 @@
 //! Steps of every POST below an object. Upstream: `rest.NamedCreater`.
 
 use http::Response;
-use serde_json::json;
 
 use super::Request;
 use crate::admission;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 use crate::metrics::admission::Plugin;
-use crate::status::ApiError;
+use crate::status::{ApiError, Status};
 
 /// The answer to a subresource that makes no object.
 pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
-    let success = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
-    });
+    let success = Status::success().with_code(201).to_value();
     response::value(201, &success, request.accepted)
 }
 

@@ -14,7 +14,7 @@ use crate::endpoints::streams::channels::Channels;
 use crate::endpoints::streams::multiplexed::{self, Reader, Streams, Writer};
 use crate::endpoints::streams::upgrade::{Protocol, StatusForm};
 use crate::kubelet::{ContainerStreams, OutputStream};
-use crate::status::ApiError;
+use crate::status::{ApiError, Status};
 
 /// Upstream's `DefaultStreamCreationTimeout`: how long a client may take to open its streams.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(30);
@@ -209,7 +209,7 @@ fn told(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Opti
 
 fn status(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Value {
     match end {
-        Ok(0) => json!({ "metadata": {}, "status": "Success" }),
+        Ok(0) => Status::success().to_untyped_value(),
         Ok(code) => {
             // The server speaks version 5 itself and has the code alone; the kubelet says more.
             let why = match form {
@@ -219,13 +219,11 @@ fn status(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Va
                 ),
                 StatusForm::V5 => format!("command terminated with exit code {code}"),
             };
-            json!({
-                "metadata": {},
-                "status": "Failure",
-                "message": format!("command terminated with non-zero exit code: {why}"),
-                "reason": "NonZeroExitCode",
-                "details": { "causes": [{ "reason": "ExitCode", "message": code.to_string() }] },
-            })
+            let message = format!("command terminated with non-zero exit code: {why}");
+            let cause = json!({ "reason": "ExitCode", "message": code.to_string() });
+            Status::failure(0, "NonZeroExitCode", message)
+                .with_details(json!({ "causes": [cause] }))
+                .to_untyped_value()
         }
         Err(why) => ApiError::Internal(why.clone()).to_status(),
     }
