@@ -289,10 +289,12 @@ impl Testbed {
         let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
-            .journal(true)
+            .journal()
             .livelock_limits(options.livelock_limits)
-            .bookmark_period(BOOKMARK_PERIOD)
-            .max_unavailable_stateful_set(options.statefulset.max_unavailable);
+            .bookmark_period(BOOKMARK_PERIOD);
+        if options.statefulset.max_unavailable {
+            builder = builder.max_unavailable_stateful_set();
+        }
         let mut manifests = std::mem::take(&mut options.manifests);
         if let Some(gates) = options.kruise {
             let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);

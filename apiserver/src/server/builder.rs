@@ -207,11 +207,11 @@ impl ApiServerBuilder {
         })
     }
 
-    /// Whether a client on a socket that shows no credentials is `system:anonymous` although there is
-    /// no administrator's token. Default: no, such a client is the administrator.
-    pub fn ask_for_credentials(self, asks_for_credentials: bool) -> Self {
+    /// Takes a client on a socket that shows no credentials for `system:anonymous`, although there is no
+    /// administrator's token. Default: such a client is the administrator.
+    pub fn ask_for_credentials(self) -> Self {
         Self {
-            asks_for_credentials,
+            asks_for_credentials: true,
             ..self
         }
     }
@@ -223,12 +223,12 @@ impl ApiServerBuilder {
         Self { own_hosts, ..self }
     }
 
-    /// Whether the ServiceAccount plugin is on: it refuses pods whose service account does not
-    /// exist, and mounts a token of an account that does. Default: no, as in envtest, where no
-    /// controller creates accounts.
-    pub fn service_account_admission(self, is_on: bool) -> Self {
+    /// Enables the ServiceAccount plugin: it refuses pods whose service account does not exist, and
+    /// mounts a token of an account that does. Default: off, as in envtest, where no controller
+    /// creates accounts.
+    pub fn service_account_admission(self) -> Self {
         let plugins = self.admission_plugins;
-        self.admission_plugins(plugins.with(Plugin::ServiceAccount, is_on))
+        self.admission_plugins(plugins.with(Plugin::ServiceAccount, true))
     }
 
     /// The admission plugins that are on. Default: those of a cluster without ServiceAccount.
@@ -248,9 +248,12 @@ impl ApiServerBuilder {
         }
     }
 
-    /// Whether every commit is kept for [`ApiServer::journal`]. Default: no.
-    pub fn journal(self, journal: bool) -> Self {
-        Self { journal, ..self }
+    /// Keeps every commit for [`ApiServer::journal`]. Default: none.
+    pub fn journal(self) -> Self {
+        Self {
+            journal: true,
+            ..self
+        }
     }
 
     /// The addresses and node ports that services can have. Default: 10.0.0.0/24 and 30000 to 32767.
@@ -261,11 +264,11 @@ impl ApiServerBuilder {
         }
     }
 
-    /// The feature gate `MaxUnavailableStatefulSet`: StatefulSets keep their `maxUnavailable`.
+    /// Enables the feature gate `MaxUnavailableStatefulSet`: StatefulSets keep their `maxUnavailable`.
     /// Default: off, as in a cluster.
-    pub fn max_unavailable_stateful_set(self, is_on: bool) -> Self {
+    pub fn max_unavailable_stateful_set(self) -> Self {
         Self {
-            max_unavailable_stateful_set: is_on,
+            max_unavailable_stateful_set: true,
             ..self
         }
     }
@@ -280,7 +283,10 @@ impl ApiServerBuilder {
 
     /// The settings of all feature gates. Default: those of a cluster.
     pub fn feature_gates(self, gates: &FeatureGates) -> Self {
-        self.max_unavailable_stateful_set(gates.max_unavailable_stateful_set())
+        Self {
+            max_unavailable_stateful_set: gates.max_unavailable_stateful_set(),
+            ..self
+        }
     }
 
     /// Sets the period of bookmarks on an idle watch whose client allows them; another bookmark

@@ -249,7 +249,7 @@ async fn a_pod_is_shown_the_token_of_its_service_account_if_that_is_asked_for() 
     assert_eq!(plain.code, 201, "{}", plain.message());
     assert!(plain.body["spec"]["serviceAccountName"].is_null());
 
-    let server = ApiServer::builder().service_account_admission(true).build();
+    let server = ApiServer::builder().service_account_admission().build();
     let refused = send(&server, PODS, pod("p", json!({}))).await;
     assert_eq!(
         refused.message(),

@@ -267,7 +267,7 @@ async fn a_web_page_is_no_administrator_of_a_server_without_credentials() {
         .token(token)
         .authorization(Authorization::AlwaysAllow)
         .build();
-    let asking = ApiServer::builder().ask_for_credentials(true).build();
+    let asking = ApiServer::builder().ask_for_credentials().build();
     let rows = [
         (&open, "localhost", "", 201),
         (&open, "Api.Test", "", 201),

@@ -216,7 +216,7 @@ async fn texts_that_are_no_state_are_refused_with_the_line() {
 
 #[tokio::test]
 async fn the_journal_is_taken_piece_by_piece() {
-    let server = ApiServer::builder().journal(true).build();
+    let server = ApiServer::builder().journal().build();
     let mut seen = BTreeMap::new();
     for name in ["a", "b"] {
         let body = json!({"metadata": {"name": name}});

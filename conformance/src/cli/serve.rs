@@ -358,10 +358,14 @@ fn build(
     tls: Option<&Tls>,
     gates: Gates,
 ) -> anyhow::Result<(ApiServer, Option<HeaderValue>)> {
-    let builder = ApiServer::builder()
-        .journal(args.record.is_some())
-        .service_account_admission(args.service_account_admission);
-    let mut builder = args.identity.apply(builder, tls)?;
+    let mut builder = ApiServer::builder();
+    if args.record.is_some() {
+        builder = builder.journal();
+    }
+    if args.service_account_admission {
+        builder = builder.service_account_admission();
+    }
+    builder = args.identity.apply(builder, tls)?;
     for service in &args.service {
         let Service {
             namespace,

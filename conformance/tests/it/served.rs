@@ -31,10 +31,7 @@ async fn a_server_leaves_a_log_and_a_page() {
     let dir = marker.parent().unwrap();
     std::fs::remove_dir_all(dir).unwrap();
     let failed = FailedRequests::default();
-    let server = ApiServer::builder()
-        .journal(true)
-        .audit(failed.audit())
-        .build();
+    let server = ApiServer::builder().journal().audit(failed.audit()).build();
     let before = server.resource_version();
     let run = ServedRun::begin(&server, dir, &failed).unwrap();
     let map = r#"{"metadata":{"name":"a<b"}}"#;
@@ -119,7 +116,7 @@ async fn a_server_leaves_a_log_and_a_page() {
     assert_eq!(code, 200);
 
     // The next server has the next number.
-    let next = ApiServer::builder().journal(true).build();
+    let next = ApiServer::builder().journal().build();
     let run = ServedRun::begin(&next, dir, &FailedRequests::default()).unwrap();
     let page = run.end().await.unwrap();
     assert_eq!(page, dir.join("2.html"));

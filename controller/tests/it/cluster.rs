@@ -31,10 +31,7 @@ impl Cluster {
     fn start(timings: Timings) -> Self {
         let epoch = Timestamp::from_second(1_767_225_600).unwrap();
         let clock = Clock::simulated(epoch);
-        let server = ApiServer::builder()
-            .clock(clock.clone())
-            .journal(true)
-            .build();
+        let server = ApiServer::builder().clock(clock.clone()).journal().build();
         let client = Client::new(server.clone(), "default");
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),

@@ -31,7 +31,7 @@ where
     let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
     let server = ApiServer::builder()
         .clock(Clock::simulated(epoch))
-        .journal(true)
+        .journal()
         .build();
     let client = Client::new(server.clone(), "default");
     let clock = server.clock().clone();

@@ -33,10 +33,10 @@ impl ApiServerBuilder {
         Ok(self)
     }
 
-    /// Whether a client that shows no credentials is `system:anonymous`; otherwise it gets a 401.
-    /// Has no effect where such a client is the administrator. Default: yes.
-    pub fn anonymous_auth(mut self, is_on: bool) -> Self {
-        self.authenticators.refuses_anonymous = !is_on;
+    /// Answers 401 to a client that shows no credentials. Has no effect where such a client is the
+    /// administrator. Default: such a client is `system:anonymous`.
+    pub fn refuse_anonymous(mut self) -> Self {
+        self.authenticators.refuses_anonymous = true;
         self
     }
 
@@ -81,10 +81,10 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Whether a token that a kubelet projects into a pod is valid for a year, with a warning after
-    /// the hour that the kubelet asks for. Default: yes.
-    pub fn service_account_extend_token_expiration(mut self, is_on: bool) -> Self {
-        self.token_settings.extends = is_on;
+    /// Lets a token that a kubelet projects into a pod expire after the hour that the kubelet asks
+    /// for. Default: it is valid for a year, with a warning after that hour.
+    pub fn without_extended_tokens(mut self) -> Self {
+        self.token_settings.extends = false;
         self
     }
 }

@@ -51,8 +51,11 @@ async fn a_token_of_the_file_names_its_user() {
 
 #[tokio::test]
 async fn without_anonymous_requests_everybody_shows_credentials() {
-    for (is_on, want) in [(true, 200), (false, 401)] {
-        let server = with_tokens().anonymous_auth(is_on).build();
+    for (builder, want) in [
+        (with_tokens(), 200),
+        (with_tokens().refuse_anonymous(), 401),
+    ] {
+        let server = builder.build();
         let (code, _) = send(&server, "GET /readyz", NOBODY, Value::Null).await;
         assert_eq!(code, want);
         let (code, _) = send(&server, "GET /readyz", &[ADMIN], Value::Null).await;
@@ -106,9 +109,11 @@ async fn the_lifetime_of_a_token_can_be_limited() {
 
 #[tokio::test]
 async fn projected_tokens_need_not_outlive_their_time() {
-    for (is_on, lifetime) in [(true, 31_536_000), (false, 3607)] {
-        let server = with_tokens().service_account_extend_token_expiration(is_on);
-        let server = server.build();
+    for (builder, lifetime) in [
+        (with_tokens(), 31_536_000),
+        (with_tokens().without_extended_tokens(), 3607),
+    ] {
+        let server = builder.build();
         let pod = json!({ "metadata": { "name": "p" }, "spec": {
             "serviceAccountName": "robot", "nodeName": "n",
             "containers": [{ "name": "c", "image": "i" }],

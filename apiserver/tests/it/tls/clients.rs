@@ -218,7 +218,7 @@ async fn a_certificate_that_is_itself_the_authority_names_a_user() {
     name.push(rcgen::DnType::OrganizationName, "system:masters");
     let key = rcgen::KeyPair::generate().unwrap();
     let own = params.self_signed(&key).unwrap();
-    let builder = ApiServer::builder().ask_for_credentials(true);
+    let builder = ApiServer::builder().ask_for_credentials();
     let builder = builder.client_authorities(own.pem().as_bytes()).unwrap();
     let running = start_server(builder.build(), tls).await;
     let shown = own.pem() + &key.serialize_pem();
@@ -248,7 +248,7 @@ async fn a_proxy_names_the_user_in_headers_and_nobody_else_does() {
         extra_header_prefixes: own(&["X-Remote-Extra-"]),
     };
     let jane = client(&tls, "jane", &["devs"]);
-    let builder = ApiServer::builder().ask_for_credentials(true);
+    let builder = ApiServer::builder().ask_for_credentials();
     let builder = builder.client_authorities(authority.as_bytes()).unwrap();
     let pem = proxies.authority_pem().as_bytes();
     let running = start_server(builder.request_headers(pem, headers).unwrap().build(), tls).await;

@@ -67,7 +67,7 @@ async fn statusz_is_text_unless_the_client_names_the_object() {
 
 #[tokio::test(start_paused = true)]
 async fn flagz_shows_the_flags_that_say_what_this_server_does() {
-    let server = ApiServer::builder().service_account_admission(true).build();
+    let server = ApiServer::builder().service_account_admission().build();
     let (code, _, text) = page(&server, "/flagz", "text/plain").await;
     assert_eq!(code, 200);
     assert!(text.contains("\nauthorization-mode: [RBAC]\n"), "{text}");

@@ -87,8 +87,11 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
         builder = builder.audit(audit);
     }
     let token = kept.as_ref().map(Kept::token);
-    let builder = builder.token(token.map(str::to_owned));
-    let server = builder.journal(variables.log.is_some()).build();
+    let mut builder = builder.token(token.map(str::to_owned));
+    if variables.log.is_some() {
+        builder = builder.journal();
+    }
+    let server = builder.build();
     let logs = variables.log.as_deref().zip(failed.as_ref());
     let run = logs.map(|(dir, failed)| {
         let begun = ServedRun::begin(&server, dir, failed);

@@ -100,8 +100,10 @@ impl IdentityArgs {
         let mut builder = builder
             .token(self.token.clone())
             .authorization(self.authorization.clone())
-            .ask_for_credentials(self.client_ca_file.is_some())
             .own_hosts(self.own_host.clone());
+        if self.client_ca_file.is_some() {
+            builder = builder.ask_for_credentials();
+        }
         builder = match self.seed {
             Some(seed) => builder.seed(seed),
             None => builder.random(),

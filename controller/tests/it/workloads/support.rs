@@ -103,10 +103,7 @@ fn count_usage(
 impl Cluster {
     pub(crate) fn start(controllers: &[&str]) -> Self {
         let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
-        let server = ApiServer::builder()
-            .clock(clock.clone())
-            .journal(true)
-            .build();
+        let server = ApiServer::builder().clock(clock.clone()).journal().build();
         let client = Client::new(server.clone(), "default");
         let options = Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),

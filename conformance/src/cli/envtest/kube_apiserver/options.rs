@@ -21,7 +21,7 @@ use crate::cli::serve::authentication::Published;
 /// # Errors
 /// Names the file or flag that cannot be used.
 pub(super) fn builder(parsed: &Parsed) -> anyhow::Result<ApiServerBuilder> {
-    let builder = ApiServer::builder().random().ask_for_credentials(true);
+    let builder = ApiServer::builder().random().ask_for_credentials();
     let builder = authentication(parsed, builder)?;
     let builder = service_accounts(parsed, builder)?;
     let builder = authorization(parsed, builder)?;
@@ -52,7 +52,10 @@ fn authentication(
     if !audiences.is_empty() {
         builder = builder.api_audiences(audiences);
     }
-    Ok(builder.anonymous_auth(permits_anonymous(parsed)))
+    Ok(match permits_anonymous(parsed) {
+        true => builder,
+        false => builder.refuse_anonymous(),
+    })
 }
 
 /// The authorization modes in order.
@@ -101,8 +104,12 @@ fn service_accounts(
     if !longest.is_zero() {
         builder = builder.service_account_max_token_expiration(longest);
     }
-    let extends = parsed.is_on("service-account-extend-token-expiration");
-    Ok(builder.service_account_extend_token_expiration(extends))
+    Ok(
+        match parsed.is_on("service-account-extend-token-expiration") {
+            true => builder,
+            false => builder.without_extended_tokens(),
+        },
+    )
 }
 
 fn authorization(parsed: &Parsed, builder: ApiServerBuilder) -> anyhow::Result<ApiServerBuilder> {
