@@ -1,12 +1,18 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
 mod cluster;
+mod fitness;
 mod kubectl;
+mod line;
 mod lookup;
 mod marks;
 mod nodes;
+mod pauses;
 pub mod remote;
+mod remote_cluster;
+mod step_error;
 mod steps;
+mod target;
 mod transcript;
 
 use std::collections::BTreeSet;
@@ -29,8 +35,7 @@ use crate::testbed::{
 use crate::wire::Exchange;
 
 use cluster::Cluster;
-pub use cluster::ClusterError;
-pub use steps::StepError;
+pub use step_error::{ClusterError, StepError};
 use transcript::{Section, Transcript};
 
 /// A scenario that could not be carried through.
@@ -263,7 +268,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         mode: match &options.programs {
             None => Mode::Virtual,
             Some(programs) => Mode::Programs(ExternalPrograms {
-                quiet: programs.quiet + remote::min_ready(scenario),
+                quiet: programs.quiet + fitness::min_ready(scenario),
                 ..programs.clone()
             }),
         },

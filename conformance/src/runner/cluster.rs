@@ -7,11 +7,11 @@ use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Fault;
 use kubeproof_node as node;
 
-use super::remote::{RemoteCluster, RemoteError};
-use super::steps::StepError;
+use super::remote_cluster::RemoteCluster;
+use super::step_error::{ClusterError, StepError};
 use crate::api::Api;
 use crate::refusals::Refusal;
-use crate::testbed::{Testbed, TestbedError};
+use crate::testbed::Testbed;
 use crate::timeline::SyncBegan;
 
 /// A cluster that takes the steps of a scenario.
@@ -21,17 +21,6 @@ pub(super) enum Cluster<'a> {
     Testbed(&'a Testbed),
     /// A cluster that exists already.
     Remote(&'a RemoteCluster),
-}
-
-/// A cluster that does not settle or show its writes.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// The error of a testbed.
-    #[error(transparent)]
-    Testbed(#[from] TestbedError),
-    /// The error of an existing cluster.
-    #[error(transparent)]
-    Remote(#[from] RemoteError),
 }
 
 impl<'a> Cluster<'a> {

@@ -11,7 +11,7 @@ use kube::api::LogParams;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::steps::StepError;
+use super::step_error::StepError;
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::scenario::Target;

@@ -1,6 +1,6 @@
 //! Marks on the lines of a transcript that show what the scenario claims.
 
-use super::transcript::Line;
+use super::line::Line;
 use crate::fold;
 use crate::scenario::{Mark, Shows};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::steps::StepError;
+use super::step_error::StepError;
 use crate::api::{Api, ApiError};
 use crate::scenario::NodeStep;
 

@@ -3,56 +3,32 @@
 //! The controllers are the cluster's own and time is real. Times are therefore not compared, nor values that depend
 //! on the time or the cluster: ages, how often an event was repeated, the storage class that the cluster chose.
 
-mod cluster;
-mod fitness;
 mod namespaces;
-mod pauses;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kubeproof_node as node;
 use serde_json::Value;
 
 use super::cluster::Cluster;
+use super::fitness::objects_of;
+use super::remote_cluster::RemoteCluster;
 use super::{RunError, prepare_within, take_steps};
 use crate::outcome::portable_outcome;
 use crate::recording::{Observed, Recording};
 use crate::scenario::{Scenario, ScenarioFile, Verb};
 
-pub(super) use cluster::RemoteCluster;
-pub use cluster::RemoteError;
-pub(super) use fitness::min_ready;
-use fitness::objects_of;
-pub use fitness::{
+pub use super::fitness::{
     LONGEST, asks_kubelets, changes_nodes, needs_own_nodes, time_of, unfit_for_program, unportable,
 };
+pub use super::pauses::Pauses;
+pub use super::remote_cluster::RemoteError;
+pub use super::target::{OwnNodes, Target};
 pub use namespaces::{NamespaceError, Namespaces};
-pub use pauses::Pauses;
 
 /// A cluster counts as settled after this long without a change, in real time; longer where a run in process has longer
 /// pauses.
 pub const QUIET: Duration = Duration::from_secs(4);
-
-/// An existing cluster, and what a run knows about it.
-#[derive(Clone)]
-pub struct Target {
-    /// The client of the scenario's steps.
-    pub client: kube::Client,
-    /// The simulated nodes that the run has joined to the cluster.
-    pub nodes: Option<OwnNodes>,
-    /// The cluster counts as settled after this long without a change.
-    pub quiet: Duration,
-}
-
-/// Handles of simulated nodes that a run has joined to a cluster.
-#[derive(Clone, Debug)]
-pub struct OwnNodes {
-    /// Makes them fail.
-    pub faults: node::Faults,
-    /// What runs on them.
-    pub containers: node::Containers,
-}
 
 /// The result of a run on a cluster.
 #[derive(Debug)]

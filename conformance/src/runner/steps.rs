@@ -1,11 +1,11 @@
 //! Carries out the verbs of steps.
 
-use kube::core::Status;
 use kubeproof_apiserver::FieldValidation;
 use serde_json::{Map, Value, json};
 
-use super::cluster::{Cluster, ClusterError};
+use super::cluster::Cluster;
 use super::lookup::resolve;
+use super::step_error::StepError;
 use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
@@ -15,66 +15,9 @@ use crate::scenario::{
     field, in_flow,
 };
 use crate::table;
-use crate::testbed::TestbedError;
 
 /// The prefix of annotations that control simulated pods.
 const PREFIX: &str = "kubeproof.dev";
-
-/// A step that could not be carried out.
-#[derive(Debug, thiserror::Error)]
-pub enum StepError {
-    /// A request failed.
-    #[error(transparent)]
-    Api(#[from] ApiError),
-    /// One of several objects is refused.
-    #[error("{object}: {source}")]
-    Object {
-        /// The object, and the file it is in.
-        object: String,
-        /// Why.
-        source: Box<ApiError>,
-    },
-    /// The testbed refuses a fault.
-    #[error(transparent)]
-    Testbed(#[from] TestbedError),
-    /// The cluster did not settle.
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-    /// Only a simulated cluster can take the step.
-    #[error("the step needs a simulated cluster")]
-    NotSimulated,
-    /// A refusal was expected.
-    #[error("expected {0}, but the server accepted the request")]
-    Accepted(u16),
-    /// Another refusal was expected.
-    #[error("expected {expected}, but got {got}")]
-    OtherRefusal {
-        /// The refusal that the scenario expects.
-        expected: String,
-        /// The answer of the server.
-        got: String,
-    },
-    /// The harness does not support the command.
-    #[error("{0}")]
-    Command(String),
-    /// No fault of that name is in force.
-    #[error("no active fault is named {0:?}")]
-    NoFault(String),
-    /// No simulated node has that name.
-    #[error(transparent)]
-    UnknownNode(#[from] kubeproof_node::UnknownNode),
-    /// The object did not get as described.
-    #[error("timed out after {0}")]
-    Timeout(crate::scenario::HumanDuration),
-    /// The object did not get as waited for.
-    #[error("timed out after {within}: {found}")]
-    NotMet {
-        /// The time waited.
-        within: crate::scenario::HumanDuration,
-        /// The state at the end of the wait.
-        found: String,
-    },
-}
 
 /// Carries out `step`; returns the lines of the harness itself.
 pub(super) async fn perform(cluster: Cluster<'_>, step: &Step) -> Result<Vec<String>, StepError> {
@@ -115,21 +58,6 @@ pub(super) async fn perform(cluster: Cluster<'_>, step: &Step) -> Result<Vec<Str
             expected: in_words(expect),
             got: said,
         }),
-    }
-}
-
-impl StepError {
-    /// The server's refusal, if it is one.
-    fn refusal(&self) -> Option<&Status> {
-        let error = match self {
-            Self::Api(error) => error,
-            Self::Object { source, .. } => source,
-            _ => return None,
-        };
-        match error {
-            ApiError::Refused(status) => Some(status),
-            _ => None,
-        }
     }
 }
 

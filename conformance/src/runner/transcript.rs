@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use kubeproof_controller::apps::statefulset::Profile;
 
 use super::cluster::Cluster;
-use super::remote::{needs_own_nodes, unportable};
+use super::fitness::{needs_own_nodes, unportable};
+use super::line::Line;
 use super::{RunError, marks};
 use crate::fold;
 use crate::generated::GeneratedNames;
@@ -51,28 +52,6 @@ pub(super) struct Transcript {
     pub(super) text: String,
     /// The marks that no line carries, each with the reason.
     pub(super) unmet_marks: Vec<String>,
-}
-
-/// A line of a transcript before its marks are set.
-pub(super) struct Line {
-    pub(super) text: String,
-    /// The part that the line is evidence of; `None` for lines that repeat the scenario.
-    pub(super) place: Option<Place>,
-    /// Whether it shows a claim of the scenario.
-    pub(super) marked: bool,
-    /// The number of the sync that wrote it.
-    pub(super) sync: Option<usize>,
-}
-
-impl Line {
-    pub(super) fn new(text: String, place: Option<Place>) -> Self {
-        Self {
-            text,
-            place,
-            marked: false,
-            sync: None,
-        }
-    }
 }
 
 /// Adds `texts` as evidence of `place`.

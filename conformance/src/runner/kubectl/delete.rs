@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::super::cluster::Cluster;
 use super::{Command, text};
-use crate::runner::steps::StepError;
+use crate::runner::step_error::StepError;
 use crate::scenario::{HumanDuration, Target};
 
 /// The longest that a scenario waits for a deletion.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::cluster::Cluster;
 use super::{Command, text};
-use crate::runner::steps::StepError;
+use crate::runner::step_error::StepError;
 
 const NONE: &str = "<none>";
 

@@ -1,7 +1,7 @@
 //! Commands of the real kubectl.
 
 use super::super::cluster::Cluster;
-use crate::runner::steps::StepError;
+use crate::runner::step_error::StepError;
 use crate::testbed::{Kubectl, QUIET};
 
 /// Runs the command; returns what it printed, without consecutive repetitions of a line.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::cluster::Cluster;
 use super::{Command, describe, full_name, text};
 use crate::api::{Api, ApiError};
-use crate::runner::steps::StepError;
+use crate::runner::step_error::StepError;
 use crate::scenario::{HumanDuration, Target};
 
 /// The longest that a scenario waits for a rollout.

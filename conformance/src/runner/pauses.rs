@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::runner::Run;
+use super::Run;
 use crate::scenario::Scenario;
 use crate::user_agent;
 

@@ -129,7 +129,7 @@ fn steps(scenario: &Scenario) -> impl Iterator<Item = &Step> {
 }
 
 /// The longest time for which pods of the scenario have to be ready.
-pub(in crate::runner) fn min_ready(scenario: &Scenario) -> Duration {
+pub(super) fn min_ready(scenario: &Scenario) -> Duration {
     let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
     let longest = objects_of(scenario).filter_map(waits).max();
     Duration::from_secs(longest.unwrap_or(0))

@@ -17,7 +17,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{OwnNodes, Pauses, Target};
+use super::pauses::Pauses;
+use super::target::{OwnNodes, Target};
 use crate::api::{Api, ApiError};
 use crate::quiescence::{NotSettled, Quiescence};
 use crate::recording::RESOURCES;
@@ -42,7 +43,7 @@ pub enum RemoteError {
 }
 
 /// The watches of one namespace and the objects that they have shown.
-pub(in crate::runner) struct RemoteCluster {
+pub(super) struct RemoteCluster {
     api: Api,
     /// The cluster counts as settled after this long without a change, in addition to the pauses of the step.
     quiet: Duration,
@@ -114,21 +115,21 @@ impl RemoteCluster {
     }
 
     /// Notes that the step with this index begins.
-    pub(in crate::runner) fn begin_step(&self, index: usize) {
+    pub(super) fn begin_step(&self, index: usize) {
         *self.step.lock() = Some(index);
     }
 
     /// The API, for a scenario's steps.
-    pub(in crate::runner) fn api(&self) -> &Api {
+    pub(super) fn api(&self) -> &Api {
         &self.api
     }
 
     /// The simulated nodes of the run.
-    pub(in crate::runner) fn nodes(&self) -> Option<&OwnNodes> {
+    pub(super) fn nodes(&self) -> Option<&OwnNodes> {
         self.nodes.as_ref()
     }
 
-    pub(in crate::runner) fn client(&self) -> kube::Client {
+    pub(super) fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
@@ -137,10 +138,7 @@ impl RemoteCluster {
     ///
     /// # Errors
     /// [`RemoteError::NotSettled`]
-    pub(in crate::runner) async fn settle(
-        &self,
-        quiet: Duration,
-    ) -> Result<Timestamp, RemoteError> {
+    pub(super) async fn settle(&self, quiet: Duration) -> Result<Timestamp, RemoteError> {
         let own = self.quiet + self.pauses.during(*self.step.lock());
         let quiet = quiet.min(own);
         let mut wait = Quiescence::begin(self.now(), quiet, SETTLE_REAL_TIME_MAX + 3 * own);
@@ -151,12 +149,12 @@ impl RemoteCluster {
         Ok(wait.last())
     }
 
-    pub(in crate::runner) fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Watches of several resources deliver in no common order; versions give one.
-    pub(in crate::runner) fn journal(&self) -> Vec<JournalEntry> {
+    pub(super) fn journal(&self) -> Vec<JournalEntry> {
         let mut entries = self.seen.entries.lock().clone();
         entries.sort_by_key(|entry| entry.rv);
         entries
@@ -166,7 +164,7 @@ impl RemoteCluster {
     ///
     /// # Errors
     /// [`RemoteError::WatchesLag`] when they never do, and the errors of lists.
-    pub(in crate::runner) async fn caught_up(&self) -> Result<(), RemoteError> {
+    pub(super) async fn caught_up(&self) -> Result<(), RemoteError> {
         let deadline = tokio::time::Instant::now() + LAG_MAX;
         loop {
             let mut listed = Versions::new();
@@ -190,7 +188,7 @@ impl RemoteCluster {
         }
     }
 
-    pub(in crate::runner) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.seen.latest.subscribe()
     }
 
