@@ -343,6 +343,17 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Authorities, in PEM, that sign the certificates of webhooks whose configuration has no `caBundle`: the trust roots
+    /// of the machine of a kube-apiserver. Default: none, so such a webhook fails.
+    ///
+    /// # Errors
+    /// When the text holds no certificate.
+    pub fn webhook_authorities(mut self, pem: &[u8]) -> Result<Self, AuthorityError> {
+        authorities(pem)?;
+        self.services.trust(pem);
+        Ok(self)
+    }
+
     /// Serves the webhooks of a service in this process: port `port` of service `name` in
     /// `namespace`. Default: none.
     pub fn answer_service(

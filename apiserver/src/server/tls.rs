@@ -82,11 +82,7 @@ impl Tls {
     /// If the machine gives no randomness.
     #[must_use]
     pub fn for_host(host: &str) -> Option<Self> {
-        let name = match host.parse() {
-            Ok(address) => SanType::IpAddress(address),
-            Err(_) => SanType::DnsName(host.try_into().ok()?),
-        };
-        Some(Self::named(host, vec![name]))
+        Some(Self::named(host, vec![san(host)?]))
     }
 
     fn named(common_name: &str, names: Vec<SanType>) -> Self {
@@ -104,16 +100,7 @@ impl Tls {
             .pem();
         let issuer = Issuer::new(authority, authority_key);
 
-        let serving_key = key();
-        let mut serving = params(common_name);
-        serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        serving.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        serving.subject_alt_names = names;
-        let serving = serving
-            .signed_by(&serving_key, &issuer)
-            .expect("names that are encoded can be signed");
-
-        let pem = (serving.pem(), serving_key.serialize_pem());
+        let pem = signed(common_name, names, &issuer);
         let serving = ServingCertificate::read(pem.0.as_bytes(), pem.1.as_bytes());
         Self {
             serving: serving.expect("the certificate is the key's"),
@@ -139,6 +126,18 @@ impl Tls {
     #[must_use]
     pub fn serving_pem(&self) -> (&str, &str) {
         (&self.pem.0, &self.pem.1)
+    }
+
+    /// Issues a certificate for another server, which clients reach as any of `hosts`; returns it and its private key
+    /// (PKCS #8), in PEM. `None` without a host, and when a host is neither a name nor an address.
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    #[must_use]
+    pub fn server_certificate(&self, hosts: &[String]) -> Option<(String, String)> {
+        let names = hosts.iter().map(|host| san(host));
+        let names = names.collect::<Option<Vec<_>>>()?;
+        Some(signed(hosts.first()?, names, &self.issuer))
     }
 
     /// Issues a certificate for a client: `user` is its common name, `groups` are its organizations.
@@ -187,6 +186,31 @@ impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").finish_non_exhaustive()
     }
+}
+
+/// A host as certificates name it; `None` when it is neither a name nor an address.
+fn san(host: &str) -> Option<SanType> {
+    Some(match host.parse() {
+        Ok(address) => SanType::IpAddress(address),
+        Err(_) => SanType::DnsName(host.try_into().ok()?),
+    })
+}
+
+/// A new certificate of a server with its private key, in PEM.
+fn signed(
+    common_name: &str,
+    names: Vec<SanType>,
+    issuer: &Issuer<'static, KeyPair>,
+) -> (String, String) {
+    let key = KeyPair::generate().expect("the machine gives randomness");
+    let mut serving = params(common_name);
+    serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    serving.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    serving.subject_alt_names = names;
+    let serving = serving
+        .signed_by(&key, issuer)
+        .expect("names that are encoded can be signed");
+    (serving.pem(), key.serialize_pem())
 }
 
 /// The parameters of a certificate, valid at any time that the server's clock simulates.

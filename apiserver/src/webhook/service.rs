@@ -1,5 +1,6 @@
 //! The addresses of services that webhooks name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) type ServicePort = (String, String, u16);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
     addresses: BTreeMap<ServicePort, SocketAddr>,
+    /// The authorities, in PEM, for webhooks whose configuration names none; empty without such authorities.
+    authorities: Arc<[u8]>,
     local: Option<Arc<dyn LocalServices>>,
 }
 
@@ -29,6 +32,18 @@ impl Services {
     pub(crate) fn add(&mut self, namespace: &str, name: &str, port: u16, address: SocketAddr) {
         let service = (namespace.to_owned(), name.to_owned(), port);
         self.addresses.insert(service, address);
+    }
+
+    pub(crate) fn trust(&mut self, authorities: &[u8]) {
+        self.authorities = authorities.into();
+    }
+
+    /// The authorities, in PEM, that have to have signed the certificate of a webhook with this `caBundle`.
+    pub(super) fn authorities_of(&self, ca_bundle: Vec<u8>) -> Cow<'_, [u8]> {
+        match ca_bundle.is_empty() {
+            true => Cow::Borrowed(&self.authorities),
+            false => Cow::Owned(ca_bundle),
+        }
     }
 
     /// These services, with those in this process.

@@ -67,7 +67,8 @@ impl Target {
             client_config,
             timeout,
         } = *config;
-        let connector = tls::connector(&ca_bundle(client_config)).map_err(CallError::Config)?;
+        let authorities = client.services.authorities_of(ca_bundle(client_config));
+        let connector = tls::connector(&authorities).map_err(CallError::Config)?;
         let connector = Some(connector);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if client_config["service"].is_object() {

@@ -474,6 +474,35 @@ async fn webhooks_find_services_where_the_server_was_told() {
     assert_eq!(request["namespace"], "default");
 }
 
+/// Kubernetes API, `WebhookClientConfig.caBundle`: "If unspecified, system trust roots on the apiserver are used."
+#[tokio::test]
+async fn a_webhook_without_a_bundle_is_checked_by_the_authorities_of_the_server() {
+    let hook = WebhookServer::start(allow).await;
+    let stranger = WebhookServer::start(allow).await;
+    for (trusted, named, code) in [
+        (None, None, 500),
+        (Some(&hook), None, 201),
+        (Some(&stranger), None, 500),
+        (Some(&stranger), Some(&hook), 201),
+        (Some(&hook), Some(&stranger), 500),
+    ] {
+        let mut builder = ApiServer::builder();
+        if let Some(trusted) = trusted {
+            let pem = trusted.ca_pem();
+            builder = builder.webhook_authorities(pem.as_bytes()).unwrap();
+        }
+        let server = builder.build();
+        let mut client_config = json!({ "url": format!("https://{}/x", hook.address) });
+        if let Some(named) = named {
+            client_config["caBundle"] = named.ca_bundle().into();
+        }
+        validating(&server, for_configmaps("v.example.com", client_config)).await;
+        assert_eq!(create(&server, "a").await.code, code);
+    }
+    let empty = ApiServer::builder().webhook_authorities(b"");
+    assert_eq!(empty.unwrap_err().to_string(), "there is no certificate");
+}
+
 /// A webhook that answers without end must not fill the server's memory.
 #[tokio::test]
 async fn an_answer_is_read_up_to_a_limit() {
