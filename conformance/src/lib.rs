@@ -115,6 +115,7 @@ pub mod exchange;
 mod fault_plan;
 mod fold;
 mod generated;
+mod heartbeat;
 #[doc(hidden)]
 pub mod in_process;
 #[doc(hidden)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::JournalEntry;
-use serde_json::Value;
 
+use crate::heartbeat::is_heartbeat;
 use crate::time::HumanDuration;
 
 /// Writes that continue past the limit of a wait.
@@ -81,29 +81,4 @@ fn named(entry: &JournalEntry) -> String {
 /// The time `by` after `time`, or the last one there is.
 fn later(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
-}
-
-/// Whether the write only shows that a node is alive, which never ends: it renews a lease, or the times of a node's
-/// conditions.
-fn is_heartbeat(entry: &JournalEntry) -> bool {
-    if entry.gvr.resource != "nodes" {
-        return entry.gvr.resource == "leases";
-    }
-    let previous = entry.previous.as_deref();
-    previous
-        .is_some_and(|previous| without_heartbeats(previous) == without_heartbeats(&entry.object))
-}
-
-/// Returns the node without the times of its heartbeats.
-fn without_heartbeats(node: &Value) -> Value {
-    let mut node = node.clone();
-    if let Some(metadata) = node["metadata"].as_object_mut() {
-        metadata.remove("resourceVersion");
-        metadata.remove("managedFields");
-    }
-    let conditions = node["status"]["conditions"].as_array_mut();
-    for condition in conditions.into_iter().flatten() {
-        condition["lastHeartbeatTime"].take();
-    }
-    node
 }

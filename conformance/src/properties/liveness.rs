@@ -7,6 +7,7 @@ use kubeproof_apiserver::fault::Point;
 
 use super::general::HOT_REQUEUE;
 use super::{Property, Violation, World};
+use crate::heartbeat::is_heartbeat;
 use crate::user_agent;
 
 /// This many consecutive writes of one object by one writer are a loop.
@@ -30,7 +31,7 @@ impl Property for WriteLoop {
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        if REPORTS.contains(&&*entry.gvr.resource) {
+        if REPORTS.contains(&&*entry.gvr.resource) || is_heartbeat(entry) {
             return Vec::new();
         }
         let name = entry.object["metadata"]["name"]

@@ -63,6 +63,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "wire",
     "table",
     "generated",
+    "heartbeat",
     "api",
     "refusals",
     "timeline",
