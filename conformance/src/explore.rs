@@ -242,8 +242,18 @@ fn verdict_of(
 ) -> Option<Divergence> {
     match run {
         Err(panic) => Some(Divergence::of_panic(&*panic)),
-        Ok(Err(error)) => compare(&reference.seen, Err(&error), &[], &Bounds::default()),
-        Ok(Ok(run)) => judge(scenario, reference, options, &run),
+        Ok(Err(error)) => {
+            let (error, output) = match error {
+                RunError::Programs { source, output } => (*source, output),
+                error => (error, String::new()),
+            };
+            let divergence = compare(&reference.seen, Err(&error), &[], &Bounds::default());
+            divergence.map(|divergence| divergence.of_programs(&output))
+        }
+        Ok(Ok(run)) => {
+            let divergence = judge(scenario, reference, options, &run);
+            divergence.map(|divergence| divergence.of_programs(&run.program_output))
+        }
     }
 }
 

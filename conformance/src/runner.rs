@@ -74,6 +74,14 @@ pub enum RunError {
     /// The outcome could not be read.
     #[error("the outcome cannot be read: {0}")]
     Outcome(#[source] crate::api::ApiError),
+    /// The given state could not be set up, and programs have printed something.
+    #[error("{source}\n{output}")]
+    Programs {
+        /// The error.
+        source: Box<Self>,
+        /// The last lines of each program.
+        output: String,
+    },
     /// No runtime for the scenario.
     #[error("cannot start a runtime: {0}")]
     Runtime(#[source] std::io::Error),
@@ -132,6 +140,8 @@ pub struct Run {
     pub caches: Caches,
     /// The versions of writes whose answer the writer did not get.
     pub unanswered: BTreeSet<u64>,
+    /// The last lines that each program has printed.
+    pub program_output: String,
 }
 
 impl Run {
@@ -206,8 +216,15 @@ pub(crate) fn run_between(
                 take_steps(cluster, scenario, options.final_settle, &mut steps).await
             }
             Err(error) => {
+                let output = testbed.program_output();
                 testbed.shutdown().await;
-                return Err(error);
+                return Err(match output.is_empty() {
+                    true => error,
+                    false => RunError::Programs {
+                        source: Box::new(error),
+                        output,
+                    },
+                });
             }
         };
         let (transcript, unmet_marks) = match transcript {
@@ -228,6 +245,7 @@ pub(crate) fn run_between(
             settled: testbed.settled(QUIET),
             caches: testbed.caches(),
             unanswered: testbed.unanswered(),
+            program_output: testbed.program_output(),
         };
         ended(&run);
         let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);

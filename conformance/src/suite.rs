@@ -177,6 +177,13 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         },
     };
     let run = run.ok();
+    let output = run.as_ref().map_or("", |run| &run.program_output);
+    let verdict = match verdict {
+        Verdict::Failed(why) if !output.is_empty() => {
+            Verdict::Failed(format!("{}\n{output}", why.trim_end()))
+        }
+        verdict => verdict,
+    };
     let offered = match &verdict {
         Verdict::Passed => None,
         Verdict::Failed(_) => run

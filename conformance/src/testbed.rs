@@ -11,6 +11,7 @@ mod faults;
 mod kubectl;
 mod logged;
 mod monitor;
+mod options;
 mod program;
 mod settle;
 mod snapshot;
@@ -18,17 +19,12 @@ mod socket;
 mod syncs;
 mod time;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Fault, Hit};
-use kubeproof_apiserver::{
-    ApiServer, Clock, FieldValidation, JournalEntry, LivelockLimits, Manifests,
-};
-use kubeproof_controller::apps::statefulset::Settings;
-use kubeproof_controller::kruise::Gates;
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use kubeproof_node as node;
 use kubeproof_runtime::context::with_user_agent;
@@ -39,11 +35,11 @@ use crate::api::Api;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
-use crate::properties::{Declaration, DeclaredProperties, RustProperty};
+use crate::properties::DeclaredProperties;
 pub use crate::quiescence::NotSettled;
 use crate::refusals::Recorder;
 pub use crate::refusals::Refusal;
-use crate::scenario::{DEFAULT_NAMESPACE, Timings};
+use crate::scenario::DEFAULT_NAMESPACE;
 use crate::time::EPOCH;
 pub use crate::time::HumanDuration;
 use crate::timeline::{SyncBegan, Timeline};
@@ -57,8 +53,9 @@ pub use error::TestbedError;
 use failures::Reported;
 pub(crate) use kubectl::Kubectl;
 use monitor::{Monitored, RequestMonitor};
-pub use program::ExternalPrograms;
-use program::RunningPrograms;
+pub use options::{Mode, TestbedOptions};
+pub use program::{AccountName, ExternalPrograms, ServedService};
+use program::{Reserved, RunningPrograms};
 pub use settle::QUIET;
 pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
 use snapshot::Past;
@@ -82,114 +79,6 @@ const NODE_LIFECYCLE: &str = "node-lifecycle";
 /// write equal objects.
 #[doc(hidden)]
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
-
-/// The configuration of a testbed.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub struct TestbedOptions {
-    /// Seed of uids and generated names.
-    pub seed: u64,
-    /// Seed of the order in which simultaneous requests pass between controllers and server; 0 for the order of their
-    /// tasks.
-    pub schedule_seed: u64,
-    /// Whether every request is noted, for a log.
-    pub notes: bool,
-    /// The namespace of objects that name none.
-    pub namespace: String,
-    /// The number of simulated nodes.
-    pub nodes: usize,
-    /// Which of the built-in controllers run; those of OpenKruise only when its workloads are there.
-    pub controllers: Vec<String>,
-    /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
-    /// does not run, as it would take every node for a failed one.
-    pub heartbeats: bool,
-    /// The settings of the StatefulSet controller; their gate applies to the server, too.
-    pub statefulset: Settings,
-    /// Whether OpenKruise's workloads are there, and how their controllers behave.
-    pub kruise: Option<Gates>,
-    /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
-    /// without a class get volumes at once.
-    pub default_storage_class: bool,
-    /// Images with several names.
-    pub same_images: node::SameImages,
-    /// The durations of simulated pods' phases.
-    pub timings: Timings,
-    /// Manifests applied before any controller runs, above all definitions of custom resources.
-    pub manifests: Manifests,
-    /// The treatment of unknown and duplicate fields in `manifests` and [`Testbed::apply`].
-    pub field_validation: FieldValidation,
-    /// The user agent of the requests of [`Testbed::api`].
-    pub user_agent: &'static str,
-    /// Properties that have to hold at every revision, in CEL.
-    pub properties: Vec<Declaration>,
-    /// Properties that have to hold at every revision, in Rust.
-    pub rust_properties: Vec<RustProperty>,
-    /// Controllers under test.
-    pub under_test: Vec<ControllerUnderTest>,
-    /// The user agents of those that may return.
-    pub may_end: Vec<String>,
-    /// The built-in rules that may be broken.
-    pub allowed: Vec<String>,
-    /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed panics when a violation
-    /// was not reported.
-    pub fails_on_violations: bool,
-    /// The kind of the controllers under test, and the time in which everything happens.
-    pub mode: Mode,
-    /// The program that takes the kubectl steps of scenarios. Needs a runtime with I/O.
-    pub kubectl: Option<PathBuf>,
-    /// The maximum number of requests of a controller within one instant of virtual time before it is stopped.
-    pub livelock_limits: LivelockLimits,
-    /// Resources whose tables are part of [`Testbed::outcome`], in addition to workloads and custom resources.
-    pub shown: Vec<String>,
-}
-
-impl Default for TestbedOptions {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            schedule_seed: 0,
-            notes: false,
-            namespace: DEFAULT_NAMESPACE.to_owned(),
-            nodes: 3,
-            controllers: kubeproof_controller::CONTROLLERS
-                .iter()
-                .chain(KRUISE_CONTROLLERS)
-                .map(|name| (*name).to_owned())
-                .collect(),
-            heartbeats: false,
-            statefulset: Settings::default(),
-            kruise: None,
-            default_storage_class: false,
-            same_images: node::SameImages::default(),
-            timings: Timings::default(),
-            manifests: Manifests::new(),
-            field_validation: FieldValidation::Strict,
-            user_agent: user_agent::SCENARIO,
-            properties: Vec::new(),
-            rust_properties: Vec::new(),
-            under_test: Vec::new(),
-            may_end: Vec::new(),
-            allowed: Vec::new(),
-            fails_on_violations: false,
-            kubectl: None,
-            mode: Mode::Virtual,
-            livelock_limits: LivelockLimits::default(),
-            shown: Vec::new(),
-        }
-    }
-}
-
-/// The kind of the controllers under test, and the time in which everything happens.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub enum Mode {
-    /// Futures in this process, under tokio's paused time.
-    Virtual,
-    /// Futures in this process, under tokio's time as it is.
-    RealTime,
-    /// External programs, in real time. Needs a runtime with I/O whose time is not paused.
-    Programs(ExternalPrograms),
-}
 
 /// A cluster for one test: an API server, simulated nodes and controllers, in the process of the test and under its
 /// virtual time.
@@ -265,6 +154,14 @@ struct Cluster {
     past: Past,
 }
 
+/// The parts of a testbed that exist before its nodes and controllers.
+struct Before {
+    declared: DeclaredProperties,
+    past: Past,
+    /// The ports, certificates and log reserved for programs.
+    reserved: Option<Reserved>,
+}
+
 impl Testbed {
     /// Returns a builder of testbeds, with neither nodes nor controllers by default.
     pub fn builder() -> TestbedBuilder {
@@ -317,9 +214,24 @@ impl Testbed {
             declared = compiled.map_err(TestbedError::Property)?;
         }
         declared.rust.clone_from(&options.rust_properties);
+        let reserved = match &options.mode {
+            Mode::Programs(programs) => {
+                let (reserved, with) = programs
+                    .reserve(builder)
+                    .map_err(TestbedError::ExternalProgram)?;
+                builder = with;
+                Some(reserved)
+            }
+            Mode::Virtual | Mode::RealTime => None,
+        };
         let server = builder.build();
         load(&server, manifests, options.field_validation).await?;
-        Self::begin(server, clock, options, (declared, Past::default())).await
+        let before = Before {
+            declared,
+            past: Past::default(),
+            reserved,
+        };
+        Self::begin(server, clock, options, before).await
     }
 
     /// Starts nodes and controllers of a server that holds all that is given.
@@ -327,7 +239,11 @@ impl Testbed {
         server: ApiServer,
         clock: Clock,
         options: TestbedOptions,
-        (declared, past): (DeclaredProperties, Past),
+        Before {
+            declared,
+            past,
+            reserved,
+        }: Before,
     ) -> Result<Self, TestbedError> {
         let recipe = Recipe::of_testbed(options.seed, options.schedule_seed);
         let kept = options.clone();
@@ -376,9 +292,10 @@ impl Testbed {
         let monitored = Monitored::new(wire.clone(), &server, &monitor);
         let client = kube::Client::new(monitored, options.namespace.as_str());
         let (mut under_test, mut programs) = (options.under_test, None);
-        if let Mode::Programs(started) = &options.mode {
+        if let (Mode::Programs(started), Some(reserved)) = (&options.mode, reserved) {
             server.record_points();
-            let prepared = RunningPrograms::prepare(started, &server, &options.namespace).await;
+            let namespace = &options.namespace;
+            let prepared = RunningPrograms::prepare(started, reserved, &server, namespace).await;
             let (running, controllers) = prepared.map_err(TestbedError::ExternalProgram)?;
             under_test.extend(controllers);
             programs = Some(running);
@@ -417,16 +334,6 @@ impl Testbed {
             again: Mutex::default(),
             reported: Mutex::default(),
         })
-    }
-
-    /// Starts the programs under test, and waits until one of them has sent a request. Does nothing if they run already,
-    /// and without programs.
-    pub(crate) async fn start_programs(&self) -> Result<(), TestbedError> {
-        let cluster = self.cluster();
-        match &cluster.programs {
-            Some(programs) => programs.start(&cluster.server, &cluster.notes).await,
-            None => Ok(()),
-        }
     }
 
     fn cluster(&self) -> &Cluster {

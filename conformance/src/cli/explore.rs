@@ -97,6 +97,8 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
             schedule_seed: args.seed,
             ..base
         };
+        let output = args.program.output_directory(args.report.as_deref())?;
+        let options = program::with_output(&options, output.as_deref(), (&file.name, Some(1)));
         return replay(file, &options, args.record_dir.as_deref(), args.json);
     }
     let options = Options {
@@ -114,11 +116,15 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = program::at_once(&base, args.jobs);
+    let output = args.program.output_directory(args.report.as_deref())?;
+    let programs = args.program.again();
     let how = How {
         base: &base,
         at_once,
         fail_fast: args.fail_fast,
         progress: &progress,
+        program_output: output.as_deref(),
+        programs: &programs,
     };
     let told = each(files, how, (&options, args.seeds), |done| {
         match found.take(done) {
@@ -156,6 +162,10 @@ struct How<'h> {
     /// Whether only the first difference may be needed.
     fail_fast: bool,
     progress: &'h ProgressBar,
+    /// The directory for the output of programs.
+    program_output: Option<&'h Path>,
+    /// The flags that say which programs run, each with a blank before it.
+    programs: &'h str,
 }
 
 /// Does all runs; `report` receives each result in the order of the jobs.
@@ -169,8 +179,9 @@ fn each<B>(
     if how.base.programs.is_none() {
         return branching::each(files, how, (options, seeds), report);
     }
-    let jobs = jobs::of(files, how.base, options, seeds);
-    threads::in_order(how.at_once, jobs, |job| job.run(how.base), report)
+    let jobs = jobs::of(files, &how, options, seeds);
+    let work = |job: jobs::Job| job.run(how.base, how.program_output);
+    threads::in_order(how.at_once, jobs, work, report)
 }
 
 /// Returns an error when nothing was explored, so that this does not count as success.
@@ -242,14 +253,19 @@ fn replay(
     };
     if json {
         let ran = Ran {
-            subject: Arc::new(Subject { file, reference }),
+            subject: Arc::new(Subject {
+                file,
+                reference,
+                programs: String::new(),
+            }),
             plan: options.plan.clone(),
             schedule_seed: options.schedule_seed,
         };
         out::say(&found::in_json(&ran, &divergence))?;
     } else {
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
-        out::say(&format!("{}\n{}", out::diff(outcome), out::diff(timelines)))?;
+        let told = format!("{}\n{}", out::diff(outcome), out::diff(timelines));
+        out::say(format!("{told}\n{}", divergence.program_output).trim_end())?;
     }
     found::report_numbers(1, 1, 0, json)?;
     Ok(ExitCode::FAILURE)

@@ -19,6 +19,7 @@ use jiff::SignedDuration;
 use kubeproof::explore::Part;
 use kubeproof::report::{self, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
+use kubeproof::scenario;
 use kubeproof::suite::{self, Update, Verdict};
 use kubeproof_apiserver::Clock;
 use serde_json::json;
@@ -170,6 +171,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 fail_fast: args.fail_fast,
                 at_once: program::at_once(&options, args.jobs),
                 seeds: args.seeds,
+                program_output: args.program.output_directory(args.report.as_deref())?,
             };
             run_all(jobs, &options, &telling)?
         }
@@ -250,6 +252,8 @@ struct Telling {
     at_once: usize,
     /// The seed of the last order of each scenario, beginning with 0.
     seeds: u64,
+    /// The directory for the output of programs.
+    program_output: Option<PathBuf>,
 }
 
 /// Runs the scenarios, each in an order; prints each in turn as it ends.
@@ -319,10 +323,11 @@ fn run_one(
 ) -> anyhow::Result<Finished> {
     let (clock, leave) = (Clock::real(), &telling.leave);
     let began = clock.now();
+    let name = scenario::name(&path);
     let options = RunOptions {
         schedule_seed,
         notes: leave.every_log(),
-        ..options.clone()
+        ..program::with_output(options, telling.program_output.as_deref(), (&name, None))
     };
     let mut checked = suite::check(&path, &options);
     let took: SignedDuration = clock.now().duration_since(began);

@@ -360,6 +360,7 @@ mod tests {
         let divergence = |outcome: &str| Divergence {
             outcome: outcome.to_owned(),
             timelines: String::new(),
+            program_output: String::new(),
             differences: Vec::new(),
         };
         let mut diverged: Vec<_> = (2..7).map(|n| (plan(n), divergence("-a\n+b"))).collect();

@@ -33,6 +33,8 @@ pub struct Divergence {
     pub outcome: String,
     /// The unified diff of the timelines, without and with faults.
     pub timelines: String,
+    /// The last lines that the programs under test have printed.
+    pub program_output: String,
     /// Each difference.
     pub(super) differences: Vec<Difference>,
 }
@@ -52,6 +54,15 @@ impl Divergence {
             }],
             outcome,
             timelines: String::new(),
+            program_output: String::new(),
+        }
+    }
+
+    /// It with what programs have printed.
+    pub(super) fn of_programs(self, program_output: &str) -> Self {
+        Self {
+            program_output: program_output.to_owned(),
+            ..self
         }
     }
 
@@ -67,6 +78,7 @@ impl Divergence {
         Some(Self {
             outcome: words.join("\n"),
             timelines: self.timelines.clone(),
+            program_output: self.program_output.clone(),
             differences,
         })
     }
@@ -178,6 +190,7 @@ pub fn compare(
     (!differences.is_empty()).then(|| Divergence {
         outcome: words.join("\n"),
         timelines: diff(&reference.timeline, &run.timeline, TIMELINE_CONTEXT),
+        program_output: String::new(),
         differences,
     })
 }
@@ -356,6 +369,7 @@ mod tests {
         let of = |differences: &[Difference]| Divergence {
             outcome: "all".to_owned(),
             timelines: String::new(),
+            program_output: String::new(),
             differences: differences.to_vec(),
         };
         assert_eq!(of(&[event(2, 1), Difference::Text]).excess(), None);

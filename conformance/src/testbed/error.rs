@@ -25,6 +25,14 @@ pub enum TestbedError {
     /// The socket or the files of an external program cannot be created.
     #[error("cannot run the external program: {0}")]
     ExternalProgram(#[source] std::io::Error),
+    /// The service account of the external programs cannot be used.
+    #[error("service account {account}: {source}")]
+    Account {
+        /// `NAMESPACE/NAME`
+        account: String,
+        /// The response of the server.
+        source: Box<kube::Error>,
+    },
     /// An external program has exited, or sends no request.
     #[error("{0}")]
     Ended(String),

@@ -3,127 +3,145 @@
 //!
 //! They run in real time, as their clocks cannot be set; everything around them then does too.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+mod account;
+mod environment;
+mod output;
+mod process;
+mod requests;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::{ApiServer, ApiServerBuilder};
+use kubeproof_runtime::context::with_user_agent;
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use super::TestbedError;
 use super::builder::ControllerUnderTest;
-use super::socket::Socket;
-use crate::wire::Notes;
+use super::{Testbed, TestbedError};
+use crate::user_agent;
+
+pub use account::AccountName;
+pub(super) use environment::Reserved;
+use environment::{Environment, Variables};
+use output::Output;
+use process::live;
 
 /// A program that has sent no request after this long is given up.
 const START_MAX: Duration = Duration::from_secs(60);
 /// The period of checks for its first request.
 const START_POLL: Duration = Duration::from_millis(50);
-/// The number of last lines of output that are shown when the program has ended by itself.
-const SAID_LINES: usize = 20;
 
-/// Programs that run against the server of a testbed, with the [`variables`] of their environment set.
+/// Programs that run against the server of a testbed, which their environment describes.
 #[doc(hidden)]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalPrograms {
-    /// The command of each program, as a shell reads it.
+    /// The command of each program, as a shell reads it. A name in braces, such as `{url}`, is replaced by the value of
+    /// the variable.
     pub commands: Vec<String>,
     /// Everything counts as settled after this long without a write.
     pub quiet: Duration,
+    /// The service account that the programs are; `None` for administrators.
+    pub account: Option<AccountName>,
+    /// Services of webhooks that the programs serve.
+    pub services: Vec<ServedService>,
+    /// The beginning of the paths of the files that keep the programs' output, which end with `.program-1.log`; `None`
+    /// if nothing is kept.
+    pub output: Option<PathBuf>,
+    /// The file to which the programs' requests are appended, as audit events at level Metadata.
+    pub audit_log: Option<PathBuf>,
 }
 
-/// The programs, and the socket on which they speak to the server.
+/// A service whose webhooks are called at the port for webhooks of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedService {
+    /// The namespace of the service.
+    pub namespace: String,
+    /// The name of the service.
+    pub name: String,
+    /// The port of the service.
+    pub port: u16,
+    /// The index of the program.
+    pub program: usize,
+}
+
+/// The programs, and the sockets on which they speak to the server.
 pub(super) struct RunningPrograms {
     /// The time without a write, as [`ExternalPrograms::quiet`].
     pub(super) quiet: Duration,
-    socket: Socket,
-    /// Whether the programs may run.
-    started: watch::Sender<bool>,
+    environment: Environment,
+    /// The variables of each program, once the programs may run.
+    started: watch::Sender<Option<Arc<Vec<Variables>>>>,
     ended: Arc<Mutex<Option<String>>>,
+    outputs: Vec<Output>,
 }
 
 impl RunningPrograms {
-    /// Opens the socket and writes the kubeconfig; returns the programs as controllers, which do nothing before
-    /// [`Self::start`].
+    /// Opens the sockets; returns the programs as controllers, which do nothing before [`Self::start`].
     ///
     /// # Errors
-    /// When the socket or the files cannot be created.
+    /// When a socket or a file cannot be created.
     pub(super) async fn prepare(
         programs: &ExternalPrograms,
+        reserved: Reserved,
         server: &ApiServer,
         namespace: &str,
-    ) -> io::Result<(Self, Vec<ControllerUnderTest>)> {
-        let socket = Socket::open(server, namespace).await?;
+    ) -> std::io::Result<(Self, Vec<ControllerUnderTest>)> {
+        let environment = Environment::open(programs, reserved, server, namespace).await?;
         let ended = Arc::<Mutex<Option<String>>>::default();
-        let started = watch::Sender::new(false);
-        let variables = variables(&socket, namespace);
-        let controllers = programs
-            .commands
-            .iter()
-            .enumerate()
-            .map(|(index, command)| {
-                let (command, variables) = (command.clone(), variables.clone());
-                let output = socket.directory().join(format!("output-{index}"));
-                let (noted, started) = (Arc::clone(&ended), started.subscribe());
-                ControllerUnderTest::new("", move |_| {
-                    let life = live(command.clone(), variables.clone(), output.clone());
-                    let (noted, mut started) = (Arc::clone(&noted), started.clone());
-                    async move {
-                        // The testbed ends when there is no sender any more.
-                        if started.wait_for(|started| *started).await.is_ok() {
-                            let words = life.await;
-                            *noted.lock() = Some(words);
-                        }
+        let started = watch::Sender::<Option<Arc<Vec<Variables>>>>::new(None);
+        let (mut controllers, mut outputs) = (Vec::new(), Vec::new());
+        for (index, command) in programs.commands.iter().enumerate() {
+            let output = Output::of(programs.output.as_deref(), index, environment.directory())?;
+            outputs.push(output.clone());
+            let (command, noted, started) =
+                (command.clone(), Arc::clone(&ended), started.subscribe());
+            controllers.push(ControllerUnderTest::new("", move |_| {
+                let (command, output) = (command.clone(), output.clone());
+                let (noted, mut started) = (Arc::clone(&noted), started.clone());
+                async move {
+                    // The testbed ends when there is no sender any more.
+                    let variables = started.wait_for(Option::is_some).await;
+                    let variables = variables.ok().and_then(|all| all.clone());
+                    if let Some(variables) = variables {
+                        let how = live(&command, &variables[index], &output).await;
+                        *noted.lock() = Some(format!("program {}: {how}", index + 1));
                     }
-                })
-            });
-        let controllers = controllers.collect();
+                }
+            }));
+        }
         let running = Self {
             quiet: programs.quiet,
-            socket,
+            environment,
             started,
             ended,
+            outputs,
         };
         Ok((running, controllers))
     }
 
-    /// Starts the programs, and waits until the server gets a request of a client that is not in `notes`, which have
-    /// all requests of this process. Does nothing if they run already.
+    /// Starts the programs, and waits until the server gets a request of one. Does nothing if they run already.
+    /// `client` acts for the scenario.
     ///
     /// # Errors
-    /// [`TestbedError::Ended`] when that never happens.
-    pub(super) async fn start(
-        &self,
-        server: &ApiServer,
-        notes: &Notes,
-    ) -> Result<(), TestbedError> {
-        if self.started.send_replace(true) {
+    /// - [`TestbedError::Account`] when the service account of the programs does not exist,
+    /// - [`TestbedError::ExternalProgram`] when their files cannot be written,
+    /// - [`TestbedError::Ended`] when no program sends a request.
+    pub(super) async fn start(&self, client: &kube::Client) -> Result<(), TestbedError> {
+        if self.started.borrow().is_some() {
             return Ok(());
         }
-        let product = |user_agent: &str| -> String {
-            let product = user_agent.split(['/', ' ']).next();
-            product.unwrap_or_default().to_owned()
-        };
+        let account = self.environment.account(client).await?;
+        let variables = self.environment.variables(&account);
+        let variables = variables.map_err(TestbedError::ExternalProgram)?;
+        self.started.send_replace(Some(Arc::new(variables)));
         let begun = async {
-            loop {
-                let own = notes.exchanges();
-                let own: BTreeSet<String> =
-                    own.iter().map(|own| product(&own.user_agent)).collect();
-                let asked = server.points();
-                if asked.iter().any(|point| !own.contains(&point.from)) {
-                    return Ok(());
-                }
+            while !self.environment.requests().has_any() {
                 self.run()?;
                 tokio::time::sleep(START_POLL).await;
             }
+            Ok(())
         };
         let begun = tokio::time::timeout(START_MAX, begun).await;
         begun.unwrap_or_else(|_| {
@@ -143,76 +161,61 @@ impl RunningPrograms {
         }
     }
 
-    /// Closes the socket. The programs themselves end with the tasks that started them.
+    /// The last lines that each program has printed, under a heading; empty if none has printed anything.
+    pub(super) fn last_lines(&self) -> String {
+        let said = self.outputs.iter().filter_map(Output::last_lines);
+        said.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Closes the sockets. The programs themselves end with the tasks that started them.
     pub(super) async fn end(self) {
-        self.socket.close().await;
+        self.environment.close().await;
     }
 }
 
-/// The variables by which a program finds the server: the kubeconfig, the URL and the namespace.
-fn variables(socket: &Socket, namespace: &str) -> Vec<(&'static str, OsString)> {
-    vec![
-        ("KUBECONFIG", socket.kubeconfig().into()),
-        ("KUBEPROOF_URL", socket.url().into()),
-        ("KUBEPROOF_NAMESPACE", namespace.into()),
-    ]
-}
-
-/// Runs the program until it ends; returns how. Dropped, it kills the program with all that it has started.
-async fn live(
-    command: String,
-    variables: Vec<(&'static str, OsString)>,
-    output: PathBuf,
-) -> String {
-    let started = Process::start(&command, &variables, &output);
-    let how = match started {
-        Err(error) => return format!("the program cannot be started: {error}"),
-        Ok(mut process) => process.child.wait().await,
-    };
-    let how = how.map_or_else(|error| error.to_string(), |status| status.to_string());
-    let said = std::fs::read_to_string(&output).unwrap_or_default();
-    let lines: Vec<&str> = said.lines().collect();
-    let last = lines[lines.len().saturating_sub(SAID_LINES)..].join("\n");
-    format!("the program has exited: {how}\n{last}")
-        .trim_end()
-        .to_owned()
-}
-
-/// A process with its group.
-struct Process {
-    child: Child,
-    group: Option<Pid>,
-}
-
-impl Process {
-    fn start(
-        command: &str,
-        variables: &[(&'static str, OsString)],
-        output: &Path,
-    ) -> io::Result<Self> {
-        let output = File::options().create(true).append(true).open(output)?;
-        let child = Command::new("sh")
-            .args(["-c", command])
-            .envs(variables.iter().cloned())
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Ok(Self {
-            child,
-            group: id.and_then(Pid::from_raw),
-        })
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // As a crash would: without a word. Who has ended already has no group any more.
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, Signal::KILL);
+impl ExternalPrograms {
+    /// Reserves the ports of webhooks, and lets the server of `builder` call them.
+    ///
+    /// # Errors
+    /// When there is no port, or a service cannot have a certificate.
+    pub(super) fn reserve(
+        &self,
+        builder: ApiServerBuilder,
+    ) -> std::io::Result<(Reserved, ApiServerBuilder)> {
+        let reserved = Reserved::of(self)?;
+        let mut builder = builder.audit(reserved.requests().audit());
+        if self.account.is_some() {
+            builder = builder.ask_for_credentials();
         }
+        for service in &self.services {
+            let address = reserved.webhook_address(service.program)?;
+            builder =
+                builder.resolve_service(&service.namespace, &service.name, service.port, address);
+        }
+        let authority = reserved.authority();
+        let builder = builder.webhook_authorities(authority.as_bytes());
+        Ok((reserved, builder.expect("the authority is a certificate")))
+    }
+}
+
+impl Testbed {
+    /// Starts the programs under test, and waits until one of them has sent a request. Does nothing if they run already,
+    /// and without programs.
+    pub(crate) async fn start_programs(&self) -> Result<(), TestbedError> {
+        let cluster = self.cluster();
+        match &cluster.programs {
+            Some(programs) => {
+                let client = kube::Client::new(cluster.wire.clone(), self.api.namespace());
+                let client = with_user_agent(&client, user_agent::SCENARIO);
+                programs.start(&client).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The last lines that each program under test has printed; empty without programs.
+    pub(crate) fn program_output(&self) -> String {
+        let programs = self.cluster().programs.as_ref();
+        programs.map_or_else(String::new, RunningPrograms::last_lines)
     }
 }

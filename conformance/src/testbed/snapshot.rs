@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 
-use super::{Testbed, TestbedError, TestbedOptions, check_runtime};
+use super::{Before, Testbed, TestbedError, TestbedOptions, check_runtime};
 use crate::properties::DeclaredProperties;
 
 /// The state of a testbed at one moment, which many tests start from.
@@ -111,7 +111,11 @@ impl Snapshot {
         let clock = Clock::simulated(self.time);
         let server = self.server.fork_under(clock.clone());
         let declared = self.declared.clone();
-        let before = (declared, self.past.clone());
+        let before = Before {
+            declared,
+            past: self.past.clone(),
+            reserved: None,
+        };
         let mut testbed = Testbed::begin(server, clock, self.options.clone(), before).await?;
         testbed.started_rv = self.started_rv;
         Ok(testbed)

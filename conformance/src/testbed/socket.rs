@@ -1,41 +1,170 @@
-//! A socket on which programs speak to the server of a testbed.
+//! Sockets on which programs speak to the server of a testbed, and the files of these programs.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use http::Request;
 use hyper::body::Incoming;
-use kubeproof_apiserver::{ApiServer, serve, serve_requests};
+use kubeproof_apiserver::{ApiServer, Tls, serve, serve_requests, serve_tls};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// An open socket, with a directory for the files of its clients.
-pub(super) struct Socket {
+/// An open socket on loopback.
+pub(super) struct Listening {
     address: SocketAddr,
-    directory: PathBuf,
     stop: Option<oneshot::Sender<()>>,
     listener: JoinHandle<io::Result<()>>,
 }
 
-impl Socket {
-    /// Opens a socket on loopback, and writes a kubeconfig with `namespace` for it. Needs a runtime with I/O.
+impl Listening {
+    /// Opens a socket. Needs a runtime with I/O.
     ///
     /// # Errors
-    /// When the socket or the files cannot be created.
-    pub(super) async fn open(server: &ApiServer, namespace: &str) -> io::Result<Self> {
+    /// When the socket cannot be opened.
+    pub(super) async fn plain(server: &ApiServer) -> io::Result<Self> {
         let server = server.clone();
-        Self::serving(namespace, |listener, shutdown| {
+        Self::serving(|listener, shutdown| {
             tokio::spawn(serve(server, listener, shutdown.map(|_| ())))
         })
         .await
     }
 
-    /// Opens a socket as [`Socket::open`] does; `watched` counts the watches that have been answered.
+    /// Opens a socket for TLS. Needs a runtime with I/O.
+    ///
+    /// # Errors
+    /// When the socket cannot be opened.
+    pub(super) async fn encrypted(server: &ApiServer, tls: &Tls) -> io::Result<Self> {
+        let (server, tls) = (server.clone(), tls.clone());
+        Self::serving(|listener, shutdown| {
+            tokio::spawn(serve_tls(server, listener, tls, shutdown.map(|_| ())))
+        })
+        .await
+    }
+
+    async fn serving(
+        serve: impl FnOnce(TcpListener, oneshot::Receiver<()>) -> JoinHandle<io::Result<()>>,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        Ok(Self {
+            address,
+            stop: Some(stop),
+            listener: serve(listener, stopped),
+        })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes the socket and its connections.
+    pub(super) async fn close(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // The listener may have failed, and is gone then.
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.listener).await;
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+/// A directory of one run, which is removed with its end.
+pub(super) struct RunDirectory(PathBuf);
+
+impl RunDirectory {
+    /// Makes one below the directory for temporary files.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(super) fn make() -> io::Result<Self> {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("kubeproof-{}-{run}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory)?;
+        Ok(Self(directory))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes the kubeconfig of a run.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn write_kubeconfig(&self, cluster: &ClusterAccess<'_>) -> io::Result<()> {
+        std::fs::write(self.kubeconfig(), cluster.kubeconfig())
+    }
+
+    /// The path of the kubeconfig.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.0.join("kubeconfig.yaml")
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        // Remnants in a temporary directory do no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The facts of the server that a client has to know.
+pub(super) struct ClusterAccess<'a> {
+    /// `http://127.0.0.1:41227`
+    pub(super) url: &'a str,
+    /// The namespace of requests that name none.
+    pub(super) namespace: &'a str,
+    /// The certificate of the authority in PEM, and the token of the client.
+    pub(super) credentials: Option<(&'a str, &'a str)>,
+}
+
+impl ClusterAccess<'_> {
+    fn kubeconfig(&self) -> String {
+        let (mut cluster, mut user) = (json!({"server": self.url}), json!({}));
+        if let Some((authority, token)) = self.credentials {
+            cluster["certificate-authority-data"] = STANDARD.encode(authority).into();
+            user["token"] = token.into();
+        }
+        let config: Value = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kubeproof", "cluster": cluster}],
+            "users": [{"name": "kubeproof", "user": user}],
+            "contexts": [{
+                "name": "kubeproof",
+                "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": self.namespace},
+            }],
+            "current-context": "kubeproof",
+        });
+        // JSON is YAML.
+        config.to_string()
+    }
+}
+
+/// An open socket, with a directory for the files of its clients.
+pub(super) struct Socket {
+    listening: Listening,
+    directory: RunDirectory,
+}
+
+impl Socket {
+    /// Opens a socket on loopback, and writes a kubeconfig with `namespace` for it; `watched` counts the watches that have
+    /// been answered. Needs a runtime with I/O.
     ///
     /// # Errors
     /// When the socket or the files cannot be created.
@@ -57,86 +186,34 @@ impl Socket {
                 response
             }
         };
-        Self::serving(namespace, |listener, shutdown| {
+        let listening = Listening::serving(|listener, shutdown| {
             tokio::spawn(serve_requests(listener, None, shutdown.map(|_| ()), answer))
-        })
-        .await
-    }
-
-    async fn serving(
-        namespace: &str,
-        serve: impl FnOnce(TcpListener, oneshot::Receiver<()>) -> JoinHandle<io::Result<()>>,
-    ) -> io::Result<Self> {
-        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let directory = own_directory()?;
-        let kubeconfig = kubeconfig_text(address, namespace);
-        std::fs::write(directory.join(KUBECONFIG), kubeconfig)?;
-        let (stop, stopped) = oneshot::channel();
+        });
+        let (listening, directory) = (listening.await?, RunDirectory::make()?);
+        directory.write_kubeconfig(&ClusterAccess {
+            url: &format!("http://{}", listening.address()),
+            namespace,
+            credentials: None,
+        })?;
         Ok(Self {
-            address,
+            listening,
             directory,
-            stop: Some(stop),
-            listener: serve(listener, stopped),
         })
     }
 
     pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.directory.path()
     }
 
     pub(super) fn kubeconfig(&self) -> PathBuf {
-        self.directory.join(KUBECONFIG)
+        self.directory.kubeconfig()
     }
 
     /// Closes the socket and its connections.
-    pub(super) async fn close(mut self) {
-        if let Some(stop) = self.stop.take() {
-            // The listener may have failed, and is gone then.
-            let _ = stop.send(());
-        }
-        let _ = (&mut self.listener).await;
+    pub(super) async fn close(self) {
+        self.listening.close().await;
     }
 }
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        self.listener.abort();
-        // Remnants in a temporary directory do no harm.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-const KUBECONFIG: &str = "kubeconfig.yaml";
 /// The parameter of a watch.
 const WATCH: [&str; 2] = ["watch=true", "watch=1"];
-
-/// A directory of this run alone.
-fn own_directory() -> io::Result<PathBuf> {
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("kubeproof-{}-{run}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&directory)?;
-    Ok(directory)
-}
-
-fn kubeconfig_text(address: SocketAddr, namespace: &str) -> String {
-    let config: Value = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "kubeproof", "cluster": {"server": format!("http://{address}")}}],
-        "users": [{"name": "kubeproof", "user": {}}],
-        "contexts": [{
-            "name": "kubeproof",
-            "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": namespace},
-        }],
-        "current-context": "kubeproof",
-    });
-    // JSON is YAML.
-    config.to_string()
-}

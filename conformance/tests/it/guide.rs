@@ -41,6 +41,7 @@ followed! {
     java_is_followed => "docs/java.md",
     javascript_is_followed => "docs/javascript.md",
     looking_back_is_followed => "docs/looking-back.md",
+    operators_are_followed => "docs/operators.md",
     pods_are_followed => "docs/pods.md",
     properties_are_followed => "docs/properties.md",
     python_is_followed => "docs/python.md",

@@ -5,12 +5,18 @@
 use std::process::Output;
 use std::time::{Duration, Instant};
 
+use http_body_util::{BodyExt, Full};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use kube::config::AuthInfo;
+use kube::{Api, Client, Config, ResourceExt};
+use kubeproof_apiserver::{ServingCertificate, serve_requests};
 use kubeproof_runtime::context::with_user_agent;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::support::process::{file, output, stdout};
 
@@ -37,15 +43,100 @@ async fn controller_program() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
-    let client = with_user_agent(&Client::try_default().await.unwrap(), "copier");
-    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    let client = match role.as_str() {
+        "in-cluster" => in_cluster(),
+        _ => Client::try_default().await.unwrap(),
+    };
+    let client = with_user_agent(&client, "copier");
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     if role == "needs-settings" {
         api.get("settings").await.unwrap();
     }
+    if role == "webhook" {
+        let refuse_bad = refuse_bad().await;
+        tokio::spawn(refuse_bad);
+    }
     loop {
         // A failed round is retried.
-        let _ = copy_all(&api, role == "notes-first").await;
+        let copied = copy_all(&api, role == "notes-first").await;
+        if let Err(error) = copied {
+            println!("cannot copy: {error}");
+        }
+        if role == "elected" {
+            renew(&client).await;
+        }
         tokio::time::sleep(PERIOD).await;
+    }
+}
+
+/// A client as a pod has it, with the mounted files in another place.
+fn in_cluster() -> Client {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let mounted = std::path::PathBuf::from(variable("KUBEPROOF_SERVICE_ACCOUNT"));
+    let read = |name: &str| std::fs::read_to_string(mounted.join(name)).unwrap();
+    let (host, port) = (
+        variable("KUBERNETES_SERVICE_HOST"),
+        variable("KUBERNETES_SERVICE_PORT"),
+    );
+    let mut config = Config::new(format!("https://{host}:{port}").parse().unwrap());
+    let authority = CertificateDer::from_pem_slice(read("ca.crt").as_bytes()).unwrap();
+    config.root_cert = Some(vec![authority.to_vec()]);
+    config.default_namespace = read("namespace");
+    config.auth_info = AuthInfo {
+        token: Some(read("token").into()),
+        ..AuthInfo::default()
+    };
+    Client::try_from(config).unwrap()
+}
+
+/// Renews a lease, and a record of a leader as there were before leases.
+async fn renew(client: &Client) {
+    let params = PatchParams::apply("elector").force();
+    let now = format!("{:?}", Instant::now());
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "copier"}, "spec": {"holderIdentity": now},
+    });
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    leases
+        .patch("copier", &params, &Patch::Apply(lease))
+        .await
+        .unwrap();
+    let lock = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "copier", "annotations": {"control-plane.alpha.kubernetes.io/leader": now}},
+    });
+    let locks: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    locks
+        .patch("copier", &params, &Patch::Apply(lock))
+        .await
+        .unwrap();
+}
+
+/// Serves a webhook that refuses objects named `bad`.
+async fn refuse_bad() -> impl Future<Output = ()> {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let certs = std::path::PathBuf::from(variable("KUBEPROOF_WEBHOOK_CERTS"));
+    let read = |name: &str| std::fs::read(certs.join(name)).unwrap();
+    let certificate = ServingCertificate::read(&read("tls.crt"), &read("tls.key")).unwrap();
+    let port = variable("KUBEPROOF_WEBHOOK_PORT").parse().unwrap();
+    let address = (std::net::Ipv4Addr::LOCALHOST, port);
+    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
+    async move {
+        let answer = |request: http::Request<hyper::body::Incoming>| async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let review: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let asked = &review["request"];
+            let answer = json!({
+                "apiVersion": review["apiVersion"],
+                "kind": "AdmissionReview",
+                "response": {"uid": asked["uid"], "allowed": asked["name"] != "bad"},
+            });
+            http::Response::new(Full::new(bytes::Bytes::from(answer.to_string())))
+        };
+        let acceptor = Some(certificate.acceptor());
+        let served = serve_requests(listener, acceptor, std::future::pending(), answer);
+        served.await.unwrap();
     }
 }
 
@@ -200,6 +291,142 @@ fn programs_start_when_what_is_given_exists_and_know_where_it_is() {
     assert!(words[0].starts_with("http://127.0.0.1:"), "{seen}");
     assert_eq!(words[1], "shop");
     assert!(words[2].ends_with("kubeconfig.yaml"), "{seen}");
+}
+
+/// Runs `scenario`, whose golden is without content, with this program in the role `role`.
+fn run_as(role: &str, scenario: &str, more: &[&str]) -> Output {
+    let name = format!("outside-{role}{}", more.len());
+    let scenario = file(&format!("{name}/copy.yaml"), scenario);
+    file(&format!("{name}/snapshots/{name}__copy.snap"), GOLDEN);
+    let program = std::env::current_exe().unwrap();
+    let copier = format!(
+        "export {ROLE}={role}; exec {} --exact --nocapture outside::controller_program",
+        program.display()
+    );
+    let fixed = ["run", scenario.to_str().unwrap(), "--program", &copier];
+    output(&[&fixed[..], &["--quiet", "1s"], more].concat())
+}
+
+#[test]
+fn a_program_finds_what_a_pod_finds() {
+    let ran = run_as("in-cluster", SCENARIO, &[]);
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+}
+
+const OPERATOR: &str = "
+given:
+  nodes: 0
+  objects:
+  - {apiVersion: v1, kind: ServiceAccount, metadata: {name: operator}}
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: Role
+    metadata: {name: operator}
+    rules:
+    - {apiGroups: [''], resources: [configmaps], verbs: [VERBS]}
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata: {name: operator}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: operator}
+    subjects: [{kind: ServiceAccount, name: operator, namespace: default}]";
+
+#[test]
+fn a_program_has_the_permissions_of_its_service_account_and_no_others() {
+    let with = |verbs: &str| {
+        let given = OPERATOR.replace("VERBS", verbs);
+        SCENARIO.replace("\ngiven: {nodes: 0}", &given)
+    };
+    let account = ["--as-service-account", "default/operator"];
+    let ran = run_as("permitted", &with("list, create, patch"), &account);
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    let ran = run_as("refused", &with("list"), &account);
+    let said = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    let refusal =
+        "User \"system:serviceaccount:default:operator\" cannot create resource \"configmaps\"";
+    assert!(said.contains("timed out after 6s"), "{said}");
+    assert!(said.contains("program 1 printed"), "{said}");
+    assert!(said.contains(refusal), "{said}");
+    let ran = run_as("absent", SCENARIO, &account);
+    let said = stdout(&ran);
+    let absent =
+        "service account default/operator: ApiError: serviceaccounts \"operator\" not found";
+    assert!(said.contains(absent), "{said}");
+}
+
+#[test]
+fn webhooks_of_a_service_are_called_at_the_port_of_the_program() {
+    let scenario = "
+title: An object is refused
+source: none
+given:
+  nodes: 0
+  objects:
+  - apiVersion: admissionregistration.k8s.io/v1
+    kind: ValidatingWebhookConfiguration
+    metadata: {name: shop}
+    webhooks:
+    - name: v.shop.example.com
+      clientConfig: {service: {namespace: shop, name: hook, port: 9443, path: /validate}}
+      rules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE], scope: '*'}]
+      sideEffects: None
+      admissionReviewVersions: [v1]
+steps:
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: good}}
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: bad}}
+  expect: {code: 400}
+";
+    let ran = run_as("webhook", scenario, &["--service", "shop/hook:9443"]);
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    let ran = run_as(
+        "webhook",
+        scenario,
+        &["--service", "shop/hook:9443=2", "--fail-fast"],
+    );
+    let said = stdout(&ran);
+    assert!(
+        said.contains("there is no program 2 to serve webhooks"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_elected_leader_that_renews_its_lease_settles() {
+    let ran = run_as("elected", SCENARIO, &[]);
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+}
+
+#[test]
+fn commands_have_places_for_values_and_output_is_kept() {
+    let scenario = file("outside-places/copy.yaml", SCENARIO);
+    let kept = scenario.with_file_name("kept");
+    let command = "echo at {url} $KUBEPROOF_URL {webhook-port} '{other}'; \
+                   echo first of $(cat {service-account}/namespace) >&2; exit 3";
+    let ran = output(&[
+        "run",
+        scenario.to_str().unwrap(),
+        "--program",
+        command,
+        "--program-output",
+        kept.to_str().unwrap(),
+    ]);
+    let said = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    let path = kept.join("outside-places__copy.program-1.log");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let words: Vec<&str> = lines[0].split(' ').collect();
+    assert!(words[1].starts_with("http://127.0.0.1:"), "{text}");
+    assert_eq!(words[1], words[2]);
+    assert!(words[3].parse::<u16>().is_ok(), "{text}");
+    assert_eq!(words[4], "{other}");
+    assert_eq!(lines[1], "first of default");
+    let place = format!("program 1 printed in {}:\n  at http", path.display());
+    assert!(said.contains(&place), "{said}");
+    assert!(said.contains("it has exited: exit status: 3"), "{said}");
 }
 
 #[test]

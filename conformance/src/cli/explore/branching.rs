@@ -29,7 +29,11 @@ pub(super) fn each<B>(
                 continue;
             }
         };
-        let subject = Arc::new(Subject { file, reference });
+        let subject = Arc::new(Subject {
+            file,
+            reference,
+            programs: String::new(),
+        });
         let singles = subject.reference.plans(options);
         let pairs = explore::pairs(&singles, options.pairs_max);
         report(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;

@@ -353,7 +353,7 @@ fn words(plan: &Plan, schedule_seed: u64) -> String {
 fn in_words(ran: &Ran, divergence: &Divergence) -> String {
     let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.schedule_seed));
     let outcome = out::diff(&divergence.outcome);
-    let lines = outcome.lines();
+    let lines = outcome.lines().chain(divergence.program_output.lines());
     let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
     let replay = ran.replay();
     format!(
@@ -364,12 +364,15 @@ fn in_words(ran: &Ran, divergence: &Divergence) -> String {
 }
 
 pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
-    let told = json!({
+    let mut told = json!({
         "scenario": ran.subject.file.name,
         "plan": ran.plan.to_string(),
         "seed": ran.schedule_seed,
         "outcome": divergence.outcome,
         "timelines": divergence.timelines,
     });
+    if !divergence.program_output.is_empty() {
+        told["programOutput"] = divergence.program_output.as_str().into();
+    }
     told.to_string()
 }

@@ -1,15 +1,21 @@
 //! The runs of an exploration, made one after the other as they are needed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kubeproof::explore::{self, Divergence, Explained, Options, Plan, Reference};
 use kubeproof::runner::{RunError, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 
+use super::How;
+use crate::cli::program;
+
 /// A scenario with its run without faults.
 pub(super) struct Subject {
     pub(super) file: ScenarioFile,
     pub(super) reference: Reference,
+    /// The flags that say which programs run, each with a blank before it.
+    pub(super) programs: String,
 }
 
 /// The next job.
@@ -18,8 +24,8 @@ pub(super) enum Job {
     Failed(Box<ScenarioFile>, RunError),
     /// The number of runs that follow.
     Planned(usize),
-    /// One run.
-    Run(Arc<Subject>, Plan, u64),
+    /// One run, with its number in the scenario.
+    Run(Arc<Subject>, Plan, u64, usize),
     /// There are no more of this scenario.
     End(Arc<Subject>),
 }
@@ -44,16 +50,16 @@ pub(super) struct Ran {
 
 impl Job {
     /// Does it.
-    pub(super) fn run(self, base: &RunOptions) -> Done {
+    pub(super) fn run(self, base: &RunOptions, output: Option<&Path>) -> Done {
         match self {
             Self::Failed(file, error) => Done::Failed(file, error),
             Self::Planned(runs) => Done::Planned(runs),
             Self::End(subject) => Done::End(subject),
-            Self::Run(subject, plan, schedule_seed) => {
+            Self::Run(subject, plan, schedule_seed, number) => {
                 let options = RunOptions {
                     plan: plan.clone(),
                     schedule_seed,
-                    ..base.clone()
+                    ..program::with_output(base, output, (&subject.file.name, Some(number)))
                 };
                 let (scenario, reference) = (&subject.file.scenario, &subject.reference);
                 let divergence = explore::explore_with(scenario, reference, &options);
@@ -77,10 +83,10 @@ impl Ran {
 
     /// The command that runs it again.
     pub(super) fn replay(&self) -> String {
-        let path = self.subject.file.path.display();
+        let (path, programs) = (self.subject.file.path.display(), &self.subject.programs);
         let plan = match self.plan.faults() {
-            [] => format!("kubeproof run {path}"),
-            _ => format!("kubeproof explore {path} --plan '{}'", self.plan),
+            [] => format!("kubeproof run {path}{programs}"),
+            _ => format!("kubeproof explore {path}{programs} --plan '{}'", self.plan),
         };
         match self.schedule_seed {
             0 => plan,
@@ -93,17 +99,23 @@ impl Ran {
 /// equal differences is one with the shortest plan.
 pub(super) fn of(
     files: Vec<ScenarioFile>,
-    base: &RunOptions,
+    how: &How<'_>,
     options: &Options,
     seeds: u64,
 ) -> impl Iterator<Item = Job> + Send {
     files
         .into_iter()
         .flat_map(move |file| -> Box<dyn Iterator<Item = Job> + Send> {
-            match Reference::with(&file.scenario, base) {
+            let options_of_first =
+                program::with_output(how.base, how.program_output, (&file.name, Some(0)));
+            match Reference::with(&file.scenario, &options_of_first) {
                 Err(error) => Box::new(std::iter::once(Job::Failed(Box::new(file), error))),
                 Ok(reference) => {
-                    let subject = Arc::new(Subject { file, reference });
+                    let subject = Arc::new(Subject {
+                        file,
+                        reference,
+                        programs: how.programs.to_owned(),
+                    });
                     Box::new(of_subject(subject, options, seeds))
                 }
             }
@@ -130,8 +142,9 @@ fn of_subject(
     let runs = orders_alone.chain(in_orders(0..=seeds, singles));
     let runs = runs.chain(in_orders(0..=seeds, pairs));
     let (of_run, of_end) = (Arc::clone(&subject), subject);
-    let runs =
-        runs.map(move |(plan, schedule_seed)| Job::Run(Arc::clone(&of_run), plan, schedule_seed));
+    let runs = runs.enumerate().map(move |(index, (plan, schedule_seed))| {
+        Job::Run(Arc::clone(&of_run), plan, schedule_seed, index + 1)
+    });
     let runs = runs.chain(std::iter::once_with(move || Job::End(of_end)));
     std::iter::once(planned).chain(runs)
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::RunArgs;
 use crate::cli::out;
+use crate::cli::program::quoted;
 
 /// A run that has ended.
 pub(super) struct Finished {
@@ -75,15 +76,13 @@ pub(super) fn again(args: &RunArgs) -> String {
         .kubeconfig
         .as_deref()
         .map(|path| quoted(&path.display().to_string()));
-    let programs = args.program.programs();
-    let programs = programs.map_or_else(Vec::new, |programs| programs.commands);
     let controllers = args.controllers.clone();
-    let programs = programs.iter().map(|command| ("program", quoted(command)));
     let kubeconfig = kubeconfig.map(|value| ("kubeconfig", value));
     let controllers = controllers.map(|value| ("controllers", value));
-    for (flag, value) in kubeconfig.into_iter().chain(programs).chain(controllers) {
+    for (flag, value) in kubeconfig.into_iter().chain(controllers) {
         let _ = write!(flags, " --{flag} {value}");
     }
+    flags.push_str(&args.program.again());
     flags
 }
 
@@ -116,11 +115,6 @@ fn shell_path(path: &Path) -> String {
         true => text,
         false => quoted(&text),
     }
-}
-
-/// A word of the shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,65 @@
+//! The requests of programs, as audit events.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kubeproof_apiserver::audit::{Audit, Event, Level, Policy, Rule, Sink, SinkError, Stage};
+
+/// The requests that have come over a socket. Requests of this process have no address and are left out.
+#[derive(Clone)]
+pub(super) struct Requests {
+    seen: Arc<AtomicBool>,
+    log: Option<Arc<File>>,
+}
+
+impl Requests {
+    /// No request yet; each is appended to the file `log`, as an event of `audit.k8s.io/v1` at level Metadata.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub(super) fn into_log(log: Option<&Path>) -> io::Result<Self> {
+        let open = |path| File::options().create(true).append(true).open(path);
+        Ok(Self {
+            seen: Arc::default(),
+            log: log.map(open).transpose()?.map(Arc::new),
+        })
+    }
+
+    /// The auditing of a server whose requests these are.
+    pub(super) fn audit(&self) -> Audit {
+        let everything = Rule {
+            level: Level::Metadata,
+            omit_stages: vec![Stage::RequestReceived],
+            ..Rule::default()
+        };
+        let policy = Policy {
+            rules: vec![everything],
+            ..Policy::default()
+        };
+        Audit::new(policy).sink(self.clone())
+    }
+
+    /// Whether there was a request.
+    pub(super) fn has_any(&self) -> bool {
+        self.seen.load(Ordering::Relaxed)
+    }
+}
+
+impl Sink for Requests {
+    fn take(&self, event: &Event) -> Result<(), SinkError> {
+        if event.source_ips.is_empty() {
+            return Ok(());
+        }
+        self.seen.store(true, Ordering::Relaxed);
+        let Some(log) = &self.log else {
+            return Ok(());
+        };
+        // One write, so that lines of runs at once stay whole.
+        let line = format!("{}\n", event.to_json());
+        let written = (&**log).write_all(line.as_bytes());
+        written.map_err(|error| SinkError(error.to_string()))
+    }
+}
