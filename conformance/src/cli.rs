@@ -18,6 +18,7 @@ mod pace;
 mod parent;
 mod pflag;
 mod program;
+mod rbac;
 mod replay;
 mod run;
 mod serve;
@@ -59,6 +60,8 @@ enum Command {
     Envtest(envtest::EnvtestArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
+    /// Print the least roles for the requests of audit logs, or compare given roles with these requests.
+    Rbac(rbac::RbacArgs),
     /// Print everything that a kubeproof server stores, for `serve --from-log`.
     Export(export::ExportArgs),
     /// Print the JSON Schema of scenario files, by which editors complete and check them.
@@ -84,6 +87,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Webhooks(args) => webhooks::run(args),
         Command::Envtest(args) => envtest::envtest(args),
         Command::Exchange(args) => exchange::exchange(args),
+        Command::Rbac(args) => rbac::rbac(&args),
         Command::Export(args) => export::export(args),
         Command::Schema => {
             let schema = kubeproof::scenario::schema();

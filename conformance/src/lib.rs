@@ -98,7 +98,7 @@
 //! - `recording`: what a control plane did in a scenario, object by object
 //! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
 //! - `replay`, [`explore`], `suite`: logs run again, runs with faults, comparisons with goldens
-//! - `report`, `exchange`, `cli`: pages, recorded exchanges, the program
+//! - `report`, `rbac`, `exchange`, `cli`: pages, roles for requests, recorded exchanges, the program
 
 pub mod explore;
 pub mod properties;
@@ -129,6 +129,9 @@ pub mod outcome;
 mod quiescence;
 #[doc(hidden)]
 pub mod quota_usage;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod rbac;
 #[doc(hidden)]
 pub mod recording;
 #[doc(hidden)]

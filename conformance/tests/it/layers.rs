@@ -83,6 +83,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "suite",
     "report",
     "served",
+    "rbac",
     "exchange",
     "cli",
     "main",

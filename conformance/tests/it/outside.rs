@@ -356,6 +356,76 @@ fn a_program_has_the_permissions_of_its_service_account_and_no_others() {
 }
 
 #[test]
+fn the_least_role_of_a_run_is_printed_and_suffices() {
+    let log = file("outside-rbac/audit.log", "");
+    let log = log.to_str().unwrap();
+    let ran = run_as("audited", SCENARIO, &["--audit-log", log]);
+    assert!(ran.status.success(), "{}", stdout(&ran));
+    let role = "\
+# kubernetes-admin (copier)
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: copier
+  namespace: default
+rules:
+- apiGroups:
+  - \"\"
+  resources:
+  - configmaps
+  verbs:
+  - list
+  - create
+  - patch
+";
+    assert_eq!(stdout(&output(&["rbac", log])), role);
+    let role = file("outside-copier1/role.yaml", role);
+    let given = "
+given:
+  nodes: 0
+  objects:
+  - role.yaml
+  - {apiVersion: v1, kind: ServiceAccount, metadata: {name: copier}}
+  - apiVersion: rbac.authorization.k8s.io/v1
+    kind: RoleBinding
+    metadata: {name: copier}
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: copier}
+    subjects: [{kind: ServiceAccount, name: copier}]";
+    let scenario = SCENARIO.replace("\ngiven: {nodes: 0}", given);
+    let ran = run_as(
+        "copier",
+        &scenario,
+        &["--as-service-account=default/copier"],
+    );
+    assert!(ran.status.success(), "{}", stdout(&ran));
+    let compared = output(&["rbac", log, "--role", role.to_str().unwrap()]);
+    let same = "kubernetes-admin (copier)\n  has what was needed and nothing else\n";
+    assert_eq!(stdout(&compared), same);
+    let other = std::fs::read_to_string(&role)
+        .unwrap()
+        .replace("- list", "- delete");
+    let other = file("outside-rbac/other.yaml", &other);
+    let compared = output(&[
+        "rbac",
+        log,
+        "--user",
+        "kubernetes-admin",
+        "--role",
+        other.to_str().unwrap(),
+    ]);
+    assert_eq!(compared.status.code(), Some(1));
+    let differs = "kubernetes-admin (copier)\n  lacks:\n    list configmaps in default\n  \
+                   has beyond what was needed:\n    Role copier: delete configmaps in default\n";
+    assert_eq!(stdout(&compared), differs);
+    let unknown = output(&["rbac", log, "--user", "kubernetes-admn"]);
+    let said = String::from_utf8(unknown.stderr).unwrap();
+    assert!(
+        said.contains("did you mean \"kubernetes-admin\"?"),
+        "{said}"
+    );
+}
+
+#[test]
 fn webhooks_of_a_service_are_called_at_the_port_of_the_program() {
     let scenario = "
 title: An object is refused

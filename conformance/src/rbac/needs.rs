@@ -1,0 +1,430 @@
+//! The permissions that requests needed, by user, from events of `audit.k8s.io/v1`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Deserialize;
+
+/// The group of users who need no role.
+const MASTERS: &str = "system:masters";
+/// The prefix of the user names of service accounts.
+const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
+/// Paths that every authenticated user may get, by the roles `system:discovery` and `system:public-info-viewer`. A `*` at
+/// the end stands for any rest.
+const PUBLIC_PATHS: [&str; 10] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version*",
+];
+/// Resources that every authenticated user may create, by the role `system:basic-user`.
+const PUBLIC_RESOURCES: [&str; 3] = [
+    "selfsubjectaccessreviews.authorization.k8s.io",
+    "selfsubjectrulesreviews.authorization.k8s.io",
+    "selfsubjectreviews.authentication.k8s.io",
+];
+/// The code of a request that has created an object.
+const CREATED: u16 = 201;
+/// The code of a request without permission.
+const FORBIDDEN: u16 = 403;
+
+/// Where a permission is needed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// In all namespaces, or for what has no namespace.
+    Cluster,
+    /// In one namespace.
+    Namespace(String),
+}
+
+/// The subject matter of a permission.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// A resource.
+    Resource {
+        /// The API group; empty for the core group.
+        group: String,
+        /// The plural name, with the subresource: `deployments/status`.
+        resource: String,
+    },
+    /// A path that names no resource.
+    Path(String),
+}
+
+/// A permission that a request needed. Its text is `create deployments.apps in shop`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    /// Where it is needed.
+    pub scope: Scope,
+    /// The resource or path.
+    pub target: Target,
+    /// The verb of RBAC.
+    pub verb: String,
+}
+
+/// The requests that needed a permission.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Uses {
+    /// The number of requests that were refused for want of it.
+    pub(super) refused: u32,
+    /// The names of the objects; an empty text is that of a request without a name.
+    pub(super) names: BTreeSet<String>,
+}
+
+/// The permissions that one user needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserNeeds {
+    /// The user name.
+    pub user: String,
+    /// The product in the user agents of an administrator, who may stand for several programs.
+    pub product: Option<String>,
+    pub(super) permissions: BTreeMap<Permission, Uses>,
+}
+
+/// The permissions that the requests of a log needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    users: BTreeMap<(String, Option<String>), UserNeeds>,
+    /// The requests read so far, which have several events.
+    seen: BTreeSet<String>,
+}
+
+/// A line that is not an audit event.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct LogError {
+    /// The number of the line, counted from one.
+    pub line: usize,
+    /// The fault.
+    pub message: String,
+}
+
+/// An event, as far as it is about permissions.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    kind: String,
+    stage: String,
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    #[serde(default)]
+    user: User,
+    impersonated_user: Option<User>,
+    #[serde(default)]
+    user_agent: String,
+    object_ref: Option<ObjectReference>,
+    response_status: Option<Status>,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+    #[serde(default)]
+    groups: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct ObjectReference {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+    api_group: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Needs {
+    /// Adds the requests of a log with an event in each line. Requests without a user are left out, and those that every
+    /// authenticated user may send.
+    ///
+    /// # Errors
+    /// The first line that is not an event.
+    pub fn read(&mut self, log: &str) -> Result<(), LogError> {
+        for (index, line) in log.lines().enumerate() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let wrong = |message: String| LogError {
+                line: index + 1,
+                message,
+            };
+            let event: Event =
+                serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            if event.kind != "Event" {
+                return Err(wrong(format!("{:?} is not an audit event", event.kind)));
+            }
+            self.take(event);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: Event) {
+        let code = event
+            .response_status
+            .as_ref()
+            .map_or(0, |status| status.code);
+        let user = event.impersonated_user.unwrap_or(event.user);
+        if event.stage == "RequestReceived" || user.username.is_empty() {
+            return;
+        }
+        if !self.seen.insert(event.audit_id) {
+            return;
+        }
+        let (scope, target, name) = match event.object_ref {
+            Some(object) if !object.resource.is_empty() => {
+                let resource = match object.subresource.as_str() {
+                    "" => object.resource,
+                    subresource => format!("{}/{subresource}", object.resource),
+                };
+                let scope = match object.namespace.as_str() {
+                    // A namespace is an object without a namespace, though its path names it.
+                    "" => Scope::Cluster,
+                    _ if resource == "namespaces" || resource.starts_with("namespaces/") => {
+                        Scope::Cluster
+                    }
+                    namespace => Scope::Namespace(namespace.to_owned()),
+                };
+                let group = object.api_group;
+                (scope, Target::Resource { group, resource }, object.name)
+            }
+            _ => {
+                let path = event.request_uri.split('?').next().unwrap_or_default();
+                (Scope::Cluster, Target::Path(path.to_owned()), String::new())
+            }
+        };
+        // A patch or an update that creates the object is authorized for that, too.
+        let creates = code == CREATED && matches!(event.verb.as_str(), "patch" | "update");
+        let verbs = [Some(event.verb.as_str()), creates.then_some("create")];
+        let is_master = user.groups.iter().any(|group| group == MASTERS);
+        let product = event.user_agent.split(['/', ' ']).next();
+        let product = product.filter(|_| is_master).map(str::to_owned);
+        let key = (user.username.clone(), product.clone());
+        let needs = self.users.entry(key).or_insert_with(|| UserNeeds {
+            user: user.username,
+            product,
+            permissions: BTreeMap::new(),
+        });
+        for verb in verbs.into_iter().flatten() {
+            let permission = Permission {
+                scope: scope.clone(),
+                target: target.clone(),
+                verb: verb.to_owned(),
+            };
+            if permission.is_public() {
+                continue;
+            }
+            let uses = needs.permissions.entry(permission).or_default();
+            uses.refused += u32::from(code == FORBIDDEN);
+            uses.names.insert(name.clone());
+        }
+    }
+
+    /// The users who needed a permission, by name.
+    pub fn users(&self) -> impl Iterator<Item = &UserNeeds> {
+        let users = self.users.values();
+        users.filter(|needs| !needs.permissions.is_empty())
+    }
+}
+
+impl UserNeeds {
+    /// Namespace and name of the service account that the user is.
+    #[must_use]
+    pub fn service_account(&self) -> Option<(&str, &str)> {
+        self.user.strip_prefix(SERVICE_ACCOUNT)?.split_once(':')
+    }
+
+    /// The permissions for which requests were refused, each with the number of requests.
+    pub fn refused(&self) -> impl Iterator<Item = (&Permission, u32)> {
+        let all = self.permissions.iter();
+        let all = all.map(|(permission, uses)| (permission, uses.refused));
+        all.filter(|(_, refused)| *refused > 0)
+    }
+
+    /// Whether roles or bindings were written: RBAC lets only those grant permissions who have them, or who may `escalate`
+    /// or `bind`.
+    #[must_use]
+    pub fn grants_permissions(&self) -> bool {
+        self.permissions.keys().any(|one| match &one.target {
+            Target::Resource { group, .. } => {
+                let is_write = ["create", "update", "patch"].contains(&&*one.verb);
+                group == "rbac.authorization.k8s.io" && is_write
+            }
+            Target::Path(_) => false,
+        })
+    }
+}
+
+impl Permission {
+    /// Whether every authenticated user has it.
+    fn is_public(&self) -> bool {
+        match &self.target {
+            Target::Path(path) => {
+                let is_read = ["get", "head"].contains(&&*self.verb);
+                let mut public = PUBLIC_PATHS.iter();
+                is_read && public.any(|public| is_path_of(public, path))
+            }
+            Target::Resource { group, resource } => {
+                let name = format!("{resource}.{group}");
+                self.verb == "create" && PUBLIC_RESOURCES.contains(&&*name)
+            }
+        }
+    }
+}
+
+/// Whether `rule`, a path that may end with `*`, is about `path`.
+pub(super) fn is_path_of(rule: &str, path: &str) -> bool {
+    match rule.strip_suffix('*') {
+        Some(start) => path.starts_with(start),
+        None => path == rule,
+    }
+}
+
+impl fmt::Display for UserNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.product {
+            Some(product) => write!(f, "{} ({product})", self.user),
+            None => f.write_str(&self.user),
+        }
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.target)?;
+        match &self.scope {
+            Scope::Cluster => Ok(()),
+            Scope::Namespace(namespace) => write!(f, " in {namespace}"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => f.write_str(path),
+            Self::Resource { group, resource } if group.is_empty() => f.write_str(resource),
+            Self::Resource { group, resource } => match resource.split_once('/') {
+                Some((resource, subresource)) => write!(f, "{resource}.{group}/{subresource}"),
+                None => write!(f, "{resource}.{group}"),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{log, request};
+    use super::*;
+
+    fn told(log: &str) -> Vec<String> {
+        let mut needs = Needs::default();
+        needs.read(log).unwrap();
+        let each = needs.users().flat_map(|user| {
+            let permissions = user.permissions.iter();
+            permissions.map(move |(one, uses)| format!("{user}: {one} {}", uses.refused))
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn each_request_needs_its_verb_in_its_namespace() {
+        let log = log(&[
+            request("list", "apps deployments", "", 200),
+            request("get", "apps deployments/status", "shop/web", 200),
+            request("delete", " configmaps", "shop/a", 403),
+            request("delete", " configmaps", "shop/b", 403),
+            request("patch", " configmaps", "shop/c", 201),
+            request("get", " namespaces", "shop/shop", 200),
+            request(
+                "create",
+                "authorization.k8s.io selfsubjectaccessreviews",
+                "",
+                201,
+            ),
+        ]);
+        let user = "system:serviceaccount:shop:operator";
+        assert_eq!(
+            told(&log),
+            [
+                "get namespaces 0",
+                "list deployments.apps 0",
+                "create configmaps in shop 0",
+                "delete configmaps in shop 2",
+                "patch configmaps in shop 0",
+                "get deployments.apps/status in shop 0",
+            ]
+            .map(|permission| format!("{user}: {permission}"))
+        );
+    }
+
+    #[test]
+    fn events_of_one_request_count_once_and_paths_count_unless_public() {
+        let mut received = request("watch", " pods", "", 403);
+        received["stage"] = "RequestReceived".into();
+        let started = request("watch", " pods", "", 403);
+        let mut completed = started.clone();
+        completed["stage"] = "ResponseComplete".into();
+        let path = |path: &str| {
+            let mut event = request("get", " ", "", 200);
+            event["requestURI"] = path.into();
+            event["objectRef"].take();
+            event
+        };
+        let events = [
+            path("/metrics?a=b"),
+            path("/apis/apps/v1"),
+            path("/version/"),
+        ];
+        let log = log(&[&[received, started, completed][..], &events].concat());
+        let user = "system:serviceaccount:shop:operator";
+        let wanted = ["watch pods 1", "get /metrics 0"];
+        assert_eq!(told(&log), wanted.map(|one| format!("{user}: {one}")));
+    }
+
+    #[test]
+    fn administrators_are_told_apart_by_their_programs_and_the_impersonated_count() {
+        let mut admin = request("get", " pods", "a/b", 200);
+        admin["user"] = serde_json::json!({"username": "admin", "groups": [MASTERS]});
+        admin["userAgent"] = "manager/v1 (linux)".into();
+        let mut other = admin.clone();
+        other["userAgent"] = "kubectl/v1.36".into();
+        let mut impersonating = admin.clone();
+        impersonating["impersonatedUser"] = serde_json::json!({"username": "jane"});
+        other["auditID"] = "other".into();
+        impersonating["auditID"] = "impersonating".into();
+        let log = log(&[admin, other, impersonating]);
+        assert_eq!(
+            told(&log),
+            [
+                "admin (kubectl): get pods in a 0",
+                "admin (manager): get pods in a 0",
+                "jane: get pods in a 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_no_event_is_named() {
+        let wrong = |log: &str| Needs::default().read(log).unwrap_err().to_string();
+        assert!(wrong("\n{").starts_with("line 2: "));
+        let status = log(&[request("get", " pods", "", 200)]).replace("\"Event\"", "\"Policy\"");
+        assert_eq!(wrong(&status), "line 1: \"Policy\" is not an audit event");
+    }
+}
