@@ -31,11 +31,7 @@ pub(crate) fn after_fork(state: &State) {
         true => Served::builtin(&state.served),
         false => Served::clone(&held),
     };
-    let served = Served::of(
-        &definitions,
-        &before,
-        state.storage.resource_version().get(),
-    );
+    let served = Served::of(&definitions, &before, state.storage.resource_version());
     state.definitions.serve(Arc::new(served));
 }
 
@@ -72,7 +68,7 @@ fn run(state: &State) {
     let next = Arc::new(Served::of(
         &all(&store),
         &before,
-        state.storage.resource_version().get(),
+        state.storage.resource_version(),
     ));
     if !next.same_as(&before) {
         state.definitions.serve(Arc::clone(&next));

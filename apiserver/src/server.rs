@@ -55,6 +55,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::{self, aggregated, compression, deadline, handlers, response};
 use crate::fault::{Crash, Effect, Refusal, RequestFacts};
 use crate::kubelet::Kubelet;
+use crate::meta::ResourceVersion;
 use crate::metrics::{Ended, RequestLabels, RequestMeter};
 use crate::nesting::{self, Roomy, Sheltered};
 use crate::registry::catalog::ResourceInfo;
@@ -234,8 +235,8 @@ impl ApiServer {
 
     /// The latest `resourceVersion` assigned.
     #[must_use]
-    pub fn resource_version(&self) -> u64 {
-        self.core.storage.resource_version().get()
+    pub fn resource_version(&self) -> ResourceVersion {
+        self.core.storage.resource_version()
     }
 
     /// Woken with the latest `resourceVersion` after each commit.
@@ -476,7 +477,7 @@ impl ApiServer {
         let limit = Limit::of(&info, started, timeout);
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
-        let rv = self.core.storage.resource_version().get();
+        let rv = self.core.storage.resource_version();
         let is_asked = self.core.livelocks.are_limited() || !faults.is_idle();
         let asked = is_asked.then(|| RequestFacts::of(&info, user_agent));
         let asked = asked.flatten();
@@ -530,7 +531,7 @@ impl ApiServer {
             }
         };
         if let Some(pacer) = self.core.pacer.as_ref().filter(|_| !is_long_running) {
-            let has_written = self.core.storage.resource_version().get() > rv;
+            let has_written = self.core.storage.resource_version() > rv;
             match is_mutating {
                 false => pacer.hold_read().await,
                 true if has_written => pacer.hold_write().await,

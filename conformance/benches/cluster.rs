@@ -63,7 +63,7 @@ async fn bring_up(sets: usize) -> u64 {
         ready += set["status"]["readyReplicas"].as_u64().unwrap_or(0);
     }
     assert_eq!(ready, (sets * PODS) as u64, "all pods are ready");
-    let writes = testbed.resource_version();
+    let writes = testbed.resource_version().get();
     testbed.shutdown().await;
     writes
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests};
+use kubeproof_apiserver::meta::ResourceVersion;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -342,7 +343,7 @@ impl FromStr for Planned {
             from: from.trim().to_owned(),
             event: None,
             nth: 0,
-            after_rv: 0,
+            after_rv: ResourceVersion::ZERO,
         };
         let types = [EventType::Added, EventType::Modified, EventType::Deleted];
         if let Some(event) = types.into_iter().find(|event| event.as_str() == verb) {

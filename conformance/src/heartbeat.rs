@@ -62,14 +62,14 @@ fn without_leader(object: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use kubeproof_apiserver::meta::GroupVersionResource;
+    use kubeproof_apiserver::meta::{GroupVersionResource, ResourceVersion};
     use serde_json::json;
 
     use super::*;
 
     fn write(resource: &str, previous: Option<Value>, object: Value) -> JournalEntry {
         JournalEntry {
-            rv: 1,
+            rv: ResourceVersion::new(1),
             time: Timestamp::UNIX_EPOCH,
             gvr: GroupVersionResource {
                 group: String::new(),

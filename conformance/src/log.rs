@@ -20,6 +20,7 @@ mod state;
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Hit;
+use kubeproof_apiserver::meta::ResourceVersion;
 
 use crate::properties::Violation;
 use crate::wire::Exchange;
@@ -39,7 +40,7 @@ pub struct Taken {
     /// The scenario's note on the step.
     pub note: Option<String>,
     /// The version of the last write before it.
-    pub after_rv: u64,
+    pub after_rv: ResourceVersion,
     /// When it began.
     pub began: Timestamp,
 }
@@ -60,7 +61,7 @@ pub(crate) fn write(
     happened: Happened<'_>,
     end: Option<Result<&str, String>>,
 ) -> String {
-    let mut lines: Vec<(u64, u8, Line<'_>)> = Vec::new();
+    let mut lines: Vec<(ResourceVersion, u8, Line<'_>)> = Vec::new();
     let steps = happened.steps.iter().map(|step| {
         let line = Step {
             after: step.after_rv,

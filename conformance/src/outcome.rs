@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Effect, Fault};
+use kubeproof_apiserver::meta::ResourceVersion;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
@@ -47,7 +48,7 @@ pub(crate) async fn describe(
     journal: &[JournalEntry],
     timeline: &Timeline,
     names: &GeneratedNames,
-    given_rv: u64,
+    given_rv: ResourceVersion,
 ) -> Result<Vec<String>, ApiError> {
     let mut lines = tables(api, TABLES.iter().copied(), names).await?;
     lines.extend(section("status", statuses(journal, timeline)));

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::invariant::Invariants;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::status::FieldPath;
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub use world::World;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The `resourceVersion` of the write.
-    pub rv: u64,
+    pub rv: ResourceVersion,
     /// The name of the property.
     pub property: String,
     /// The description of the violation, in one line.
@@ -159,18 +160,18 @@ pub struct Observed<'a> {
     /// The requests that led to them.
     pub points: &'a [Point],
     /// Writes up to this version are setup: stated properties see them, but judge only later ones.
-    pub given_rv: u64,
+    pub given_rv: ResourceVersion,
     /// The versions at which everything had settled, in order.
-    pub settled: &'a [u64],
+    pub settled: &'a [ResourceVersion],
     /// Whether the caches of its controllers showed the present.
     pub caches: Caches,
     /// The versions of writes whose answer the writer did not get.
-    pub unanswered: &'a BTreeSet<u64>,
+    pub unanswered: &'a BTreeSet<ResourceVersion>,
     /// Properties that judge the setup, too, as the built-in ones do.
     pub general: &'a [RustProperty],
 }
 
-fn built_in(caches: Caches, unanswered: &BTreeSet<u64>) -> Vec<Box<dyn Property>> {
+fn built_in(caches: Caches, unanswered: &BTreeSet<ResourceVersion>) -> Vec<Box<dyn Property>> {
     let mut built_in: Vec<Box<dyn Property>> = stateful_set::all(caches);
     built_in.extend(clone_set::all(caches, unanswered));
     built_in.push(Box::new(liveness::WriteLoop::default()));
@@ -239,7 +240,7 @@ pub fn violations(observed: Observed<'_>, declared: &DeclaredProperties) -> Vec<
 /// Adds to `found` what is wrong with the settled cluster of `world` at version `rv`, unless it was before.
 fn judge_settled<'p>(
     properties: impl Iterator<Item = &'p mut Box<dyn Property>>,
-    (rv, world): (u64, &World),
+    (rv, world): (ResourceVersion, &World),
     found: &mut Vec<Violation>,
 ) {
     for property in properties {

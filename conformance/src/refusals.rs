@@ -14,6 +14,7 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, Either, Full};
 use jiff::Timestamp;
 use kube::client::Body;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, RequestInfo, ResponseBody};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -29,7 +30,7 @@ const UNTOLD: &[&str] = &["events", "leases"];
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The version of the last write before it.
-    pub after_rv: u64,
+    pub after_rv: ResourceVersion,
     /// When it was refused.
     pub time: Timestamp,
     /// The user agent of the writer.

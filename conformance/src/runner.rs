@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kubeproof_apiserver::fault::{Hit, Point};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{FieldValidation, JournalEntry};
 use serde_json::json;
 
@@ -135,11 +136,11 @@ pub struct Run {
     /// The writes of the controllers that were restarted after the end, if they were to be.
     pub second_writes: Vec<Violation>,
     /// The versions at which everything had settled. A step may wait for less, while controllers back off.
-    pub settled: Vec<u64>,
+    pub settled: Vec<ResourceVersion>,
     /// Whether the caches of controllers showed the present.
     pub caches: Caches,
     /// The versions of writes whose answer the writer did not get.
-    pub unanswered: BTreeSet<u64>,
+    pub unanswered: BTreeSet<ResourceVersion>,
     /// The last lines that each program has printed.
     pub program_output: String,
 }
@@ -161,7 +162,10 @@ impl Run {
         let observed = Observed {
             journal: &self.journal,
             points: &self.points,
-            given_rv: self.steps.first().map_or(0, |step| step.after_rv),
+            given_rv: self
+                .steps
+                .first()
+                .map_or(ResourceVersion::ZERO, |step| step.after_rv),
             settled: &self.settled,
             caches: self.caches,
             unanswered: &self.unanswered,

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Fault, Hit};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use kubeproof_node as node;
@@ -123,11 +124,11 @@ pub struct Testbed {
     /// The cluster; `None` after shutdown.
     cluster: Option<Box<Cluster>>,
     /// The version at which its test began.
-    started_rv: u64,
+    started_rv: ResourceVersion,
     /// The versions at which nothing had been written for a time.
-    settled: Mutex<Vec<(u64, Duration)>>,
+    settled: Mutex<Vec<(ResourceVersion, Duration)>>,
     /// The versions from which on, and up to which, restarted controllers had nothing to write.
-    again: Mutex<Vec<(u64, u64)>>,
+    again: Mutex<Vec<(ResourceVersion, ResourceVersion)>>,
     reported: Mutex<Reported>,
 }
 
@@ -367,7 +368,7 @@ impl Testbed {
 
     /// Returns the `resourceVersion` of the last write, of whatever object.
     #[must_use]
-    pub fn resource_version(&self) -> u64 {
+    pub fn resource_version(&self) -> ResourceVersion {
         self.cluster().server.resource_version()
     }
 
@@ -451,7 +452,7 @@ impl Testbed {
     /// Returns the [`timeline`](Self::timeline) of the changes after version `rv`; 0 for all, including the setup of
     /// the testbed.
     #[must_use]
-    pub fn timeline_since(&self, rv: u64) -> String {
+    pub fn timeline_since(&self, rv: ResourceVersion) -> String {
         let journal = self.journal();
         let mut timeline = Timeline::default();
         let (before, after) = journal.split_at(journal.partition_point(|entry| entry.rv <= rv));
@@ -476,7 +477,16 @@ impl Testbed {
         let custom = outcome::custom_resources(&journal);
         let tables = self.shown.iter().map(String::as_str).chain(custom);
         let mut lines = outcome::tables(&self.api, tables, &names).await?;
-        lines.extend(outcome::describe(&self.api, &journal, &timeline, &names, 0).await?);
+        lines.extend(
+            outcome::describe(
+                &self.api,
+                &journal,
+                &timeline,
+                &names,
+                ResourceVersion::ZERO,
+            )
+            .await?,
+        );
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
     }
 }

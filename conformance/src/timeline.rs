@@ -12,6 +12,7 @@ mod node;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::meta::ResourceVersion;
 use serde_json::Value;
 
 use crate::refusals::Refusal;
@@ -36,7 +37,7 @@ pub(crate) struct SyncBegan {
     /// The writer in the lines of a timeline.
     pub(crate) actor: String,
     /// The version of the last write before it.
-    pub(crate) after_rv: u64,
+    pub(crate) after_rv: ResourceVersion,
 }
 
 /// A line of a timeline.
@@ -94,7 +95,7 @@ impl Timeline {
             }
             let told = self.lines_of(entry, began);
             changes += told.len();
-            let sync = self.sync_of(&entry.user_agent, entry.rv.saturating_sub(1));
+            let sync = self.sync_of(&entry.user_agent, entry.rv.before(1));
             lines.extend(told.into_iter().map(|text| TimelineLine { text, sync }));
         }
         lines.extend(refused.map(|(_, line)| line));
@@ -102,7 +103,7 @@ impl Timeline {
     }
 
     /// The number of the last sync that began at version `rv` or before.
-    fn sync_of(&self, user_agent: &str, rv: u64) -> Option<usize> {
+    fn sync_of(&self, user_agent: &str, rv: ResourceVersion) -> Option<usize> {
         let actor = actor(user_agent);
         let known = |sync: &SyncBegan| sync.actor == actor && sync.after_rv <= rv;
         self.syncs.iter().rposition(known)
@@ -111,7 +112,11 @@ impl Timeline {
     /// The lines for the writes that one step saw refused, each with the version it came after.
     ///
     /// A controller repeats a refused write as its backoff has it, so a repetition is only marked.
-    fn refusal_lines(&self, refusals: &[Refusal], began: Timestamp) -> Vec<(u64, TimelineLine)> {
+    fn refusal_lines(
+        &self,
+        refusals: &[Refusal],
+        began: Timestamp,
+    ) -> Vec<(ResourceVersion, TimelineLine)> {
         let same = |one: &Refusal, other: &Refusal| {
             one.user_agent == other.user_agent && one.what == other.what
         };

@@ -18,6 +18,7 @@ use http_body::{Frame, SizeHint};
 use jiff::Timestamp;
 use kube::client::Body;
 use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::meta::ResourceVersion;
 use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -34,7 +35,7 @@ const TURNS_MAX: u32 = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The version of the last write before it was sent.
-    pub after_rv: u64,
+    pub after_rv: ResourceVersion,
     /// When it was sent.
     pub time: Timestamp,
     /// The sender's `User-Agent`.

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::meta::GroupResource;
+use crate::meta::{GroupResource, ResourceVersion};
 
 const DATA: &str = include_str!("bootstrap.txt");
 
@@ -25,7 +25,7 @@ struct Section {
 
 static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
     let mut sections: Vec<Section> = Vec::new();
-    let mut reached = FIRST_REVISION;
+    let mut reached = FIRST;
     for line in DATA.lines().filter(|line| !line.starts_with('#')) {
         if let Some(header) = line.strip_prefix('@') {
             let mut parts = header.split('/');
@@ -45,21 +45,21 @@ static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
 });
 
 /// The version of an empty storage.
-const FIRST_REVISION: u64 = 1;
+const FIRST: u64 = 1;
 
 /// The version that a fresh server is at.
-pub fn revision() -> u64 {
-    SECTIONS.last().map_or(FIRST_REVISION, |section| {
-        section.base + section.lines.len() as u64
-    })
+pub fn resource_version() -> ResourceVersion {
+    let last = SECTIONS.last();
+    ResourceVersion::new(last.map_or(FIRST, |section| section.base + section.lines.len() as u64))
 }
 
-/// The initial objects of `resource`, each as text and with the number of its `resourceVersion`.
-pub fn lines(resource: &GroupResource) -> impl Iterator<Item = (&'static str, u64)> {
+/// The initial objects of `resource`, each as text and with its `resourceVersion`.
+pub fn lines(resource: &GroupResource) -> impl Iterator<Item = (&'static str, ResourceVersion)> {
     let section = SECTIONS.iter().find(|own| own.resource == *resource);
-    section
-        .into_iter()
-        .flat_map(|own| own.lines.iter().copied().zip(own.base + 1..))
+    section.into_iter().flat_map(|own| {
+        let versions = (own.base + 1..).map(ResourceVersion::new);
+        own.lines.iter().copied().zip(versions)
+    })
 }
 
 /// The spec that an initial object of `resource` has.

@@ -4,6 +4,7 @@ pub mod fields;
 pub mod go_json;
 pub mod object;
 pub mod order;
+mod resource_version;
 pub mod selector;
 pub mod validation;
 pub mod version;
@@ -14,3 +15,4 @@ pub const EVENTS_GROUP: &str = "events.k8s.io";
 pub use crate::gvk::{
     GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource,
 };
+pub use resource_version::{ParseResourceVersionError, RequestedVersion, ResourceVersion};

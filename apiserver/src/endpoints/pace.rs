@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::storage::{ResourceVersion, Table};
+use crate::meta::ResourceVersion;
+use crate::storage::Table;
 
 /// A response waits no longer than this for the watches: some client may not be reading.
 const DELIVERY_MAX: Duration = Duration::from_millis(50);

@@ -36,12 +36,11 @@ use super::pace::Pacer;
 use super::selectors::Selection;
 use crate::fault::{self, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
+use crate::meta::ResourceVersion;
 use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
-use crate::storage::{
-    ControlCounts, ResourceVersion, SelectedEvent, Subscription, Table, WindowError,
-};
+use crate::storage::{ControlCounts, SelectedEvent, Subscription, Table, WindowError};
 use crate::webhook::OwnedWebhookClient;
 use conversion::Converter;
 use encoder::Encoder;

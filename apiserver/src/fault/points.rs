@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::request_facts::RequestFacts;
 use super::{Fault, Requests};
+use crate::meta::ResourceVersion;
 use crate::storage::EventType;
 
 /// A request, or an event that a watch delivered.
@@ -28,7 +29,7 @@ pub struct Point {
     /// The number of points of the same kind before this one.
     pub nth: u32,
     /// The version of the last write before the point.
-    pub after_rv: u64,
+    pub after_rv: ResourceVersion,
 }
 
 impl Point {
@@ -81,7 +82,7 @@ pub struct Hit {
     /// The name of the fault.
     pub fault: String,
     /// The version of the last write before the hit.
-    pub after_rv: u64,
+    pub after_rv: ResourceVersion,
     /// The time of the hit.
     pub time: Timestamp,
     /// The request or event: `create pods web-0 from statefulset-controller`.
@@ -97,7 +98,12 @@ pub(super) struct Points {
 }
 
 impl Points {
-    pub(super) fn pass(&mut self, asked: &RequestFacts, event: Option<EventType>, after_rv: u64) {
+    pub(super) fn pass(
+        &mut self,
+        asked: &RequestFacts,
+        event: Option<EventType>,
+        after_rv: ResourceVersion,
+    ) {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let resource = asked.resource_text();
         let key = [

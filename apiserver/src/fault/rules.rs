@@ -14,6 +14,7 @@ use super::request_facts::RequestFacts;
 use super::rule::{Rule, hit};
 use super::{Effect, Fault};
 use crate::clock::Clock;
+use crate::meta::ResourceVersion;
 use crate::storage::EventType;
 
 /// The number of remembered hits: a lasting fault meets every request.
@@ -167,7 +168,12 @@ impl Faults {
         self.state.hits.lock().clone()
     }
 
-    fn note_hit(&self, fault: &Fault, asked: &RequestFacts, (what, after_rv): (&str, u64)) {
+    fn note_hit(
+        &self,
+        fault: &Fault,
+        asked: &RequestFacts,
+        (what, after_rv): (&str, ResourceVersion),
+    ) {
         let name = asked.name.as_ref().map(|name| format!(" {name}"));
         let (resource, from) = (asked.resource_text(), asked.product());
         let mut hits = self.state.hits.lock();
@@ -199,7 +205,12 @@ impl Faults {
 
     /// The effects on a request: at most that of a planned fault, then that of an injected fault if
     /// the request gets through. `rv` is the version of the last write.
-    pub(crate) fn meet(&self, asked: Option<RequestFacts>, body: &[u8], rv: u64) -> Vec<Effect> {
+    pub(crate) fn meet(
+        &self,
+        asked: Option<RequestFacts>,
+        body: &[u8],
+        rv: ResourceVersion,
+    ) -> Vec<Effect> {
         if self.is_idle() {
             return Vec::new();
         }
@@ -236,7 +247,7 @@ impl Faults {
     pub(crate) fn meet_event(
         &self,
         watch: &RequestFacts,
-        (name, event, rv): (&str, EventType, u64),
+        (name, event, rv): (&str, EventType, ResourceVersion),
     ) -> Option<EventEffect> {
         if self.is_idle() {
             return None;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::clock::Clock;
+use crate::meta::ResourceVersion;
 use crate::request::RequestInfo;
 use crate::storage::EventType;
 
@@ -50,7 +51,7 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
         lasts: None,
         effect: Effect::DropResponse,
     });
-    let meet = |body: &[u8]| faults.meet(Some(create.clone()), body, 1);
+    let meet = |body: &[u8]| faults.meet(Some(create.clone()), body, ResourceVersion::new(1));
     assert_eq!(meet(b"{}"), []);
     assert_eq!(meet(named), []);
     assert_eq!(meet(named), [Effect::DropResponse]);
@@ -122,7 +123,13 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     let faults = Faults::new(Clock::real());
     let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
     let pod = |name: &str| json!({ "metadata": { "name": name } }).to_string();
-    let meet = |name: &str| faults.meet(Some(create.clone()), pod(name).as_bytes(), 7);
+    let meet = |name: &str| {
+        faults.meet(
+            Some(create.clone()),
+            pod(name).as_bytes(),
+            ResourceVersion::new(7),
+        )
+    };
     faults.record_points();
     for name in ["web-0", "web-1", "web-0"] {
         assert_eq!(meet(name), []);
@@ -137,12 +144,21 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
             "create pods web-0 #2 from statefulset-controller",
         ]
     );
-    assert_eq!((points[2].nth, points[2].after_rv), (1, 7));
+    assert_eq!(
+        (points[2].nth, points[2].after_rv),
+        (1, ResourceVersion::new(7))
+    );
     assert!(points[0].is_write());
     let again = Faults::new(Clock::real());
     again.inject(points[2].fault("third", Effect::DropResponse));
     let met: Vec<bool> = ["web-0", "web-1", "web-0", "web-0"]
-        .map(|name| again.meet(Some(create.clone()), pod(name).as_bytes(), 7))
+        .map(|name| {
+            again.meet(
+                Some(create.clone()),
+                pod(name).as_bytes(),
+                ResourceVersion::new(7),
+            )
+        })
         .map(|effects| !effects.is_empty())
         .into();
     assert_eq!(met, [false, false, true, false]);
@@ -156,8 +172,12 @@ fn events_are_counted_by_the_object_they_are_about() {
         "name": "second", "on": { "verb": "watch", "resource": "pods", "name": "web-1" },
         "after": 1, "times": 1, "expire": true,
     })));
-    let meet = |name| faults.meet_event(&watch, (name, EventType::Modified, 3));
-    assert_eq!(faults.meet(Some(watch.clone()), b"", 3), []);
+    let meet =
+        |name| faults.meet_event(&watch, (name, EventType::Modified, ResourceVersion::new(3)));
+    assert_eq!(
+        faults.meet(Some(watch.clone()), b"", ResourceVersion::new(3)),
+        []
+    );
     assert_eq!(meet("web-1"), None);
     assert_eq!(meet("web-0"), None);
     assert_eq!(meet("web-1"), Some(EventEffect::Expire));
@@ -198,7 +218,7 @@ fn what_is_planned_strikes_before_what_is_injected() {
     faults.plan(with(json!({ "after": 2, "times": 1, "loseAnswer": true })));
     faults.plan(with(json!({ "after": 3, "times": 1, "crash": "after" })));
     faults.plan(with(json!({ "after": 3, "times": 1, "loseAnswer": true })));
-    let meet = || faults.meet(Some(create.clone()), b"{}", 1);
+    let meet = || faults.meet(Some(create.clone()), b"{}", ResourceVersion::new(1));
     assert_eq!(meet(), [Effect::Crash(Crash::Before)]);
     assert_eq!(meet(), [], "the first that came there is let through");
     assert_eq!(meet(), [Effect::DropResponse, refusal()]);
@@ -233,7 +253,11 @@ fn a_plan_begins_where_its_first_fault_would_strike_and_alone() {
     ];
     faults.branch(plans, Arc::new(takes));
     let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
-    let meet = || faults.meet(Some(create.clone()), b"{}", 1).len();
+    let meet = || {
+        faults
+            .meet(Some(create.clone()), b"{}", ResourceVersion::new(1))
+            .len()
+    };
     assert_eq!([meet(), meet(), meet(), meet(), meet()], [0, 1, 0, 1, 0]);
     assert_eq!(*asked_for.lock(), [0, 2]);
     let met = faults.met();

@@ -76,7 +76,7 @@ impl ClusterState {
             "" => entry.gvr.resource.clone(),
             group => format!("{}.{group}", entry.gvr.resource),
         };
-        let version = i64::try_from(entry.rv).unwrap_or(i64::MAX);
+        let version = i64::try_from(entry.rv.get()).unwrap_or(i64::MAX);
         let event = [
             ("type", Value::string(entry.event.as_str())),
             ("resource", Value::string(&resource)),

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Declaration, Invariants, Observer, Variable};
-use crate::meta::GroupVersionResource;
+use crate::meta::{GroupVersionResource, ResourceVersion};
 use crate::status::FieldPath;
 use crate::storage::{EventType, JournalEntry};
 
@@ -31,7 +31,7 @@ fn write(rv: u64, event: EventType, name: &str, [before, after]: [bool; 2]) -> J
         Arc::new(pod)
     };
     JournalEntry {
-        rv,
+        rv: ResourceVersion::new(rv),
         time: Timestamp::UNIX_EPOCH,
         gvr: GroupVersionResource {
             group: String::new(),

@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use crate::clock::{Seed, rfc3339};
 use crate::field_manager::{FieldManager, Writer};
+use crate::meta::ResourceVersion;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::bootstrap;
 use crate::registry::core::component_status;
 use crate::registry::core::service::ServiceRanges;
 use crate::schema;
-use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
+use crate::storage::{ObjectKey, StoredObject};
 
 /// The field manager that upstream names as the writer of these objects.
 const MANAGER: &str = "kube-apiserver";
@@ -90,8 +91,8 @@ fn with_ranges(line: &str, ranges: &ServiceRanges) -> String {
         .replace(default.families()[0], ranges.families()[0])
 }
 
-fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {
-    let uid = seed.uid_at(rv);
+fn object(line: &str, rv: ResourceVersion, seed: Seed, now: Timestamp) -> StoredObject {
+    let uid = seed.uid_at(rv.get());
     let time = rfc3339(now);
     let line = line
         .replace("<time>", &time)
@@ -121,5 +122,5 @@ fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {
     metadata["resourceVersion"] = rv.to_string().into();
     let namespace = metadata["namespace"].as_str().map(str::to_owned);
     let key = ObjectKey::new(namespace.as_deref(), &text(&metadata["name"]));
-    StoredObject::new(key, ResourceVersion::new(rv), value)
+    StoredObject::new(key, rv, value)
 }

@@ -41,7 +41,7 @@ use crate::registry::definitions::Definitions;
 use crate::registry::{ApiGroup, GroupSource};
 #[cfg(test)]
 use crate::schema;
-use crate::storage::{Initial, ResourceVersion, Storage, WindowLimits};
+use crate::storage::{Initial, Storage, WindowLimits};
 use crate::webhook::Services;
 use crate::x509::Authorities;
 use crate::{admission, endpoints, registry, store};
@@ -413,9 +413,7 @@ impl ApiServerBuilder {
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::resource_version);
         let initial = Initial {
-            resource_version: ResourceVersion::new(
-                begun.unwrap_or_else(registry::bootstrap::revision),
-            ),
+            resource_version: begun.unwrap_or_else(registry::bootstrap::resource_version),
             is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),

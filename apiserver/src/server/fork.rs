@@ -12,8 +12,9 @@ use crate::apiextensions;
 use crate::clock::Clock;
 use crate::endpoints::health::Checked;
 use crate::endpoints::openapi::OpenApi;
+use crate::meta::ResourceVersion;
 use crate::nesting;
-use crate::storage::{JournalEntry, ResourceVersion, WindowError};
+use crate::storage::{JournalEntry, WindowError};
 
 /// The reason why a past state cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,17 +23,17 @@ pub enum ForkError {
     #[error("resourceVersion {resource_version} is no longer available: the oldest is {oldest}")]
     Forgotten {
         /// The requested resourceVersion.
-        resource_version: u64,
+        resource_version: ResourceVersion,
         /// The oldest resourceVersion that can be opened.
-        oldest: u64,
+        oldest: ResourceVersion,
     },
     /// The resourceVersion has not been assigned yet.
     #[error("resourceVersion {resource_version} does not exist yet: the latest is {latest}")]
     Future {
         /// The requested resourceVersion.
-        resource_version: u64,
+        resource_version: ResourceVersion,
         /// The latest resourceVersion.
-        latest: u64,
+        latest: ResourceVersion,
     },
 }
 
@@ -60,19 +61,16 @@ impl ApiServer {
     ///
     /// # Errors
     /// [`ForkError`] when the resourceVersion is forgotten, or has not been assigned yet.
-    pub fn fork_at(&self, resource_version: u64) -> Result<Self, ForkError> {
-        let forked = self.forked(
-            Some(ResourceVersion::new(resource_version)),
-            self.core.clock.forked(),
-        );
+    pub fn fork_at(&self, resource_version: ResourceVersion) -> Result<Self, ForkError> {
+        let forked = self.forked(Some(resource_version), self.core.clock.forked());
         forked.map_err(|error| match error {
             WindowError::Expired { compacted } => ForkError::Forgotten {
                 resource_version,
-                oldest: compacted.get(),
+                oldest: compacted,
             },
             WindowError::Future { current } => ForkError::Future {
                 resource_version,
-                latest: current.get(),
+                latest: current,
             },
         })
     }

@@ -14,9 +14,10 @@ use serde_json::value::RawValue;
 
 use super::ApiServer;
 use crate::meta::GroupVersionResource;
+use crate::meta::ResourceVersion;
 use crate::nesting;
 use crate::schema::read_object;
-use crate::storage::{ObjectKey, ResourceVersion, StoredObject};
+use crate::storage::{ObjectKey, StoredObject};
 
 /// The form of the text that this program writes and reads.
 const FORM: &str = "kubeproof/v1";
@@ -27,7 +28,7 @@ const BEGINNING: &str = r#"{"state":"#;
 /// The objects of a server at one `resourceVersion`.
 #[derive(Clone, Debug)]
 pub struct ServerState {
-    resource_version: u64,
+    resource_version: ResourceVersion,
     time: Timestamp,
     held: Vec<(GroupVersionResource, Vec<Arc<StoredObject>>)>,
 }
@@ -54,7 +55,7 @@ struct Head {
     form: String,
     program: String,
     #[serde(rename = "revision")]
-    resource_version: u64,
+    resource_version: ResourceVersion,
     time: String,
 }
 
@@ -96,7 +97,7 @@ impl ApiServer {
             (is_stored && !objects.is_empty()).then(|| (table.gvr().clone(), objects))
         });
         ServerState {
-            resource_version: frozen.resource_version().get(),
+            resource_version: frozen.resource_version(),
             time,
             held: held.collect(),
         }
@@ -109,7 +110,7 @@ impl ApiServer {
             for (gvr, objects) in state.held {
                 core.storage.hold(gvr, objects);
             }
-            core.entropy.set_apart(state.resource_version);
+            core.entropy.set_apart(state.resource_version.get());
             crate::apiextensions::after_fork(core);
         });
     }
@@ -118,7 +119,7 @@ impl ApiServer {
 impl ServerState {
     /// The latest `resourceVersion` assigned.
     #[must_use]
-    pub fn resource_version(&self) -> u64 {
+    pub fn resource_version(&self) -> ResourceVersion {
         self.resource_version
     }
 
@@ -205,8 +206,8 @@ fn to_line(line: &impl Serialize) -> String {
     text
 }
 
-/// An object as it was stored at its version, which is `revision` at most.
-fn stored(json: &str, revision: u64) -> Result<StoredObject, String> {
+/// An object as it was stored at its version, which is `latest` at most.
+fn stored(json: &str, latest: ResourceVersion) -> Result<StoredObject, String> {
     let value = read_object(json.as_bytes()).map_err(|error| error.to_string())?;
     let metadata = &value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
@@ -216,8 +217,8 @@ fn stored(json: &str, revision: u64) -> Result<StoredObject, String> {
     let key = ObjectKey::new(metadata["namespace"].as_str(), name);
     let rv = metadata["resourceVersion"].as_str();
     let rv = rv.and_then(|rv| rv.parse::<ResourceVersion>().ok());
-    let rv = rv.filter(|rv| rv.get() <= revision);
-    let rv = rv.ok_or_else(|| format!("{name} has no resourceVersion up to {revision}"))?;
+    let rv = rv.filter(|rv| *rv <= latest);
+    let rv = rv.ok_or_else(|| format!("{name} has no resourceVersion up to {latest}"))?;
     Ok(StoredObject::new(key, rv, value))
 }
 

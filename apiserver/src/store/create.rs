@@ -13,10 +13,11 @@ use crate::admission;
 use crate::cancellation;
 use crate::clock::{Entropy, rfc3339};
 use crate::meta::GroupResource;
+use crate::meta::ResourceVersion;
 use crate::meta::object::{self, is_terminating, meta, meta_mut};
 use crate::schema;
 use crate::status::ApiError;
-use crate::storage::{Change, Conflict, ResourceVersion, Transaction};
+use crate::storage::{Change, Conflict, Transaction};
 
 /// How often `generateName` draws a suffix before it gives up, as upstream.
 const GENERATE_NAME_TRIES: u32 = 8;

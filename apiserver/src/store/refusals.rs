@@ -3,9 +3,9 @@
 use super::Store;
 use crate::cancellation;
 use crate::meta::{GroupKind, validation};
+use crate::meta::{ParseResourceVersionError, ResourceVersion};
 use crate::registry::core::event;
 use crate::status::{ApiError, FieldErrors};
-use crate::storage::{ParseResourceVersionError, ResourceVersion};
 
 impl Store<'_> {
     pub(crate) fn not_found(&self, name: &str) -> ApiError {

@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 use super::refusals::{check_name, parse_rv};
 use super::{Store, Subresource, WriteResult, managed_fields};
 use crate::cancellation;
+use crate::meta::ResourceVersion;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, ResourceVersion, Transaction};
+use crate::storage::{Change, Transaction};
 
 impl Store<'_> {
     /// Replaces an object by the result of `change`; runs `change` again if another writer was

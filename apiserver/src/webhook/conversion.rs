@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{CallError, WebhookClient, WebhookConfig};
 use crate::clock::nanos_between;
 use crate::meta::object::meta;
-use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::meta::{GroupVersion, GroupVersionKind, ResourceVersion};
 use crate::metrics::conversion::{ConversionCall, Converted};
 use crate::registry::apiextensions::custom_resource::Conversion;
 use crate::status::ApiError;
@@ -24,9 +24,9 @@ pub(crate) async fn fill(
     client: &WebhookClient<'_>,
 ) -> Result<(), ApiError> {
     for (version, stored) in conversion.take_missing() {
-        let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
+        let (versions, objects): (Vec<ResourceVersion>, Vec<Value>) = stored.into_iter().unzip();
         let converted = convert(conversion, client, objects, &version).await?;
-        conversion.hold(&version, revisions.into_iter().zip(converted));
+        conversion.hold(&version, versions.into_iter().zip(converted));
     }
     Ok(())
 }

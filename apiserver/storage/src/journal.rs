@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{EventType, StoredObject};
-use crate::meta::GroupVersionResource;
+use crate::meta::{GroupVersionResource, ResourceVersion};
 
 /// The number of newest entries that keep their objects decoded; others are decoded on demand.
 const DECODED_MAX: usize = 1024;
@@ -16,7 +16,7 @@ const DECODED_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct JournalEntry {
     /// The `resourceVersion` the commit took.
-    pub rv: u64,
+    pub rv: ResourceVersion,
     /// The time of the commit, on the server's clock.
     pub time: Timestamp,
     /// The resource written.
@@ -130,12 +130,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{ObjectKey, ResourceVersion};
+    use crate::ObjectKey;
 
-    fn entry(rv: u64) -> JournalEntry {
+    fn entry(rv: ResourceVersion) -> JournalEntry {
         let key = ObjectKey::new(None, "a");
-        let version = ResourceVersion::new(rv);
-        let stored = StoredObject::new(key, version, json!({ "data": { "rv": rv } }));
+        let stored = StoredObject::new(key, rv, json!({ "data": { "rv": rv.get() } }));
         stored.evict();
         JournalEntry {
             rv,
@@ -156,7 +155,8 @@ mod tests {
     fn old_entries_keep_their_text_and_are_read_again() {
         let mut journal = Journal::default();
         let count = DECODED_MAX as u64 + 2;
-        (0..count).for_each(|rv| journal.record(entry(rv)));
+        let versions = (0..count).map(ResourceVersion::new);
+        versions.for_each(|rv| journal.record(entry(rv)));
         let decoded = |entry: &&JournalEntry| entry.object.value.get().is_some();
         assert_eq!(
             journal.entries().iter().filter(decoded).count(),

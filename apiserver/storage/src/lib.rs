@@ -5,7 +5,6 @@
 mod journal;
 mod object;
 mod pairs;
-mod resource_version;
 mod table;
 
 use std::borrow::Borrow;
@@ -22,12 +21,11 @@ use tokio::sync::watch;
 
 use kubeproof_machinery::{meta, nesting, schema};
 use meta::EVENTS_GROUP;
-use meta::{GroupResource, GroupVersionResource};
+use meta::{GroupResource, GroupVersionResource, ResourceVersion};
 
 use journal::Journal;
 pub use journal::{JournalEntry, JournaledObject};
 pub use object::{ObjectKey, StoredObject};
-pub use resource_version::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 pub use table::WatchControl;
 pub use table::{
     Began, Change, Conflict, ControlCounts, Event, Filter, SelectedEvent, Snapshot, Subscription,
@@ -249,7 +247,9 @@ impl Storage {
     pub fn restore(&self, entries: &[JournalEntry]) {
         for entry in entries {
             self.table(&entry.gvr).restore(entry);
-            self.versions.counter.fetch_max(entry.rv, Ordering::AcqRel);
+            self.versions
+                .counter
+                .fetch_max(entry.rv.get(), Ordering::AcqRel);
             self.versions.record(|| entry.clone());
         }
         let current = self.versions.current();

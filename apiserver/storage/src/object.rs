@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::ResourceVersion;
+use crate::meta::ResourceVersion;
 use crate::nesting;
 use crate::pairs::Pairs;
 use crate::schema::protobuf::{self, Document};

@@ -17,8 +17,9 @@ use imbl::{OrdMap, Vector};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Notify;
 
-use super::{EventType, ObjectKey, ResourceVersion, StoredObject, Versions};
+use super::{EventType, ObjectKey, StoredObject, Versions};
 use crate::meta::GroupVersionResource;
+use crate::meta::ResourceVersion;
 use crate::schema::protobuf;
 pub use commit::{Change, Conflict, Transaction};
 use groups::Groups;

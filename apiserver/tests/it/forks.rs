@@ -44,7 +44,10 @@ async fn a_fork_begins_with_everything_and_goes_its_own_way() {
         "both draw what comes next"
     );
     // The past is shared as well.
-    let then = format!("?resourceVersion={}&resourceVersionMatch=Exact", rv - 1);
+    let then = format!(
+        "?resourceVersion={}&resourceVersionMatch=Exact",
+        rv.before(1)
+    );
     assert_eq!(names(&fork, &then).await, [""; 0]);
     let now = format!("?resourceVersion={rv}&resourceVersionMatch=Exact");
     assert_eq!(names(&fork, &now).await, ["a"]);
@@ -68,9 +71,9 @@ async fn a_past_version_is_opened_as_it_was() {
     assert_eq!(names(&server, "").await, ["b", "c"]);
     let latest = server.resource_version();
     assert_eq!(
-        server.fork_at(latest + 1).unwrap_err(),
+        server.fork_at(latest.after(1)).unwrap_err(),
         ForkError::Future {
-            resource_version: latest + 1,
+            resource_version: latest.after(1),
             latest
         }
     );

@@ -80,7 +80,7 @@ impl Writer {
             .body(Full::new(body));
         let response = self.server.handle(request.unwrap()).await;
         assert!(response.status().is_success());
-        let version = self.server.resource_version();
+        let version = self.server.resource_version().get();
         match method {
             "DELETE" => self.objects.remove(&name),
             _ => self.objects.insert(name.clone(), version),

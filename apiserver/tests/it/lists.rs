@@ -53,7 +53,7 @@ async fn a_page_goes_on_while_anything_is_behind_it_selected_or_not() {
 #[tokio::test(start_paused = true)]
 async fn a_list_of_one_name_looks_at_nothing_else() {
     let server = with(&["a", "b"]).await;
-    let rv = server.resource_version() - 1;
+    let rv = server.resource_version().before(1);
     let by_name = "limit=1&fieldSelector=metadata.name%3Da";
     let (_, list) = get(&server, by_name).await;
     assert_eq!(list["items"][0]["metadata"]["name"], "a");

@@ -4,6 +4,7 @@
 
 use bytes::Bytes;
 use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::meta::ResourceVersion;
 use serde_json::{Value, json};
 
 use crate::support::requests::{read, respond};
@@ -158,7 +159,7 @@ async fn a_list_at_a_version_before_the_first_event_shows_what_there_was() {
         object,
     )
     .await;
-    let exact = |rv: u64, plural: &str| {
+    let exact = |rv: ResourceVersion, plural: &str| {
         format!("GET /api/v1/{plural}?resourceVersion={rv}&resourceVersionMatch=Exact")
     };
     let names = |list: &Value| {
@@ -166,12 +167,24 @@ async fn a_list_at_a_version_before_the_first_event_shows_what_there_was() {
         let names = items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
     };
-    let (code, _, list) = send(&server, &exact(1, "namespaces"), "application/json", "").await;
+    let (code, _, list) = send(
+        &server,
+        &exact(ResourceVersion::new(1), "namespaces"),
+        "application/json",
+        "",
+    )
+    .await;
     assert_eq!((code, names(&list).len()), (200, 0));
     assert_eq!(list["metadata"]["resourceVersion"], "1");
-    let (_, _, list) = send(&server, &exact(3, "namespaces"), "application/json", "").await;
+    let (_, _, list) = send(
+        &server,
+        &exact(ResourceVersion::new(3), "namespaces"),
+        "application/json",
+        "",
+    )
+    .await;
     assert_eq!(names(&list), ["default", "kube-node-lease"]);
-    let before = server.resource_version() - 1;
+    let before = server.resource_version().before(1);
     let (_, _, list) = send(
         &server,
         &exact(before, "configmaps"),
@@ -181,7 +194,13 @@ async fn a_list_at_a_version_before_the_first_event_shows_what_there_was() {
     .await;
     assert!(!names(&list).contains(&"a".to_owned()));
     server.compact();
-    let (code, _, _) = send(&server, &exact(1, "namespaces"), "application/json", "").await;
+    let (code, _, _) = send(
+        &server,
+        &exact(ResourceVersion::new(1), "namespaces"),
+        "application/json",
+        "",
+    )
+    .await;
     assert_eq!(code, 410, "compaction forgets it");
 }
 

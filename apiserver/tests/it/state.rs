@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, ServerState};
 use serde_json::{Value, json};
 
@@ -105,7 +106,7 @@ async fn another_server_begins_with_what_one_stored_and_goes_on_from_there() {
 
     let created = json!({"metadata": {"name": "b"}});
     let created = done(&other, &format!("POST {CONFIGMAPS}"), created).await;
-    let rv = (state.resource_version() + 1).to_string();
+    let rv = state.resource_version().after(1).to_string();
     assert_eq!(created["metadata"]["resourceVersion"], rv);
     let service = json!({"metadata": {"name": "t"}, "spec": {"ports": [{"port": 80}]}});
     let services = "/api/v1/namespaces/default/services";
@@ -119,10 +120,14 @@ async fn another_server_begins_with_what_one_stored_and_goes_on_from_there() {
 #[tokio::test]
 async fn the_past_of_another_server_is_expired() {
     let server = lived_in().await;
-    let (from, past) = (server.resource_version(), server.resource_version() - 1);
+    let (from, past) = (
+        server.resource_version(),
+        server.resource_version().before(1),
+    );
     let other = begun(&server.state().to_text());
-    let exact =
-        |path: &str, rv: u64| format!("GET {path}?resourceVersion={rv}&resourceVersionMatch=Exact");
+    let exact = |path: &str, rv: ResourceVersion| {
+        format!("GET {path}?resourceVersion={rv}&resourceVersionMatch=Exact")
+    };
     for path in [CONFIGMAPS, WIDGETS, "/api/v1/secrets"] {
         let code = async |rv| send(&other, &exact(path, rv), Value::Null).await.code;
         assert_eq!((code(past).await, code(from).await), (410, 200), "{path}");

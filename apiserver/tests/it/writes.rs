@@ -228,7 +228,7 @@ async fn a_terminating_object_loses_the_collectors_finalizer_and_goes_in_one_eve
     let before = server.resource_version();
     let gone = delete(&server, &path("Background"), Value::Null).await;
     assert_eq!(gone.body["status"], "Success");
-    assert_eq!(server.resource_version(), before + 1);
+    assert_eq!(server.resource_version(), before.after(1));
 }
 
 #[tokio::test(start_paused = true)]

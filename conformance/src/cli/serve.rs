@@ -108,11 +108,11 @@ pub(super) struct ServeArgs {
     /// run only if they are asked for. It may be the file of --record.
     #[arg(long, value_name = "FILE", alias = "log")]
     from_log: Option<PathBuf>,
-    /// The moment of the log: after the write of a revision (57), at a time, some time after the beginning (+10m)
-    /// or after a step of the scenario began (1+5s) [default: the end].
+    /// The moment of the log: after the write of a resourceVersion (57), at a time, some time after the beginning
+    /// (+10m) or after a step of the scenario began (1+5s) [default: the end].
     #[arg(
         long,
-        value_name = "REVISION|TIME|+DURATION|STEP+DURATION",
+        value_name = "RESOURCE-VERSION|TIME|+DURATION|STEP+DURATION",
         requires = "from_log"
     )]
     at: Option<Moment>,
@@ -285,7 +285,10 @@ impl ServeArgs {
             (None, None) => return Ok(None),
         };
         if let Some(State { rv, time, .. }) = &state {
-            out::note(&format!("{} at revision {rv}, {time}", path.display()));
+            out::note(&format!(
+                "{} at resourceVersion {rv}, {time}",
+                path.display()
+            ));
         }
         Ok(state)
     }

@@ -270,6 +270,8 @@ fn diff(expected: &str, found: &str, context: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_apiserver::meta::ResourceVersion;
+
     use super::*;
 
     fn transcript(pods: &str, events: &str) -> String {
@@ -330,7 +332,7 @@ mod tests {
             "×1 Normal Pulled a",
         ));
         let violation = Violation {
-            rv: 7,
+            rv: ResourceVersion::new(7),
             property: "one pod per ordinal".to_owned(),
             what: "two".to_owned(),
         };

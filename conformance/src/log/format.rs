@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry, StateError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -128,7 +129,7 @@ pub(super) enum Line<'a> {
 /// A step begins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Step<'a> {
-    pub(super) after: u64,
+    pub(super) after: ResourceVersion,
     pub(super) time: String,
     pub(super) words: Cow<'a, str>,
 }
@@ -136,7 +137,7 @@ pub(super) struct Step<'a> {
 /// A request is sent; without a code it was never answered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Request<'a> {
-    pub(super) after: u64,
+    pub(super) after: ResourceVersion,
     pub(super) time: String,
     pub(super) by: Cow<'a, str>,
     pub(super) method: Cow<'a, str>,
@@ -148,7 +149,7 @@ pub(super) struct Request<'a> {
 /// A fault meets a request or an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Met<'a> {
-    pub(super) after: u64,
+    pub(super) after: ResourceVersion,
     pub(super) time: String,
     pub(super) name: Cow<'a, str>,
     pub(super) met: Cow<'a, str>,
@@ -157,7 +158,7 @@ pub(super) struct Met<'a> {
 /// An object is written.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Commit<'a> {
-    pub(super) rv: u64,
+    pub(super) rv: ResourceVersion,
     pub(super) time: String,
     /// `ADDED`, `MODIFIED` or `DELETED`.
     pub(super) event: Cow<'a, str>,
@@ -171,7 +172,7 @@ pub(super) struct Commit<'a> {
 /// A property does not hold.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Violated<'a> {
-    pub(super) rv: u64,
+    pub(super) rv: ResourceVersion,
     pub(super) property: Cow<'a, str>,
     pub(super) what: Cow<'a, str>,
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, JournalEntry, on_deep_stack};
 
 use super::format::{Commit, Line};
@@ -21,7 +22,7 @@ pub struct Recorder {
     server: ApiServer,
     file: File,
     /// The version that the log begins with.
-    from: u64,
+    from: ResourceVersion,
 }
 
 impl Recorder {

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, JournalEntry, ServerState};
 
 use super::format::{Line, LogError, Step, further, read};
@@ -12,7 +13,7 @@ use crate::time::HumanDuration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// After the commit of this version.
-    Revision(u64),
+    ResourceVersion(ResourceVersion),
     /// At this virtual time, after all writes of that instant.
     Time(Timestamp),
     /// At this time after the beginning.
@@ -28,7 +29,7 @@ impl FromStr for Moment {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if let Ok(rv) = text.parse() {
-            return Ok(Self::Revision(rv));
+            return Ok(Self::ResourceVersion(rv));
         }
         if let Ok(time) = text.parse() {
             return Ok(Self::Time(time));
@@ -42,7 +43,7 @@ impl FromStr for Moment {
             return since.parse().map(|since| Self::Step(step, since));
         }
         Err(format!(
-            "{text:?} is not a revision (57), a time (2026-01-01T00:10:00Z), a time since the beginning (+10m) \
+            "{text:?} is not a resourceVersion (57), a time (2026-01-01T00:10:00Z), a time since the beginning (+10m) \
              or a time since a step (1+5s)"
         ))
     }
@@ -73,7 +74,7 @@ pub struct State {
     /// When that moment is.
     pub time: Timestamp,
     /// The version of the last write before it.
-    pub rv: u64,
+    pub rv: ResourceVersion,
     commits: Vec<JournalEntry>,
     /// Whether it is how everything ended.
     is_end: bool,
@@ -104,11 +105,12 @@ impl State {
             }
         };
         let time = match moment {
-            Moment::Revision(rv) if !(first..=end).contains(&rv) => {
-                let message = format!("the log has no revision {rv}; it has {first} to {end}");
+            Moment::ResourceVersion(rv) if !(first..=end).contains(&rv) => {
+                let message =
+                    format!("the log has no resourceVersion {rv}; it has {first} to {end}");
                 return Err(LogError::Moment(message));
             }
-            Moment::Revision(rv) => {
+            Moment::ResourceVersion(rv) => {
                 commits.retain(|entry| entry.rv <= rv);
                 commits.last().map_or(began, |entry| entry.time)
             }
@@ -120,7 +122,7 @@ impl State {
         commits.retain(|entry| entry.time <= time || moment == Moment::End);
         let begun = match &beginning {
             Beginning::Held(state) => state.resource_version(),
-            Beginning::Fresh(_) => 0,
+            Beginning::Fresh(_) => ResourceVersion::ZERO,
         };
         let rv = commits.last().map_or(begun, |entry| entry.rv);
         if time < began {

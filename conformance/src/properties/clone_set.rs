@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_machinery::int_or_percent::Round;
 use serde_json::Value;
@@ -25,7 +26,10 @@ const SPECIFIED_DELETE: &str = "apps.kruise.io/specified-delete";
 const LIFECYCLE_STATE: &str = "lifecycle.apps.kruise.io/state";
 
 /// The properties of CloneSets.
-pub(super) fn all(caches: Caches, unanswered: &BTreeSet<u64>) -> Vec<Box<dyn Property>> {
+pub(super) fn all(
+    caches: Caches,
+    unanswered: &BTreeSet<ResourceVersion>,
+) -> Vec<Box<dyn Property>> {
     vec![
         Box::new(OneInstanceOnePod),
         Box::new(OneClaimOnePod),
@@ -169,13 +173,13 @@ impl Property for OwnClaims {
 /// cloneset_scale.go).
 struct MaxSurge {
     caches: Caches,
-    unanswered: BTreeSet<u64>,
+    unanswered: BTreeSet<ResourceVersion>,
     /// The uids of pods that the controller may not know of.
     unknown: BTreeSet<String>,
 }
 
 impl MaxSurge {
-    fn new(caches: Caches, unanswered: &BTreeSet<u64>) -> Self {
+    fn new(caches: Caches, unanswered: &BTreeSet<ResourceVersion>) -> Self {
         Self {
             caches,
             unanswered: unanswered.clone(),

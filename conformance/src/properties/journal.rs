@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry, JournaledObject};
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ pub(super) struct Journal {
     /// Whether time passes.
     passes: bool,
     caches: Caches,
-    unanswered: BTreeSet<u64>,
+    unanswered: BTreeSet<ResourceVersion>,
 }
 
 impl Journal {
@@ -125,7 +126,7 @@ impl Journal {
             self.time += 1.second();
         }
         self.entries.push(JournalEntry {
-            rv: self.entries.len() as u64 + 1,
+            rv: ResourceVersion::new(self.entries.len() as u64 + 1),
             time: self.time,
             gvr: GroupVersionResource {
                 group: group.to_owned(),
@@ -219,7 +220,7 @@ impl Journal {
         let observed = Observed {
             journal: &self.entries,
             points: &[],
-            given_rv: 0,
+            given_rv: ResourceVersion::ZERO,
             settled: &[],
             caches: self.caches,
             unanswered: &self.unanswered,

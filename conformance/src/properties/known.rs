@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Hit};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
@@ -60,7 +61,7 @@ pub(crate) fn unanswered(
     journal: &[JournalEntry],
     hits: &[Hit],
     faults: &[(Fault, u32)],
-) -> BTreeSet<u64> {
+) -> BTreeSet<ResourceVersion> {
     let keeps_answer =
         |effect: &Effect| matches!(effect, Effect::DropResponse | Effect::Crash(Crash::After));
     let kept: BTreeSet<&str> = faults
@@ -175,7 +176,7 @@ mod tests {
 
     fn entry(rv: u64, seconds: i64, user_agent: &str) -> JournalEntry {
         JournalEntry {
-            rv,
+            rv: ResourceVersion::new(rv),
             time: Timestamp::UNIX_EPOCH + seconds.seconds(),
             gvr: GroupVersionResource {
                 group: String::new(),
@@ -208,13 +209,16 @@ mod tests {
         let unanswered = |effect: Value, after_rv: u64| {
             let hit = Hit {
                 fault: "plan 1".to_owned(),
-                after_rv,
+                after_rv: ResourceVersion::new(after_rv),
                 time: Timestamp::UNIX_EPOCH,
                 what: "create pods a from c".to_owned(),
             };
             let met = [(fault(effect), 1)];
             let found = super::unanswered(&journal, &[hit], &met);
-            found.into_iter().collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(ResourceVersion::get)
+                .collect::<Vec<_>>()
         };
         assert_eq!(unanswered(json!({"loseAnswer": true}), 1), [3]);
         assert_eq!(unanswered(json!({"loseAnswer": true}), 0), [1]);

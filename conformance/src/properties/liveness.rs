@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
+use kubeproof_apiserver::meta::ResourceVersion;
 
 use super::general::HOT_REQUEUE;
 use super::{Property, Violation, World};
@@ -59,7 +60,7 @@ impl Property for WriteLoop {
 
 /// Returns the controllers that repeat a request again and again while nothing is written.
 pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
-    let mut repeated: BTreeMap<(u64, &str, String), u32> = BTreeMap::new();
+    let mut repeated: BTreeMap<(ResourceVersion, &str, String), u32> = BTreeMap::new();
     for point in points.iter().filter(|point| point.event.is_none()) {
         let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
         // A reopened watch does not count, and nodes send requests at fixed times.
@@ -98,7 +99,7 @@ mod tests {
 
     fn write(user_agent: &str, name: &str) -> JournalEntry {
         JournalEntry {
-            rv: 1,
+            rv: ResourceVersion::new(1),
             time: Timestamp::UNIX_EPOCH,
             gvr: GroupVersionResource {
                 group: String::new(),
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn asking_is_no_fault_while_things_change() {
-        let point = |after_rv| Point {
+        let point = |after_rv: u64| Point {
             verb: "get".to_owned(),
             resource: "pods".to_owned(),
             namespace: None,
@@ -137,7 +138,7 @@ mod tests {
             from: "c".to_owned(),
             event: None,
             nth: 0,
-            after_rv,
+            after_rv: ResourceVersion::new(after_rv),
         };
         let changing: Vec<Point> = (0..100).map(|rv| point(rv / 10)).collect();
         assert_eq!(hot_requeues(&changing), []);

@@ -1,12 +1,13 @@
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::meta::ResourceVersion;
 use serde_json::json;
 
 use super::*;
 
 fn entry(rv: u64, event: EventType, object: Value, previous: Option<Value>) -> JournalEntry {
     JournalEntry {
-        rv,
+        rv: ResourceVersion::new(rv),
         time: Timestamp::UNIX_EPOCH,
         gvr: GroupVersionResource {
             group: String::new(),
@@ -45,7 +46,7 @@ fn recording(names: [&str; 2], first: usize) -> Recording {
     let step = Taken {
         heading: "1. apply".to_owned(),
         note: None,
-        after_rv: 1,
+        after_rv: ResourceVersion::new(1),
         began: Timestamp::UNIX_EPOCH,
     };
     let observed = Observed {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::Hit;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_controller::kruise;
 use serde::Serialize;
@@ -91,7 +92,7 @@ pub struct Mark {
     #[serde(rename = "w")]
     pub what: String,
     /// The version of the write; for other marks, the version of the write before.
-    pub rv: u64,
+    pub rv: ResourceVersion,
     /// The number of requests and events that a fault met at once.
     #[serde(rename = "c", skip_serializing_if = "is_one")]
     pub count: usize,
@@ -124,7 +125,7 @@ pub enum MarkKind {
 /// An item that gets a column.
 struct Item<'a> {
     /// The position: the version that the item follows, and the order after that version.
-    at: (u64, u8),
+    at: (ResourceVersion, u8),
     time: Timestamp,
     of: Of<'a>,
 }
@@ -167,7 +168,10 @@ impl Chart {
     pub fn of(run: &Run) -> Self {
         let names = GeneratedNames::of(&run.journal);
         let mut drawing = Drawing::new(&run.steps, &names);
-        let first_rv = run.steps.first().map_or(u64::MAX, |step| step.after_rv);
+        let first_rv = run
+            .steps
+            .first()
+            .map_or(ResourceVersion::MAX, |step| step.after_rv);
         for item in items(run) {
             match item.of {
                 Of::Write(entry) if entry.rv <= first_rv => drawing.know(entry),
@@ -186,7 +190,7 @@ impl Chart {
 
 /// Returns the items that may get a column, in order.
 fn items(run: &Run) -> Vec<Item<'_>> {
-    let step = |rv: u64| {
+    let step = |rv: ResourceVersion| {
         let began = run.steps.iter().filter(|step| step.after_rv <= rv);
         began.count()
     };
@@ -287,7 +291,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws a fault that strikes; consecutive strikes in one instant are one mark.
-    fn meet(&mut self, (rv, time): (u64, Timestamp), hit: &'a Hit) {
+    fn meet(&mut self, (rv, time): (ResourceVersion, Timestamp), hit: &'a Hit) {
         let goes_on = match (self.met.last(), self.marks.last()) {
             (Some(last), Some((_, mark))) => {
                 (&last.fault, last.time) == (&hit.fault, time)
@@ -321,7 +325,7 @@ impl<'a> Drawing<'a> {
     fn wire(
         &mut self,
         kind: MarkKind,
-        (rv, time): (u64, Timestamp),
+        (rv, time): (ResourceVersion, Timestamp),
         (actor, what): (&str, String),
     ) {
         let Some(first) = self.steps.first() else {
@@ -333,7 +337,7 @@ impl<'a> Drawing<'a> {
         let key = (0, WIRE.to_owned(), String::new(), String::new());
         let life = self.lives.entry(key.clone()).or_default();
         life.is_shown = true;
-        let x = self.column(rv + 1, time);
+        let x = self.column(rv.after(1), time);
         let mark = self.mark((x, kind), (rv, time), (actor.to_owned(), what));
         self.marks.push((key, mark));
     }
@@ -341,7 +345,7 @@ impl<'a> Drawing<'a> {
     fn mark(
         &self,
         (x, kind): (u32, MarkKind),
-        (rv, time): (u64, Timestamp),
+        (rv, time): (ResourceVersion, Timestamp),
         (actor, what): (String, String),
     ) -> Mark {
         let began = self.steps[self.begun.saturating_sub(1)].began;
@@ -358,7 +362,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Returns the position of the next column, which is of `time` and after the steps that began before `rv`.
-    fn column(&mut self, rv: u64, time: Timestamp) -> u32 {
+    fn column(&mut self, rv: ResourceVersion, time: Timestamp) -> u32 {
         let is_first = self.instant.is_none();
         let mut begins = false;
         while let Some(step) = self.steps.get(self.begun).filter(|step| step.after_rv < rv) {
@@ -456,7 +460,7 @@ impl<'a> Drawing<'a> {
         // Steps after the last write.
         if self.begun < self.steps.len() {
             let last = self.steps[self.steps.len() - 1].began;
-            self.column(u64::MAX, last);
+            self.column(ResourceVersion::MAX, last);
         }
         let width = self.x + MARGIN * 2;
         let end = width;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Fault;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_node as node;
 
 use super::remote_cluster::RemoteCluster;
@@ -93,10 +94,10 @@ impl<'a> Cluster<'a> {
     }
 
     /// The version of the last write.
-    pub(super) fn resource_version(self) -> u64 {
+    pub(super) fn resource_version(self) -> ResourceVersion {
         match self {
             Self::Testbed(testbed) => testbed.resource_version(),
-            Self::Remote(cluster) => *cluster.subscribe().borrow(),
+            Self::Remote(cluster) => ResourceVersion::new(*cluster.subscribe().borrow()),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kubeproof_apiserver::meta::ResourceVersion;
 
 use super::Run;
 use crate::scenario::Scenario;
@@ -19,7 +20,7 @@ pub struct Pauses {
 
 /// A write of a run.
 struct Write {
-    rv: u64,
+    rv: ResourceVersion,
     time: Timestamp,
     /// Whether a component of the cluster wrote, and not the scenario itself.
     by_component: bool,
@@ -47,9 +48,14 @@ impl Pauses {
 
     /// Measures the writes of a run that began at `began`, and whose steps started after the versions and at the times
     /// of `starts`.
-    fn between(writes: &[Write], began: Timestamp, starts: &[(u64, Timestamp)]) -> Self {
-        let longest = |start: Timestamp, after: u64, until: Option<u64>| {
-            let is_within = |rv: u64| rv > after && until.is_none_or(|until| rv <= until);
+    fn between(
+        writes: &[Write],
+        began: Timestamp,
+        starts: &[(ResourceVersion, Timestamp)],
+    ) -> Self {
+        let longest = |start: Timestamp, after: ResourceVersion, until: Option<ResourceVersion>| {
+            let is_within =
+                |rv: ResourceVersion| rv > after && until.is_none_or(|until| rv <= until);
             let own = writes.iter().filter(|write| is_within(write.rv));
             let mut last = start;
             let pauses = own.filter_map(|write| {
@@ -61,7 +67,11 @@ impl Pauses {
         };
         let ends = starts.iter().skip(1).map(|(rv, _)| Some(*rv)).chain([None]);
         Self {
-            given: longest(began, 0, starts.first().map(|(rv, _)| *rv)),
+            given: longest(
+                began,
+                ResourceVersion::ZERO,
+                starts.first().map(|(rv, _)| *rv),
+            ),
             steps: starts
                 .iter()
                 .zip(ends)
@@ -89,7 +99,7 @@ mod tests {
 
     fn component(rv: u64, second: i64) -> Write {
         Write {
-            rv,
+            rv: ResourceVersion::new(rv),
             time: at(second),
             by_component: true,
         }
@@ -104,7 +114,7 @@ mod tests {
             component(5, 105),
             component(8, 240),
         ];
-        let starts = [(2, at(90)), (6, at(200))];
+        let starts = [(2, at(90)), (6, at(200))].map(|(rv, at)| (ResourceVersion::new(rv), at));
         let pauses = Pauses::between(&writes, at(0), &starts);
         assert_eq!(pauses.during(None), Duration::from_secs(3));
         assert_eq!(pauses.during(Some(0)), Duration::from_secs(10));

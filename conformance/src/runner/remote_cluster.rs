@@ -261,6 +261,7 @@ async fn follow(
             object: object.into(),
             previous: previous.map(Into::into),
         });
-        seen.latest.send_modify(|latest| *latest = rv.max(*latest));
+        seen.latest
+            .send_modify(|latest| *latest = rv.get().max(*latest));
     }
 }

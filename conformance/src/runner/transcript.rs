@@ -1,6 +1,7 @@
 //! The transcript of a run: header, timeline and outcome.
 
 use jiff::Timestamp;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_controller::apps::statefulset::Profile;
 
 use super::cluster::Cluster;
@@ -35,7 +36,7 @@ pub(super) struct Section {
     pub(super) heading: String,
     pub(super) note: Option<String>,
     /// Writes up to this version came before the step.
-    pub(super) after_rv: u64,
+    pub(super) after_rv: ResourceVersion,
     /// The number of refusals before the step.
     pub(super) after_refusals: usize,
     pub(super) began: Timestamp,
@@ -75,7 +76,7 @@ pub(super) async fn write(
     extend(&mut lines, None, header(scenario));
     let first_rv = sections
         .first()
-        .map_or(u64::MAX, |section| section.after_rv);
+        .map_or(ResourceVersion::MAX, |section| section.after_rv);
     let mut entries = journal.iter().peekable();
     while let Some(entry) = entries.next_if(|entry| entry.rv <= first_rv) {
         timeline.learn(entry);
@@ -84,7 +85,7 @@ pub(super) async fn write(
     extend(&mut lines, None, [String::new(), TIMELINE.to_owned()]);
     for (index, section) in sections.iter().enumerate() {
         let next = sections.get(index + 1);
-        let until = next.map_or(u64::MAX, |next| next.after_rv);
+        let until = next.map_or(ResourceVersion::MAX, |next| next.after_rv);
         let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
         let refused = &all_refusals[section.after_refusals..refused_until];
         let is_empty = lines.last().is_some_and(|line| line.place.is_none());

@@ -8,6 +8,7 @@ use std::fmt;
 
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
+use kubeproof_apiserver::meta::ResourceVersion;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -364,7 +365,7 @@ impl Pattern {
             from: String::new(),
             event,
             nth: 0,
-            after_rv: 0,
+            after_rv: ResourceVersion::ZERO,
         };
         let events = WatchedEvent::ALL.into_iter();
         let events = events.filter(|own| self.event.is_none_or(|event| event == *own));

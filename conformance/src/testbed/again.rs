@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use kubeproof_apiserver::meta::ResourceVersion;
+
 use super::{Testbed, TestbedError};
 use crate::properties::Violation;
 use crate::properties::general::second_writes;
@@ -47,7 +49,7 @@ impl Testbed {
     /// written.
     pub async fn reconcile_again(&self, quiet: Duration) -> Result<(), TestbedError> {
         let after_rv = self.resource_version();
-        self.again.lock().push((after_rv, u64::MAX));
+        self.again.lock().push((after_rv, ResourceVersion::MAX));
         self.cluster().crashes.restart();
         let settled = self.settle(quiet).await;
         if let Some((_, last_rv)) = self.again.lock().last_mut() {
@@ -70,7 +72,7 @@ impl Testbed {
     }
 
     /// The versions at which nothing had been written for at least `quiet`.
-    pub(crate) fn settled(&self, quiet: Duration) -> Vec<u64> {
+    pub(crate) fn settled(&self, quiet: Duration) -> Vec<ResourceVersion> {
         let settled = self.settled.lock();
         let settled = settled.iter().filter(|(_, own)| *own >= quiet);
         settled.map(|(rv, _)| *rv).collect()

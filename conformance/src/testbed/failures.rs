@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{JournalEntry, Livelock};
 use serde_json::Value;
 use similar::TextDiff;
@@ -34,13 +35,13 @@ impl Testbed {
     /// [`Testbed::settle`] does not report them again.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        let violations = self.violations_since(0);
+        let violations = self.violations_since(ResourceVersion::ZERO);
         self.reported.lock().violations.clone_from(&violations);
         violations
     }
 
     /// Returns the violations, without those of the builder's properties by writes up to version `given_rv`.
-    pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
+    pub(crate) fn violations_since(&self, given_rv: ResourceVersion) -> Vec<Violation> {
         let cluster = self.cluster();
         // Requests of controllers under test are judged as they come.
         let points = match cluster.options.under_test.is_empty() {
@@ -86,7 +87,7 @@ impl Testbed {
     /// # Errors
     /// The violations that are new.
     pub(super) fn judge(&self) -> Result<(), TestbedError> {
-        let violations = self.violations_since(0);
+        let violations = self.violations_since(ResourceVersion::ZERO);
         let mut reported = self.reported.lock();
         let new = violations
             .iter()
@@ -209,7 +210,7 @@ fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
 }
 
 /// The last versions of what `last` wrote that differ in more than their number, oldest first.
-fn versions(last: &JournalEntry, journal: &[JournalEntry]) -> Vec<(u64, String)> {
+fn versions(last: &JournalEntry, journal: &[JournalEntry]) -> Vec<(ResourceVersion, String)> {
     let key = |entry: &JournalEntry| {
         let metadata = &entry.object["metadata"];
         (
@@ -219,7 +220,7 @@ fn versions(last: &JournalEntry, journal: &[JournalEntry]) -> Vec<(u64, String)>
         )
     };
     let wanted = key(last);
-    let mut versions: Vec<(u64, String)> = Vec::new();
+    let mut versions: Vec<(ResourceVersion, String)> = Vec::new();
     for entry in journal.iter().rev().filter(|entry| key(entry) == wanted) {
         let text = comparable(&entry.object);
         if versions.last().is_none_or(|(_, newer)| *newer != text) {

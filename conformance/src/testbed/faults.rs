@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::fault::{Fault, Point};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_node as node;
 
 use super::{Mode, Testbed, TestbedError};
@@ -129,7 +130,7 @@ impl Testbed {
     }
 
     /// The versions of the writes so far whose answer a fault has kept from the writer.
-    pub(crate) fn unanswered(&self) -> BTreeSet<u64> {
+    pub(crate) fn unanswered(&self) -> BTreeSet<ResourceVersion> {
         properties::unanswered(&self.journal(), &self.fault_hits(), &self.faults_met())
     }
 

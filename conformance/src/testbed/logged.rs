@@ -1,5 +1,7 @@
 //! The events in a testbed, as a log.
 
+use kubeproof_apiserver::meta::ResourceVersion;
+
 use super::Testbed;
 use crate::log::{self, Happened};
 
@@ -9,7 +11,7 @@ impl Testbed {
     /// writes the same log if its controllers are deterministic. `kubeproof serve --from-log` opens it.
     #[must_use]
     pub fn log(&self) -> String {
-        let (journal, violations) = (self.journal(), self.violations_since(0));
+        let (journal, violations) = (self.journal(), self.violations_since(ResourceVersion::ZERO));
         let (exchanges, hits) = (self.exchanges(), self.fault_hits());
         let happened = Happened {
             journal: &journal,

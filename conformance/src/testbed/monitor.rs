@@ -19,6 +19,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Either, Full};
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, Verb};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -63,11 +64,11 @@ pub(super) struct RequestMonitor(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     /// The version of the last write when the last request was sent.
-    rv: u64,
+    rv: ResourceVersion,
     /// How often each request was sent since then.
     sent: BTreeMap<String, Times>,
     /// The writes of an object that changed nothing since its version.
-    idle: BTreeMap<String, (u64, Times)>,
+    idle: BTreeMap<String, (ResourceVersion, Times)>,
     /// The number of open watches, by client and resource.
     watches: BTreeMap<String, usize>,
     scopes: BTreeMap<Scope, Responses>,
@@ -132,7 +133,7 @@ impl RequestMonitor {
     }
 
     /// Counts a request; `rv` is the version of the last write before it.
-    fn sends(&self, seen: &ObservedRequest, (rv, now): (u64, Timestamp)) {
+    fn sends(&self, seen: &ObservedRequest, (rv, now): (ResourceVersion, Timestamp)) {
         let mut state = self.0.lock();
         if state.rv != rv {
             state.rv = rv;
@@ -169,7 +170,13 @@ impl RequestMonitor {
     }
 
     /// Records an answer; `written_rv` is the version of an object that was written.
-    fn answered(&self, seen: &ObservedRequest, code: u16, written_rv: Option<u64>, now: Timestamp) {
+    fn answered(
+        &self,
+        seen: &ObservedRequest,
+        code: u16,
+        written_rv: Option<ResourceVersion>,
+        now: Timestamp,
+    ) {
         let mut state = self.0.lock();
         let is_list = matches!(seen.verb, Verb::List | Verb::Watch);
         if let Some(responses) = state.scopes.get_mut(&seen.scope) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 
 use super::{Before, Testbed, TestbedError, TestbedOptions, check_runtime};
@@ -43,7 +44,7 @@ pub struct Snapshot {
     declared: DeclaredProperties,
     past: Past,
     /// The version at which the first of the testbeds began that led here.
-    started_rv: u64,
+    started_rv: ResourceVersion,
 }
 
 /// The writes that led to where a testbed began.

@@ -153,14 +153,14 @@ fn a_state_is_that_of_the_chosen_moment() {
         (state.rv, state.time)
     };
     let (end, time) = held(Moment::End);
-    assert!(held(Moment::Revision(end - 1)).0 == end - 1);
+    assert!(held(Moment::ResourceVersion(end.before(1))).0 == end.before(1));
     assert_eq!(held(Moment::Time(time)).0, end);
     assert!(held("+1s".parse().unwrap()).0 < end);
-    let future = State::read(&log, Moment::Revision(end + 1)).unwrap_err();
+    let future = State::read(&log, Moment::ResourceVersion(end.after(1))).unwrap_err();
     assert!(
         future
             .to_string()
-            .contains(&format!("no revision {}", end + 1))
+            .contains(&format!("no resourceVersion {}", end.after(1)))
     );
     assert!("soon".parse::<Moment>().is_err());
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodStatus};
 use kube::runtime::watcher::Event;
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::Watches;
@@ -65,7 +66,7 @@ struct Record {
     /// The status after the last write; the store may be older.
     written: Option<PodStatus>,
     /// The resourceVersion of the last write.
-    written_version: u64,
+    written_version: ResourceVersion,
     /// Whether the node was switched off while the pod ran.
     is_powered_off: bool,
     deleted: Option<Timestamp>,

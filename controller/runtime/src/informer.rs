@@ -7,6 +7,7 @@ use futures::future::{BoxFuture, join, join_all};
 use futures::{FutureExt, StreamExt};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
+use kubeproof_machinery::meta::ResourceVersion;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -82,7 +83,7 @@ impl<K: Resource> Informer<K> {
     }
 
     /// Notes a write of this resource that brought it to version `rv`.
-    pub fn wrote_at(&self, rv: u64) -> WrittenVersion {
+    pub fn wrote_at(&self, rv: ResourceVersion) -> WrittenVersion {
         self.store.lock().wrote_at(rv)
     }
 
@@ -90,7 +91,7 @@ impl<K: Resource> Informer<K> {
     ///
     /// # Errors
     /// The high-water mark, if the store is stale.
-    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), u64> {
+    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), ResourceVersion> {
         self.store.lock().ensure_ready(written)
     }
 

@@ -6,10 +6,14 @@
 use kube::api::{Api, PostParams};
 use kube::core::Request;
 use kube::{Client, Error, Resource, Result};
+use kubeproof_machinery::meta::ResourceVersion;
 use serde::{Deserialize, Serialize};
 
-/// Creates `object`; returns the resourceVersion it was given, 0 if that is not a number.
-pub async fn create<K: Clone + Resource + Serialize>(api: &Api<K>, object: &K) -> Result<u64> {
+/// Creates `object`; returns the resourceVersion it was given, zero if that is not a number.
+pub async fn create<K: Clone + Resource + Serialize>(
+    api: &Api<K>,
+    object: &K,
+) -> Result<ResourceVersion> {
     let request = Request::new(api.resource_url());
     let request = request.create(&PostParams::default(), body(object)?);
     send(api, request).await
@@ -20,7 +24,7 @@ pub async fn replace<K: Clone + Resource + Serialize>(
     api: &Api<K>,
     name: &str,
     object: &K,
-) -> Result<u64> {
+) -> Result<ResourceVersion> {
     let request = Request::new(api.resource_url());
     let request = request.replace(name, &PostParams::default(), body(object)?);
     send(api, request).await
@@ -31,7 +35,7 @@ pub async fn replace_status<K: Clone + Resource + Serialize>(
     api: &Api<K>,
     name: &str,
     object: &K,
-) -> Result<u64> {
+) -> Result<ResourceVersion> {
     let (request, params) = (Request::new(api.resource_url()), PostParams::default());
     let request = request.replace_subresource("status", name, &params, body(object)?);
     send(api, request).await
@@ -44,7 +48,7 @@ fn body(object: &impl Serialize) -> Result<Vec<u8>> {
 async fn send<K: Clone>(
     api: &Api<K>,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> Result<u64> {
+) -> Result<ResourceVersion> {
     let request = request.map_err(Error::BuildRequest)?;
     let client = Client::from(api.clone());
     let answer: Answer = client.request(request).await?;
@@ -98,11 +102,12 @@ mod tests {
     #[tokio::test]
     async fn each_write_is_answered_with_the_version_it_came_to() {
         let (api, map) = (config_maps(json!("7")), ConfigMap::default());
-        assert_eq!(create(&api, &map).await.unwrap(), 7);
-        assert_eq!(replace(&api, "a", &map).await.unwrap(), 7);
-        assert_eq!(replace_status(&api, "a", &map).await.unwrap(), 7);
+        let rv = ResourceVersion::new(7);
+        assert_eq!(create(&api, &map).await.unwrap(), rv);
+        assert_eq!(replace(&api, "a", &map).await.unwrap(), rv);
+        assert_eq!(replace_status(&api, "a", &map).await.unwrap(), rv);
         assert!(replace(&api, "b", &map).await.is_err());
         let odd = config_maps(json!("x"));
-        assert_eq!(create(&odd, &map).await.unwrap(), 0);
+        assert_eq!(create(&odd, &map).await.unwrap(), ResourceVersion::ZERO);
     }
 }

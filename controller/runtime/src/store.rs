@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
+use kubeproof_machinery::meta::ResourceVersion;
 
 use super::controller_ref::controller_of;
 
@@ -116,7 +117,7 @@ impl<K: Resource> Change<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WrittenVersion {
     /// The resourceVersion.
-    pub rv: u64,
+    pub rv: ResourceVersion,
     lists_begun: u64,
 }
 
@@ -129,7 +130,7 @@ pub struct Store<K> {
     /// The objects of a list until it ends.
     listing: Vec<Arc<K>>,
     /// The highest resourceVersion since the last list.
-    high_water_mark: u64,
+    high_water_mark: ResourceVersion,
     /// The number of lists that have begun and ended.
     lists_begun: u64,
     lists_ended: u64,
@@ -141,7 +142,7 @@ impl<K> Default for Store<K> {
             objects: BTreeMap::new(),
             by_controller: BTreeMap::new(),
             listing: Vec::new(),
-            high_water_mark: 0,
+            high_water_mark: ResourceVersion::ZERO,
             lists_begun: 0,
             lists_ended: 0,
         }
@@ -218,7 +219,7 @@ impl<K: Resource> Store<K> {
     }
 
     /// Notes a write of this resource that brought it to version `rv`.
-    pub fn wrote_at(&self, rv: u64) -> WrittenVersion {
+    pub fn wrote_at(&self, rv: ResourceVersion) -> WrittenVersion {
         WrittenVersion {
             rv,
             lists_begun: self.lists_begun,
@@ -231,7 +232,7 @@ impl<K: Resource> Store<K> {
     ///
     /// # Errors
     /// The high-water mark, if the store is stale.
-    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), u64> {
+    pub fn ensure_ready(&self, written: WrittenVersion) -> Result<(), ResourceVersion> {
         if self.high_water_mark >= written.rv || self.lists_ended > written.lists_begun {
             return Ok(());
         }
@@ -278,7 +279,7 @@ impl<K: Resource> Store<K> {
     /// Replaces the objects by those of a list; an object that the list lacks was deleted unseen.
     fn replace(&mut self) -> Vec<Change<K>> {
         // A restarted server has lower versions than the one before.
-        self.high_water_mark = 0;
+        self.high_water_mark = ResourceVersion::ZERO;
         self.by_controller.clear();
         let mut before = std::mem::take(&mut self.objects);
         let listed = std::mem::take(&mut self.listing);
@@ -343,13 +344,13 @@ fn controller_key<K: Resource>(object: &K) -> (String, String) {
     )
 }
 
-/// The version of `object`, 0 if that is not a number: API concepts let clients compare
+/// The version of `object`, zero if that is not a number: API concepts let clients compare
 /// resourceVersions of one resource as integers.
-pub fn resource_version(object: &impl ResourceExt) -> u64 {
+pub fn resource_version(object: &impl ResourceExt) -> ResourceVersion {
     object
         .resource_version()
         .and_then(|rv| rv.parse().ok())
-        .unwrap_or(0)
+        .unwrap_or_default()
 }
 
 /// The uid, empty if it is absent.

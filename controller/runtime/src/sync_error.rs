@@ -1,5 +1,7 @@
 //! The errors of syncs.
 
+use kubeproof_machinery::meta::ResourceVersion;
+
 /// A failed sync is retried with a growing delay, whatever failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -9,9 +11,9 @@ pub enum Error {
     )]
     StaleCache {
         /// The newest resourceVersion in the cache.
-        read: u64,
+        read: ResourceVersion,
         /// The one we wrote.
-        written: u64,
+        written: ResourceVersion,
         /// Group and resource.
         resource: &'static str,
     },
@@ -152,8 +154,8 @@ mod tests {
     #[test]
     fn a_stale_cache_says_how_far_it_is_behind() {
         let error = Error::StaleCache {
-            read: 3,
-            written: 5,
+            read: ResourceVersion::new(3),
+            written: ResourceVersion::new(5),
             resource: "pods",
         };
         assert_eq!(

@@ -6,6 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 
+use kubeproof_machinery::meta::ResourceVersion;
+
 use super::store::resource_version;
 
 /// The version expected of each object, by uid.
@@ -15,7 +17,7 @@ pub struct VersionExpectations {
 }
 
 struct Expected {
-    rv: u64,
+    rv: ResourceVersion,
     /// The time when the cache was first found behind.
     since: Option<Timestamp>,
 }

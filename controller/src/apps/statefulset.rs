@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::informer::{Informer, Informers};
@@ -129,17 +130,17 @@ impl Controller {
         check(&self.sets, writes.status, "statefulsets.apps")
     }
 
-    fn wrote_pod(&self, set: &Set, rv: u64) {
+    fn wrote_pod(&self, set: &Set, rv: ResourceVersion) {
         let written = self.pods.wrote_at(rv);
         self.note(set, |writes| &mut writes.pod, written);
     }
 
-    fn wrote_claim(&self, set: &Set, rv: u64) {
+    fn wrote_claim(&self, set: &Set, rv: ResourceVersion) {
         let written = self.claims.wrote_at(rv);
         self.note(set, |writes| &mut writes.claim, written);
     }
 
-    fn wrote_status(&self, set: &Set, rv: u64) {
+    fn wrote_status(&self, set: &Set, rv: ResourceVersion) {
         let written = self.sets.wrote_at(rv);
         self.note(set, |writes| &mut writes.status, written);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::api::Api;
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Resource, ResourceExt};
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::retry::retry_on_conflict;
 use kubeproof_runtime::sync_error::Error;
@@ -22,7 +23,7 @@ pub(crate) async fn replace_status<K: Resource<DynamicType = ()>>(
     object: &DynamicObject,
     status: &impl Serialize,
     delays: impl IntoIterator<Item = Duration>,
-) -> Result<u64, Error> {
+) -> Result<ResourceVersion, Error> {
     let name = object.name_any();
     let mut object = object.clone();
     let mut delays = delays.into_iter();

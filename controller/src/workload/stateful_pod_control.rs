@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
@@ -54,8 +55,8 @@ pub(crate) struct StatefulPodControl<'a> {
     /// Whether messages begin with the verb in lower case.
     pub(crate) has_lowercase_verbs: bool,
     /// Called with the resourceVersion after each write of a pod or a claim.
-    pub(crate) wrote_pod: &'a (dyn Fn(u64) + Sync),
-    pub(crate) wrote_claim: &'a (dyn Fn(u64) + Sync),
+    pub(crate) wrote_pod: &'a (dyn Fn(ResourceVersion) + Sync),
+    pub(crate) wrote_claim: &'a (dyn Fn(ResourceVersion) + Sync),
 }
 
 impl StatefulPodControl<'_> {

@@ -13,10 +13,11 @@ use crate::apiextensions::custom_resource::{
 use crate::apiextensions::custom_resource_definition::conditions;
 use crate::catalog::{Catalog, CustomData, ResourceInfo, SubresourceInfo};
 use crate::columns::Column;
+use crate::meta::ResourceVersion;
 use crate::meta::object::is_terminating;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
-use kubeproof_storage::{ObjectKey, ResourceVersion, StoredObject};
+use kubeproof_storage::{ObjectKey, StoredObject};
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its
 /// definition is being deleted.
@@ -83,7 +84,7 @@ impl Served {
 
     /// Returns the resources of `definitions`, sharing with `before` what is unchanged. New schemas
     /// are in force for objects stored after version `since`.
-    pub fn of(definitions: &[Arc<StoredObject>], before: &Self, since: u64) -> Self {
+    pub fn of(definitions: &[Arc<StoredObject>], before: &Self, since: ResourceVersion) -> Self {
         let definitions: BTreeMap<String, Definition> = definitions
             .iter()
             .map(|stored| {
@@ -188,7 +189,7 @@ impl Served {
 }
 
 impl Definition {
-    fn of(stored: &StoredObject, held: Option<&Self>, since: u64) -> Self {
+    fn of(stored: &StoredObject, held: Option<&Self>, since: ResourceVersion) -> Self {
         let value = &*stored.value();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut versions = Arc::new(Versions::new(

@@ -5,8 +5,9 @@ use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde_json::{Value, json};
 
+use crate::meta::ResourceVersion;
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, ResourceVersion};
+use crate::storage::ObjectKey;
 
 /// As lenient about the bits after the last byte as Go is.
 const BASE64: GeneralPurpose =

@@ -14,9 +14,10 @@ use crate::endpoints::negotiation::Transform;
 use crate::endpoints::selectors::Selectors;
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
+use crate::meta::ResourceVersion;
 use crate::metrics::Listed;
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, ResourceVersion, Snapshot, WindowError};
+use crate::storage::{ObjectKey, Snapshot, WindowError};
 use crate::{cancellation, nesting};
 
 /// The query of a list.

@@ -3,8 +3,8 @@
 use super::Request;
 use super::continue_token::ContinueToken;
 use crate::meta::GroupKind;
+use crate::meta::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{ParseResourceVersionError, RequestedVersion, ResourceVersion};
 
 /// `limit`, `continue`, `resourceVersion` and `resourceVersionMatch`, checked against one another.
 #[derive(Debug)]

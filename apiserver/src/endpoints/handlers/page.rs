@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::storage::{ResourceVersion, StoredObject};
+use crate::meta::ResourceVersion;
+use crate::storage::StoredObject;
 
 /// One page of a collection.
 pub(super) struct Page {

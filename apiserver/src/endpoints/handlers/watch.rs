@@ -18,9 +18,9 @@ use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, s
 use crate::endpoints::{partial, table};
 use crate::fault::RequestFacts;
 use crate::meta::GroupVersionKind;
+use crate::meta::RequestedVersion;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::RequestedVersion;
 
 /// The duration of a watch that does not end.
 const ENDLESS: Duration = Duration::from_nanos(i64::MAX.cast_unsigned());

@@ -10,8 +10,9 @@ use super::Start;
 use super::state::WatchEvent;
 use crate::endpoints::body::Dropped;
 use crate::fault::{EventEffect, Faults, RequestFacts, Turn, View};
+use crate::meta::ResourceVersion;
 use crate::status::ApiError;
-use crate::storage::{ResourceVersion, Table};
+use crate::storage::Table;
 
 /// The faults that can affect one watch.
 pub(super) struct WatchFaults {
@@ -136,7 +137,7 @@ impl WatchFaults {
         };
         let key = event.object.key.as_str();
         let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-        faults.meet_event(watch, (name, event.event_type, event.rv.get()))
+        faults.meet_event(watch, (name, event.event_type, event.rv))
     }
 
     /// Whether events are withheld at `now`, since a fault has struck.

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::state::WatchEvent;
 use crate::endpoints::pace::{PacedWatch, Pacer};
-use crate::storage::{EventType, ObjectKey, ResourceVersion, Table};
+use crate::meta::ResourceVersion;
+use crate::storage::{EventType, ObjectKey, Table};
 
 /// The object of a change, and whether the change is its deletion.
 pub(super) type Changed = (ObjectKey, bool);

@@ -15,10 +15,11 @@ use tokio::time::Instant;
 
 use super::Start;
 use crate::endpoints::selectors::Selection;
+use crate::meta::ResourceVersion;
 use crate::status::{ApiError, Cause};
 use crate::storage::{
-    Event, EventType, Filter, ResourceVersion, SelectedEvent, Snapshot, StoredObject, Subscription,
-    Table, WindowError,
+    Event, EventType, Filter, SelectedEvent, Snapshot, StoredObject, Subscription, Table,
+    WindowError,
 };
 
 /// Events taken from the window at a time.

@@ -11,11 +11,11 @@ use super::Start;
 use super::schedule::Schedule;
 use super::state::{Advance, Source, State, WatchEvent};
 use crate::endpoints::selectors::{Selection, Selectors};
+use crate::meta::ResourceVersion;
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{
-    Change, EventType, Filter, Initial, ObjectKey, ResourceVersion, Storage, Table, Transaction,
-    WindowLimits,
+    Change, EventType, Filter, Initial, ObjectKey, Storage, Table, Transaction, WindowLimits,
 };
 
 /// A table of ConfigMaps whose window holds `events` events; its first write takes version 2.

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::state::State;
 use super::{Event, Table};
-use crate::{EventType, JournalEntry, JournaledObject, ObjectKey, ResourceVersion, StoredObject};
+use crate::meta::ResourceVersion;
+use crate::{EventType, JournalEntry, JournaledObject, ObjectKey, StoredObject};
 
 /// The effect of a commit on a key.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Table {
             let rv = self.versions.take();
             let event = state.apply(commit.key, commit.change, previous, rv);
             self.versions.record(|| JournalEntry {
-                rv: rv.get(),
+                rv,
                 time: commit.time,
                 gvr: self.gvr.clone(),
                 event: event.event_type,
@@ -107,7 +108,7 @@ impl Table {
         };
         let mut state = self.state.write();
         let previous = state.objects.get(&key).cloned();
-        let event = state.apply(&key, change, previous, ResourceVersion::new(entry.rv));
+        let event = state.apply(&key, change, previous, entry.rv);
         let evicted = state.keep_decoded(std::iter::once(Arc::clone(&event.object)));
         drop(state);
         for object in evicted {

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::Event;
-use crate::{EventType, ObjectKey, ResourceVersion, StoredObject};
+use crate::meta::ResourceVersion;
+use crate::{EventType, ObjectKey, StoredObject};
 
 /// The objects that a watch selects.
 pub trait Filter: fmt::Debug + Send + Sync {

@@ -7,7 +7,8 @@ use imbl::{OrdMap, Vector};
 
 use super::groups::Groups;
 use super::{Event, WindowError};
-use crate::{EventType, ObjectKey, ResourceVersion, StoredObject};
+use crate::meta::ResourceVersion;
+use crate::{EventType, ObjectKey, StoredObject};
 
 /// The number of objects of a table that stay decoded: those of the latest writes, whose trees are
 /// still in the processor's caches when they are dropped.

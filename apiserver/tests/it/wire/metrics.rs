@@ -339,7 +339,7 @@ async fn a_watch_waits_for_a_version_and_is_closed_when_it_falls_behind() {
     let server = server();
     let post = format!("POST {CONFIGMAPS}");
     assert_eq!(send(&server, &post, &[], configmap("a")).await, 201);
-    let ahead = server.resource_version() + 1;
+    let ahead = server.resource_version().after(1);
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     let path = format!("GET {CONFIGMAPS}?watch=1&resourceVersion={ahead}&{query}");
     let mut watch = respond(&server, &path, &[], b"").await.into_body();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kubeproof::log::{Moment, State};
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, TokenKeys};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -138,7 +139,7 @@ impl Keeper {
 struct Snapshots {
     server: ApiServer,
     /// The version of the last snapshot.
-    written: Option<u64>,
+    written: Option<ResourceVersion>,
     path: PathBuf,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::meta::ResourceVersion;
 
 use super::super::{Property, Violation, World};
 use super::{is_by_component, named};
@@ -20,14 +21,14 @@ const REPORTS: [&str; 2] = ["events", "leases"];
 /// (reconciliation is idempotent).
 #[derive(Clone, Debug)]
 pub struct SecondReconcile {
-    after_rv: u64,
+    after_rv: ResourceVersion,
     reported: BTreeSet<String>,
 }
 
 impl SecondReconcile {
     /// The property that controllers write nothing after version `after_rv`.
     #[must_use]
-    pub fn after(after_rv: u64) -> Self {
+    pub fn after(after_rv: ResourceVersion) -> Self {
         Self {
             after_rv,
             reported: BTreeSet::new(),
@@ -63,7 +64,7 @@ impl Property for SecondReconcile {
 /// Returns the writes of restarted controllers in `journal`, after the first of these versions and up to the second.
 pub(crate) fn second_writes(
     journal: &[JournalEntry],
-    (after_rv, last_rv): (u64, u64),
+    (after_rv, last_rv): (ResourceVersion, ResourceVersion),
 ) -> Vec<Violation> {
     let mut property = SecondReconcile::after(after_rv);
     let begin = journal.partition_point(|entry| entry.rv <= after_rv);

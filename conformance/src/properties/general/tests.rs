@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::properties::RustProperty;
 
 fn write(user_agent: &str, resource: &str, before: Option<Value>, object: Value) -> JournalEntry {
     JournalEntry {
-        rv: 1,
+        rv: ResourceVersion::new(1),
         time: Timestamp::UNIX_EPOCH,
         gvr: GroupVersionResource {
             group: String::new(),
@@ -47,7 +48,7 @@ impl Writes {
             entries.find(|entry| entry.object["metadata"]["uid"] == object["metadata"]["uid"]);
         let before = before.map(|entry| Value::clone(&entry.object));
         let mut entry = write(user_agent, resource, before, object);
-        entry.rv = self.0.len() as u64 + 1;
+        entry.rv = ResourceVersion::new(self.0.len() as u64 + 1);
         self.0.push(entry);
         self
     }
@@ -72,8 +73,8 @@ impl Writes {
         let observed = Observed {
             journal: &self.0,
             points: &[],
-            given_rv: 0,
-            settled: &[self.0.len() as u64],
+            given_rv: ResourceVersion::ZERO,
+            settled: &[ResourceVersion::new(self.0.len() as u64)],
             caches: Caches::Current,
             unanswered: &BTreeSet::new(),
             general: &[property],
@@ -363,7 +364,7 @@ fn what_has_settled_is_not_written_again() {
     let writes = |agent: &str, resource: &str| {
         let first = Writes::none().then("c", resource, object("a", &json!({})));
         let again = first.then(agent, resource, object("a", &json!({"spec": 1})));
-        again.told(|| SecondReconcile::after(1))
+        again.told(|| SecondReconcile::after(ResourceVersion::new(1)))
     };
     assert_eq!(writes("c", "shops"), ["c writes shops x/a again"]);
     for (agent, resource) in [

@@ -6,7 +6,7 @@ fn drawing(steps: &[Taken]) -> Vec<(u32, Vec<(u32, String)>)> {
     let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
     let mut places = Vec::new();
     for (rv, seconds) in [(11, 0), (12, 0), (13, 1), (14, 31), (15, 731)] {
-        let x = drawing.column(rv, at(seconds));
+        let x = drawing.column(ResourceVersion::new(rv), at(seconds));
         places.push((x, drawing.chart.gaps.clone()));
     }
     places
@@ -17,7 +17,7 @@ fn each_write_has_a_column_and_long_silences_are_gaps() {
     let steps = [Taken {
         heading: "1. delete pod web-0".to_owned(),
         note: None,
-        after_rv: 10,
+        after_rv: ResourceVersion::new(10),
         began: Timestamp::UNIX_EPOCH,
     }];
     let places = drawing(&steps);

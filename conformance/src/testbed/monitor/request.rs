@@ -5,6 +5,7 @@ use std::fmt;
 use http::Request;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use kube::client::Body;
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{RequestInfo, Verb};
 
 /// A request for a resource.
@@ -19,7 +20,7 @@ pub(super) struct ObservedRequest {
     /// Whether it is a write that a controller is not meant to send unless it changes something.
     pub(super) may_be_idle: bool,
     /// The version of the last write before it.
-    pub(super) after_rv: u64,
+    pub(super) after_rv: ResourceVersion,
 }
 
 /// A user agent and the resource and namespace that it asks for.
@@ -70,7 +71,7 @@ impl ObservedRequest {
     }
 
     /// Reads a request sent after the write of version `after_rv`; `None` for a path of no resource.
-    pub(super) fn of(request: &Request<Body>, after_rv: u64) -> Option<Self> {
+    pub(super) fn of(request: &Request<Body>, after_rv: ResourceVersion) -> Option<Self> {
         let header = |name| {
             let value = request.headers().get(name);
             let text = value.and_then(|value| value.to_str().ok());
@@ -108,7 +109,7 @@ mod tests {
     fn words(method: &str, uri: &str) -> String {
         let request = Request::builder().method(method).uri(uri);
         let request = request.header(USER_AGENT, "own/1.0").body(Body::empty());
-        let seen = ObservedRequest::of(&request.unwrap(), 0);
+        let seen = ObservedRequest::of(&request.unwrap(), ResourceVersion::ZERO);
         seen.map_or_else(String::new, |seen| {
             format!("{} {seen}{}", seen.scope.user_agent, seen.selectors)
         })

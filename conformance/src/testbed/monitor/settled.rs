@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ pub(in crate::testbed) struct Settled<'a> {
     pub(in crate::testbed) server: &'a ApiServer,
     pub(in crate::testbed) journal: &'a [JournalEntry],
     /// The version at which the test began.
-    pub(in crate::testbed) started_rv: u64,
+    pub(in crate::testbed) started_rv: ResourceVersion,
     /// The user agents of the controllers under test.
     pub(in crate::testbed) under_test: &'a [&'static str],
     /// The built-in controllers that run.

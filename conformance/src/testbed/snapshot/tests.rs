@@ -2,6 +2,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::meta::ResourceVersion;
 
 use super::Snapshot;
 use crate::testbed::Testbed;
@@ -65,7 +66,7 @@ fn many_tests_begin_where_one_set_up_ended() {
         (1, 1),
         "{up_timeline}"
     );
-    let versions: Vec<u64> = journal.iter().map(|entry| entry.rv).collect();
+    let versions: Vec<ResourceVersion> = journal.iter().map(|entry| entry.rv).collect();
     assert!(versions.is_sorted(), "one history, set-up included");
     assert_eq!(journal[0].rv, snapshot.past.0[0].rv);
 }
@@ -90,7 +91,8 @@ fn a_snapshot_is_taken_of_one_that_began_from_another() {
         testbed.settle(MINUTE).await.unwrap();
         let timeline = testbed.timeline();
         assert!(timeline.contains("pod web-2 created"), "{timeline}");
-        let versions: Vec<u64> = testbed.journal().iter().map(|entry| entry.rv).collect();
+        let versions: Vec<ResourceVersion> =
+            testbed.journal().iter().map(|entry| entry.rv).collect();
         assert!(versions.is_sorted());
         testbed.shutdown().await;
     });

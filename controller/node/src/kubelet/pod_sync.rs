@@ -10,6 +10,7 @@ use crate::container_run::{ContainerRun, Ended};
 use crate::container_spec::{ContainerSpec, Role};
 use crate::lifecycle::{Readiness, Stage};
 use crate::restart_policy::Exit;
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::store::{self, ObjectKey};
 
 impl Kubelet {
@@ -35,7 +36,7 @@ impl Kubelet {
             under_way: UnderWay::default(),
             reported: Readiness::default(),
             written: None,
-            written_version: 0,
+            written_version: ResourceVersion::ZERO,
             is_powered_off: false,
             deleted: None,
             rejection: None,

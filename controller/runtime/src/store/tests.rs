@@ -180,15 +180,21 @@ fn the_index_of_controllers_follows_the_owner_references() {
 fn a_store_catches_up_with_a_write_by_its_event_or_by_a_later_list() {
     let mut store = Store::default();
     let _ = changes(&mut store, Store::apply, list([]));
-    let written = store.wrote_at(7);
-    assert_eq!(store.ensure_ready(written), Err(0));
+    let written = store.wrote_at(ResourceVersion::new(7));
+    assert_eq!(store.ensure_ready(written), Err(ResourceVersion::new(0)));
     let _ = store.apply(Event::Apply(config_map("b", 8)));
     assert_eq!(store.ensure_ready(written), Ok(()));
 
-    let deleted_meanwhile = store.wrote_at(9);
-    assert_eq!(store.ensure_ready(deleted_meanwhile), Err(8));
+    let deleted_meanwhile = store.wrote_at(ResourceVersion::new(9));
+    assert_eq!(
+        store.ensure_ready(deleted_meanwhile),
+        Err(ResourceVersion::new(8))
+    );
     let _ = store.apply(Event::Init);
-    assert_eq!(store.ensure_ready(deleted_meanwhile), Err(8));
+    assert_eq!(
+        store.ensure_ready(deleted_meanwhile),
+        Err(ResourceVersion::new(8))
+    );
     let _ = store.apply(Event::InitDone);
     assert_eq!(store.ensure_ready(deleted_meanwhile), Ok(()));
 }
@@ -197,12 +203,15 @@ fn a_store_catches_up_with_a_write_by_its_event_or_by_a_later_list() {
 fn an_event_below_the_high_water_mark_does_not_lower_it() {
     let mut store = Store::default();
     let _ = changes(&mut store, Store::apply, list([config_map("a", 8)]));
-    let written = store.wrote_at(9);
+    let written = store.wrote_at(ResourceVersion::new(9));
     let _ = store.apply(Event::Apply(config_map("b", 5)));
-    assert_eq!(store.ensure_ready(written), Err(8));
+    assert_eq!(store.ensure_ready(written), Err(ResourceVersion::new(8)));
     let _ = store.apply(Event::Delete(config_map("b", 9)));
     assert_eq!(store.ensure_ready(written), Ok(()), "a deletion raises it");
     // Another server answers, with lower versions.
     let _ = changes(&mut store, Store::apply, list([config_map("a", 2)]));
-    assert_eq!(store.ensure_ready(store.wrote_at(9)), Err(2));
+    assert_eq!(
+        store.ensure_ready(store.wrote_at(ResourceVersion::new(9))),
+        Err(ResourceVersion::new(2))
+    );
 }

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::meta::ResourceVersion;
 use crate::meta::object::meta;
 
 /// Converted objects that are remembered.
 const HELD_MAX: usize = 10_000;
 
 /// An object as stored, by its version in storage and the version that it is converted to.
-type Key = (u64, String);
+type Key = (ResourceVersion, String);
 
 /// The webhook of a definition, with the objects converted so far.
 #[derive(Debug)]
@@ -81,9 +82,9 @@ impl Conversion {
 
     /// Takes all missing objects, by target version, each with its `resourceVersion`. None is
     /// missing afterwards.
-    pub fn take_missing(&self) -> BTreeMap<String, Vec<(u64, Value)>> {
+    pub fn take_missing(&self) -> BTreeMap<String, Vec<(ResourceVersion, Value)>> {
         let missing = std::mem::take(&mut *self.missing.lock());
-        let mut by_version: BTreeMap<String, Vec<(u64, Value)>> = BTreeMap::new();
+        let mut by_version: BTreeMap<String, Vec<(ResourceVersion, Value)>> = BTreeMap::new();
         for ((rv, version), stored) in missing {
             by_version.entry(version).or_default().push((rv, stored));
         }
@@ -91,7 +92,11 @@ impl Conversion {
     }
 
     /// Remembers objects that were converted to `version`.
-    pub fn hold(&self, version: &str, converted: impl IntoIterator<Item = (u64, Value)>) {
+    pub fn hold(
+        &self,
+        version: &str,
+        converted: impl IntoIterator<Item = (ResourceVersion, Value)>,
+    ) {
         let mut held = self.held.lock();
         if held.len() > HELD_MAX {
             held.clear();
@@ -104,5 +109,5 @@ impl Conversion {
 
 fn key(stored: &Value, version: &str) -> Key {
     let rv = meta(stored, "resourceVersion").parse();
-    (rv.unwrap_or(0), version.to_owned())
+    (rv.unwrap_or_default(), version.to_owned())
 }

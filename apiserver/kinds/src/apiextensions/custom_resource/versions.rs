@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::conversion::Conversion;
 use super::typed;
 use crate::cel::Validator;
-use crate::meta::GroupVersion;
+use crate::meta::{GroupVersion, ResourceVersion};
 use crate::nesting;
 use crate::schema::Object;
 use crate::schema::structural::Structural;
@@ -24,7 +24,7 @@ pub struct Versions {
     pub storage: String,
     /// The latest `resourceVersion` assigned before these schemas came into force: later objects
     /// were written with these schemas.
-    since: u64,
+    since: ResourceVersion,
     schemas: BTreeMap<String, VersionSchema>,
     /// The webhook that converts, where the strategy is that.
     pub conversion: Option<Conversion>,
@@ -77,7 +77,7 @@ impl VersionSchema {
 impl Versions {
     /// Returns the versions of `definition`, in force for objects stored after `since`. Unchanged
     /// schemas are shared with `held`.
-    pub fn new(definition: &Value, held: Option<&Self>, since: u64) -> Self {
+    pub fn new(definition: &Value, held: Option<&Self>, since: ResourceVersion) -> Self {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = || spec["versions"].as_array().into_iter().flatten();
@@ -139,7 +139,7 @@ impl Versions {
     /// version that it is stored in, and converted.
     pub fn shown<'a>(&self, version: &str, stored: &'a Value) -> Cow<'a, Value> {
         let rv = stored["metadata"]["resourceVersion"].as_str();
-        let rv = rv.and_then(|rv| rv.parse::<u64>().ok());
+        let rv = rv.and_then(|rv| rv.parse::<ResourceVersion>().ok());
         let from = self.version_of(stored);
         if self.schemas.len() == 1
             && from == version

@@ -4,10 +4,15 @@ use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A `resourceVersion`: the number of a write to the storage, counted over all resources.
 ///
-/// Clients compare versions for equality alone; the server orders by them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// Clients compare versions for equality alone; the server orders by them. Serialized, it is the number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash,
+)]
+#[serde(transparent)]
 pub struct ResourceVersion(u64);
 
 impl ResourceVersion {
@@ -26,7 +31,14 @@ impl ResourceVersion {
         self.0
     }
 
+    /// The version this many writes later, at most [`Self::MAX`].
+    #[must_use]
+    pub fn after(self, writes: u64) -> Self {
+        Self(self.0.saturating_add(writes))
+    }
+
     /// The version this many writes before; [`Self::ZERO`] if there were fewer.
+    #[must_use]
     pub fn before(self, writes: u64) -> Self {
         Self(self.0.saturating_sub(writes))
     }
