@@ -182,7 +182,7 @@ impl RuleFaults {
 fn over_budget(what: &str, cost: u64, max: u64) -> String {
     #[expect(
         clippy::cast_precision_loss,
-        reason = "a factor is told by its first digits"
+        reason = "a factor is printed by its first digits"
     )]
     let factor = cost as f64 / max as f64;
     let factor = if factor > 100.0 {

@@ -55,7 +55,7 @@ pub(super) fn escape(property: &str) -> Option<String> {
 /// Returns the type of values of `schema`, as expressions see it; `None` for values of unknown
 /// type.
 ///
-/// `root` tells whether values are whole resources, which have metadata whatever the schema says.
+/// `root` says whether values are whole resources, which have metadata whatever the schema says.
 pub(super) fn decl_type(schema: &Structural, root: bool) -> Option<DeclType> {
     let rules = &schema.value;
     let max_length = rules.max_length.map(|max| positive(max).saturating_mul(4));

@@ -20,14 +20,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_is_told_with_the_one_that_was_meant_and_all_others() {
-        let told = |word| unknown("there is no fruit", word, ["apple", "pear"]);
+    fn an_unknown_name_is_reported_with_the_one_that_was_meant_and_all_others() {
+        let message = |word| unknown("there is no fruit", word, ["apple", "pear"]);
         let all = "there are: apple, pear";
         assert_eq!(
-            told("aple"),
+            message("aple"),
             format!("there is no fruit \"aple\"; did you mean \"apple\"? {all}")
         );
-        assert_eq!(told("stone"), format!("there is no fruit \"stone\"; {all}"));
+        assert_eq!(
+            message("stone"),
+            format!("there is no fruit \"stone\"; {all}")
+        );
         assert_eq!(unknown("no", "a", []), "no \"a\", nor any other");
     }
 }

@@ -203,7 +203,7 @@ fn faults_of_what_is_as_it_was_are_forgiven() {
 }
 
 #[test]
-fn what_a_rule_can_not_tell_is_a_fault_of_its_own() {
+fn an_evaluation_error_is_a_fault_of_its_own() {
     let rule = |rule: &str| {
         spec(ruled(
             json!({"x-kubernetes-int-or-string": true}),

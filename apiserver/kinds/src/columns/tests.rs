@@ -148,7 +148,7 @@ fn a_pod_that_is_deleted_shows_terminating_unless_it_ended_or_lost_its_node() {
 }
 
 #[test]
-fn restarts_tell_when_the_last_one_was() {
+fn restarts_show_when_the_last_one_was() {
     let mut object = json!({
         "spec": {"containers": [{"name": "c"}, {"name": "d"}]},
         "status": {"phase": "Running", "containerStatuses": [

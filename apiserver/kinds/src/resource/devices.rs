@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_twice_is_told_after_the_rest() {
+    fn duplicates_are_reported_after_the_rest() {
         let list = json!([{"name": "x"}, {"name": "x"}, {"name": "_"}]);
         let found = fields(|path, errors| {
             validate_set(

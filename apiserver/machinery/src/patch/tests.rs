@@ -312,7 +312,7 @@ fn strict_faults_are_found_in_patches() {
 }
 
 #[test]
-fn without_field_validation_the_faults_of_a_patch_are_told_by_the_patch_library() {
+fn without_field_validation_the_faults_of_a_patch_are_reported_by_the_patch_library() {
     let go = "json: cannot unmarshal";
     for (patch_type, body, refused) in [
         (

@@ -35,7 +35,7 @@ struct Informer {
     rv: ResourceVersion,
     objects: BTreeMap<ObjectKey, ResourceVersion>,
     /// The number of ledger entries that the informer has received as events or skipped by a list.
-    told: usize,
+    delivered: usize,
     seen: usize,
     relists: usize,
 }
@@ -48,7 +48,7 @@ impl Informer {
             .map(|object| (object.key.clone(), object.rv))
             .collect();
         self.rv = snapshot.rv;
-        self.told = ledger.partition_point(|(rv, _, _)| *rv <= snapshot.rv);
+        self.delivered = ledger.partition_point(|(rv, _, _)| *rv <= snapshot.rv);
         self.relists += 1;
     }
 
@@ -59,8 +59,11 @@ impl Informer {
         };
         let broken_off = kept < events.len();
         for event in events.into_iter().take(kept) {
-            let told = ledger.get(self.told);
-            self.handle(&event, told.expect("there is no event without a commit"));
+            let expected = ledger.get(self.delivered);
+            self.handle(
+                &event,
+                expected.expect("there is no event without a commit"),
+            );
         }
         if !broken_off {
             assert!(reached >= self.rv, "a watch never goes back");
@@ -68,11 +71,11 @@ impl Informer {
         }
     }
 
-    fn handle(&mut self, event: &Event, told: &(ResourceVersion, EventType, ObjectKey)) {
+    fn handle(&mut self, event: &Event, expected: &(ResourceVersion, EventType, ObjectKey)) {
         let key = &event.object.key;
         assert_eq!(
             (event.rv, event.event_type, key),
-            (told.0, told.1, &told.2),
+            (expected.0, expected.1, &expected.2),
             "the next commit is the next event"
         );
         let held = match event.event_type {
@@ -87,7 +90,7 @@ impl Informer {
             "an object is added once"
         );
         self.rv = event.rv;
-        self.told += 1;
+        self.delivered += 1;
         self.seen += 1;
     }
 }
@@ -160,7 +163,7 @@ fn run(seed: u64, events: usize) {
 }
 
 fn catch_up(informer: &mut Informer, table: &Table, ledger: &Ledger) {
-    while informer.told < ledger.len() {
+    while informer.delivered < ledger.len() {
         informer.watch(table, ledger, 64, 64);
     }
     let snapshot = table.snapshot();

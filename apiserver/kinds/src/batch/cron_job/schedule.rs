@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_schedule_that_had_a_zone_may_be_told_of_two() {
+    fn two_zones_are_named_only_for_a_schedule_that_had_one() {
         let fault = |keeps| {
             faults("TZ=UTC * * * * *", true, keeps)
                 .pop()

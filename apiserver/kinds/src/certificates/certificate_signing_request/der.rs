@@ -138,11 +138,11 @@ pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
     if !rest.is_empty() {
         return Err("asn1: syntax error: trailing data".to_owned());
     }
-    let (told, rest) = expect(request.held, SEQUENCE, "tbsCertificateRequest")?;
+    let (tbs, rest) = expect(request.held, SEQUENCE, "tbsCertificateRequest")?;
     let (algorithm, rest) = expect(rest, SEQUENCE, "AlgorithmIdentifier")?;
     let (signature, _) = expect(rest, BITS, "BitString")?;
     let signature = bits(signature)?;
-    let (_, rest) = expect(told.held, INTEGER, "int")?;
+    let (_, rest) = expect(tbs.held, INTEGER, "int")?;
     let (_, rest) = expect(rest, SEQUENCE, "RawValue")?;
     let (key, _) = expect(rest, SEQUENCE, "publicKeyInfo")?;
     let (of_key, rest) = expect(key.held, SEQUENCE, "AlgorithmIdentifier")?;
@@ -158,7 +158,7 @@ pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
     let Some(verifier) = of_both else {
         return Ok(());
     };
-    let verified = verifier.verify_signature(key, told.whole, signature);
+    let verified = verifier.verify_signature(key, tbs.whole, signature);
     let contains = |id: &[u8]| of_key.held.windows(id.len()).any(|own| own == id);
     verified.map_err(|_| {
         match (contains(ECDSA), contains(ED25519)) {
@@ -181,12 +181,12 @@ pub(super) fn check_certificates(mut der: &[u8]) -> Result<(), String> {
     let malformed = |_| "x509: malformed certificate".to_owned();
     while !der.is_empty() {
         let (own, rest) = expect(der, SEQUENCE, "").map_err(malformed)?;
-        let outline = expect(own.held, SEQUENCE, "").and_then(|(told, rest)| {
+        let outline = expect(own.held, SEQUENCE, "").and_then(|(tbs, rest)| {
             let (_, rest) = expect(rest, SEQUENCE, "")?;
-            expect(rest, BITS, "").map(|_| told)
+            expect(rest, BITS, "").map(|_| tbs)
         });
-        let told = outline.map_err(|_| "x509: malformed tbs certificate".to_owned())?;
-        check_told(told.held)?;
+        let tbs = outline.map_err(|_| "x509: malformed tbs certificate".to_owned())?;
+        check_tbs(tbs.held)?;
         der = rest;
     }
     Ok(())
@@ -194,11 +194,11 @@ pub(super) fn check_certificates(mut der: &[u8]) -> Result<(), String> {
 
 /// Checks the signed part of a certificate: version, serial number, algorithm, issuer, validity,
 /// subject, key.
-fn check_told(mut told: &[u8]) -> Result<(), String> {
+fn check_tbs(mut tbs: &[u8]) -> Result<(), String> {
     const VERSION: u8 = 0xa0;
-    if told.first() == Some(&VERSION) {
+    if tbs.first() == Some(&VERSION) {
         let malformed = |_| "x509: malformed version".to_owned();
-        told = element(told).map_err(malformed)?.1;
+        tbs = element(tbs).map_err(malformed)?.1;
     }
     for (tag, wanted) in [
         (INTEGER, "malformed serial number"),
@@ -209,11 +209,11 @@ fn check_told(mut told: &[u8]) -> Result<(), String> {
         (SEQUENCE, "malformed spki"),
     ] {
         let malformed = |_| format!("x509: {wanted}");
-        let (own, rest) = expect(told, tag, "").map_err(malformed)?;
+        let (own, rest) = expect(tbs, tag, "").map_err(malformed)?;
         if wanted == "malformed issuer" {
             check_name(own.held)?;
         }
-        told = rest;
+        tbs = rest;
     }
     Ok(())
 }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(check_certificates(&[]).unwrap_err(), none);
         let malformed = "x509: malformed certificate";
         assert_eq!(check_certificates(&[0]).unwrap_err(), malformed);
-        let told = "x509: malformed tbs certificate";
-        assert_eq!(check_certificates(&[0x30, 0]).unwrap_err(), told);
+        let malformed_tbs = "x509: malformed tbs certificate";
+        assert_eq!(check_certificates(&[0x30, 0]).unwrap_err(), malformed_tbs);
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn validate_devices(status: &Value, path: &FieldPath, errors: &mut Fi
             let detail = "must be an allocated device in the claim";
             invalid_as(&path, &shown(own), detail, errors);
         }
-        validate_told(device, &path, errors);
+        validate_reported(device, &path, errors);
         if !seen.insert(own) {
             again.push((path, own));
         }
@@ -98,7 +98,7 @@ pub(super) fn validate_devices(status: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-fn validate_told(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_reported(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (conditions, at) = (&device["conditions"], path.child("conditions"));
     let count = items(conditions).count();
     if count > CONDITIONS_MAX {
@@ -177,13 +177,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_allocated_and_told_of_once() {
+    fn devices_are_allocated_and_reported_once() {
         let device = |name: &str| json!({"driver": "d.io", "pool": "p", "device": name});
-        let mut told = device("a");
-        told["networkData"] = json!({"ips": ["10.0.0.1/24", "10.0.0.1/24", "x"]});
+        let mut reported = device("a");
+        reported["networkData"] = json!({"ips": ["10.0.0.1/24", "10.0.0.1/24", "x"]});
         let status = json!({
             "allocation": {"devices": {"results": [device("a")]}},
-            "devices": [told, device("a"), device("b")],
+            "devices": [reported, device("a"), device("b")],
         });
         let mut errors = FieldErrors::new();
         validate_devices(&status, &FieldPath::new("devices"), &mut errors);

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_fields_go_and_are_told() {
+    fn unknown_fields_are_dropped_and_reported() {
         let schema = Structural::parse(&json!({
             "type": "object",
             "properties": {

@@ -81,7 +81,7 @@ fn every_duplicate_key_is_found_at_the_line_of_its_value() {
 }
 
 #[test]
-fn faults_are_told_as_go_tells_them() {
+fn faults_are_worded_as_in_go() {
     for (yaml, message) in [
         ("a: b: c", "mapping values are not allowed in this context"),
         (

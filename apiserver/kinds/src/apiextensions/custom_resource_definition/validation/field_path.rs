@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_to_fields_or_are_told_what_is_wrong() {
+    fn paths_lead_to_fields_or_their_defect_is_reported() {
         let schema = Structural::parse(&json!({ "type": "object", "properties": {
             "spec": { "type": "object", "properties": {
                 "a.b": { "type": "string" },

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn health_is_told_of_what_is_claimed() {
+    fn health_is_reported_for_what_is_claimed() {
         let containers = json!([{"name": "c", "resources": {"claims": [
             {"name": "a", "request": "r"},
         ]}}]);

@@ -69,7 +69,7 @@ fn each_keyword_has_its_fault() {
 }
 
 #[test]
-fn of_alternatives_the_closest_is_told() {
+fn of_alternatives_the_closest_is_reported() {
     let schema = json!({ "type": "object", "properties": { "s": {
         "type": "string", "anyOf": [{ "pattern": "^a" }, { "maxLength": 2 }],
     } } });
