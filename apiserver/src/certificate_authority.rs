@@ -238,8 +238,8 @@ impl CertificateAuthority {
             false => later(now, order.duration - BACKDATE),
         };
         let request = parse(order.request)?;
-        let told = |error: der::Error| error.to_string();
-        let extensions = extensions(&request, order.usages).map_err(told)?;
+        let message = |error: der::Error| error.to_string();
+        let extensions = extensions(&request, order.usages).map_err(message)?;
         let unsigned = || -> der::Result<Unsigned> {
             Ok(Unsigned {
                 version: 2,
@@ -254,7 +254,7 @@ impl CertificateAuthority {
         };
         unsigned()
             .and_then(|unsigned| self.sign(unsigned))
-            .map_err(told)
+            .map_err(message)
     }
 
     fn sign(&self, certificate: Unsigned) -> der::Result<String> {

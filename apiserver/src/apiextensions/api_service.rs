@@ -41,7 +41,7 @@ pub(super) fn sync(state: &State, served: &BTreeSet<GroupVersion>) {
             let options = DeleteOptions::default();
             let store = store();
             let deleted = store.delete(None, name(&value), &options);
-            told(service.key.as_str(), at_once(deleted));
+            log_failure(service.key.as_str(), at_once(deleted));
         }
     }
     for version in served {
@@ -50,7 +50,7 @@ pub(super) fn sync(state: &State, served: &BTreeSet<GroupVersion>) {
         if store().table().get(&key).is_some() {
             continue;
         }
-        told(
+        log_failure(
             &service_name,
             at_once(store().create(None, service(version))),
         );
@@ -76,7 +76,7 @@ fn service(version: &GroupVersion) -> Value {
 }
 
 /// Logs a failed write. A conflict with another writer is left to the next pass.
-fn told<T>(name: &str, written: Result<T, crate::status::ApiError>) {
+fn log_failure<T>(name: &str, written: Result<T, crate::status::ApiError>) {
     if let Err(error) = written {
         tracing::debug!(name, %error, "API service not written");
     }

@@ -27,12 +27,12 @@ pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
         reason: approval.reason(),
         message: &message,
     };
-    let is_told = conditions::find(value, CONFORMANT).is_some_and(|held| {
+    let is_reported = conditions::find(value, CONFORMANT).is_some_and(|held| {
         held["status"] == condition.status
             && held["reason"] == condition.reason
             && held["message"] == message
     });
-    if is_told {
+    if is_reported {
         return;
     }
     let now = rfc3339(store.state.clock.now());

@@ -128,20 +128,20 @@ fn known_token<'a>(
         }
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
-    let told = |error: TokenError| match error {
+    let message = |error: TokenError| match error {
         TokenError::Foreign => INVALID.to_owned(),
         TokenError::Refused(why) => refused(why),
     };
     let claims = match state.tokens.claims(token) {
         Err(TokenError::Foreign) => {
-            let claims = state.tokens.secret_claims(token).map_err(told)?;
+            let claims = state.tokens.secret_claims(token).map_err(message)?;
             check_secret(state, &claims, token).map_err(|why| refused(&why))?;
             let own = state.tokens.audiences();
             let meant = audiences.iter().filter(|audience| own.contains(audience));
             let user = Arc::new(holder_by_secret(&claims));
             return Ok((user, meant.cloned().collect()));
         }
-        claims => claims.map_err(told)?,
+        claims => claims.map_err(message)?,
     };
     let meant: Vec<String> = audiences
         .iter()

@@ -57,7 +57,7 @@ pub(crate) struct Claims {
     pub(crate) bound: Option<(BoundKind, ObjectReference)>,
     /// The node of the pod that the token is bound to; its uid is empty if it does not exist.
     pub(crate) node: Option<ObjectReference>,
-    /// The id that tells this token from others.
+    /// The id that distinguishes this token from others.
     pub(crate) id: String,
 }
 

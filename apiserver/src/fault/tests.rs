@@ -135,9 +135,9 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
         assert_eq!(meet(name), []);
     }
     let points = faults.points();
-    let told: Vec<String> = points.iter().map(ToString::to_string).collect();
+    let described: Vec<String> = points.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        described,
         [
             "create pods web-0 from statefulset-controller",
             "create pods web-1 from statefulset-controller",

@@ -2,15 +2,15 @@
 
 use crate::spdy::{Decoder, Received};
 
-/// The bytes of a SPDY connection, whole and in pieces: both tell the same.
+/// The bytes of a SPDY connection, whole and in pieces: both are decoded to the same.
 pub(super) fn spdy(data: &[u8]) {
     let size = data.first().map_or(1, |byte| usize::from(*byte) + 1);
-    assert_eq!(told(data, data.len().max(1)), told(data, size));
+    assert_eq!(decoded(data, data.len().max(1)), decoded(data, size));
 }
 
 /// Decodes the bytes in pieces of `size`: the frames, the length of all data, and whether a fault
 /// ended the decoding.
-fn told(data: &[u8], size: usize) -> (Vec<Received>, usize, bool) {
+fn decoded(data: &[u8], size: usize) -> (Vec<Received>, usize, bool) {
     let (mut decoder, mut all, mut written) = (Decoder::default(), Vec::new(), 0);
     for piece in data.chunks(size) {
         decoder.push(piece);

@@ -21,7 +21,7 @@ fn stated(name: &str, expression: &str) -> Declaration {
     }
 }
 
-/// A write of a pod, whose `ready` is as told.
+/// A write of a pod, whose `ready` is as given.
 fn write(rv: u64, event: EventType, name: &str, [before, after]: [bool; 2]) -> JournalEntry {
     let pod = |ready: bool| -> Arc<Value> {
         let metadata = json!({"namespace": "default", "name": name});
@@ -45,7 +45,7 @@ fn write(rv: u64, event: EventType, name: &str, [before, after]: [bool; 2]) -> J
     }
 }
 
-fn told(observer: &mut Observer<'_>, entry: &JournalEntry) -> Vec<String> {
+fn violations(observer: &mut Observer<'_>, entry: &JournalEntry) -> Vec<String> {
     let found = observer.judge(entry).into_iter();
     found
         .map(|one| format!("{}: {}", one.name, one.message))
@@ -53,7 +53,7 @@ fn told(observer: &mut Observer<'_>, entry: &JournalEntry) -> Vec<String> {
 }
 
 #[test]
-fn a_violation_is_told_when_it_begins() {
+fn a_violation_is_reported_when_it_begins() {
     let ready = Variable {
         name: "ready".to_owned(),
         expression: "objects.Pod.filter(pod, pod.status.ready)".to_owned(),
@@ -65,17 +65,18 @@ fn a_violation_is_told_when_it_begins() {
     }]);
     let invariants = invariants.unwrap();
     let mut observer = invariants.observe();
-    let mut told = |rv, event, name, ready| told(&mut observer, &write(rv, event, name, ready));
+    let mut reported =
+        |rv, event, name, ready| violations(&mut observer, &write(rv, event, name, ready));
     use EventType::{Added, Deleted, Modified};
-    assert_eq!(told(1, Added, "a", [false, true]), [""; 0]);
+    assert_eq!(reported(1, Added, "a", [false, true]), [""; 0]);
     assert_eq!(
-        told(2, Modified, "a", [true, false]),
+        reported(2, Modified, "a", [true, false]),
         ["one is ready: ready are 0"]
     );
-    assert_eq!(told(3, Added, "b", [false, false]), [""; 0]);
-    assert_eq!(told(4, Modified, "b", [false, true]), [""; 0]);
+    assert_eq!(reported(3, Added, "b", [false, false]), [""; 0]);
+    assert_eq!(reported(4, Modified, "b", [false, true]), [""; 0]);
     assert_eq!(
-        told(5, Deleted, "b", [true, true]),
+        reported(5, Deleted, "b", [true, true]),
         ["one is ready: ready are 0"]
     );
 }
@@ -103,13 +104,14 @@ fn the_write_and_what_was_before_it_have_names() {
     ]);
     let invariants = invariants.unwrap();
     let mut observer = invariants.observe();
-    let mut told = |rv, event, name, ready| told(&mut observer, &write(rv, event, name, ready));
+    let mut reported =
+        |rv, event, name, ready| violations(&mut observer, &write(rv, event, name, ready));
     use EventType::{Added, Deleted, Modified};
-    assert_eq!(told(1, Added, "a", [false, true]), [""; 0]);
-    let again = told(2, Modified, "a", [true, false]);
+    assert_eq!(reported(1, Added, "a", [false, true]), [""; 0]);
+    let again = reported(2, Modified, "a", [true, false]);
     assert_eq!(again.len(), 1, "{again:?}");
     assert!(again[0].starts_with("never unready again: failed expression: object == null"));
-    let deleted = told(3, Deleted, "a", [false, false]);
+    let deleted = reported(3, Deleted, "a", [false, false]);
     assert_eq!(deleted.len(), 2, "{deleted:?}");
     assert!(deleted[0].starts_with("no deletion by kubelets: "));
     assert!(deleted[1].starts_with("in time: "));
@@ -122,7 +124,7 @@ fn what_has_no_value_does_not_hold() {
     let mut observer = invariants.observe();
     observer.pass(&write(1, EventType::Added, "a", [false, true]));
     assert_eq!(
-        told(
+        violations(
             &mut observer,
             &write(2, EventType::Added, "b", [false, true])
         ),
@@ -134,7 +136,7 @@ fn what_has_no_value_does_not_hold() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_a_policy_would_be_refused() {
+fn faults_are_worded_as_those_of_a_policy() {
     let refused = |expression: &str| compile(&[stated("x", expression)]).unwrap_err();
     assert_eq!(
         refused("size(objects.Pods) < 3"),

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-fn told(spec: &Value, objects: &[(&str, Value)]) -> Value {
+fn usage(spec: &Value, objects: &[(&str, Value)]) -> Value {
     let objects: Vec<Counted<'_>> = objects
         .iter()
         .map(|(resource, object)| Counted { resource, object })
@@ -43,7 +43,7 @@ fn pods_use_what_runs_at_the_same_time_until_they_end() {
     let expected = json!({
         "pods": "2", "count/pods": "4", "cpu": "4", "limits.memory": "256Mi", "requests.cpu": "4",
     });
-    assert_eq!(told(&hard, &objects), expected);
+    assert_eq!(usage(&hard, &objects), expected);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_quota_with_scopes_counts_the_pods_in_them_and_nothing_else() {
     ] {
         let spec = json!({ "hard": { "pods": "5", "services": "5" }, "scopes": [scope] });
         let expected = json!({ "pods": expected, "services": "0" });
-        assert_eq!(told(&spec, &objects), expected, "{scope}");
+        assert_eq!(usage(&spec, &objects), expected, "{scope}");
     }
 }
 
@@ -109,7 +109,7 @@ fn services_claims_and_others_are_counted() {
         "fast.storageclass.storage.k8s.io/requests.storage": "1Gi",
         "configmaps": "2", "count/deployments.apps": "1",
     });
-    assert_eq!(told(&hard, &objects), expected);
+    assert_eq!(usage(&hard, &objects), expected);
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn claims_are_in_the_scopes_of_all_their_attributes_classes() {
             "hard": { "persistentvolumeclaims": "5" },
             "scopeSelector": { "matchExpressions": [scope] },
         });
-        let told = told(&spec, &objects);
-        assert_eq!(told["persistentvolumeclaims"], expected, "{scope}");
+        let used = usage(&spec, &objects);
+        assert_eq!(used["persistentvolumeclaims"], expected, "{scope}");
     }
 }
 
@@ -164,5 +164,5 @@ fn devices_are_counted_by_class_and_alternatives_at_their_most() {
         devices("gold"): "5", devices("silver"): "32", devices("tin"): "1", devices("none"): "0",
     });
     let objects = [("resourceclaims.resource.k8s.io", claim)];
-    assert_eq!(told(&hard, &objects), expected);
+    assert_eq!(usage(&hard, &objects), expected);
 }

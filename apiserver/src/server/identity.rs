@@ -38,7 +38,7 @@ impl ApiServer {
         Ok((user, now))
     }
 
-    /// The headers of an authenticated request, without those that tell who has sent it.
+    /// The headers of an authenticated request, without those that identify its sender.
     pub(super) fn without_credentials(&self, mut headers: HeaderMap) -> HeaderMap {
         headers.remove(AUTHORIZATION);
         auth::clear_proxy_headers(&mut headers, self.core.authenticators.proxies.as_deref());

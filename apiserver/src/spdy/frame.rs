@@ -146,8 +146,8 @@ impl Decoder {
             self.data = None;
         }
         let bytes = self.buffer.split_to(size).freeze();
-        let tells = last || !bytes.is_empty();
-        tells.then_some(Received::Data {
+        let is_received = last || !bytes.is_empty();
+        is_received.then_some(Received::Data {
             stream,
             bytes,
             last,

@@ -114,7 +114,7 @@ fn all_restored(
     let pairs = originals.iter().zip(converted).enumerate();
     let restored = pairs.map(|(index, (original, converted))| {
         restored(original, converted, to).map_err(|fault| {
-            let what = format!("returned {}", fault.told(index));
+            let what = format!("returned {}", fault.describe(index));
             (Converted::InvalidObject, what)
         })
     });
@@ -175,7 +175,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn told(&self, index: usize) -> String {
+    fn describe(&self, index: usize) -> String {
         match self {
             Self::Object(why) => format!("invalid object at index {index}: {why}"),
             Self::Metadata(why) => format!("invalid metadata: {why}"),

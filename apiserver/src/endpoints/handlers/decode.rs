@@ -354,7 +354,7 @@ fn resets_managed_fields(object: &Value) -> bool {
         .is_some_and(Vec::is_empty)
 }
 
-/// The decoded object with its type; decoding does not tell an empty list of owners from none.
+/// The decoded object with its type; decoding does not distinguish an empty list of owners from none.
 fn with_type_meta(mut value: Value, resets_managed_fields: bool, gvk: &GroupVersionKind) -> Value {
     if resets_managed_fields {
         meta_mut(&mut value).insert("managedFields".to_owned(), Value::Array(Vec::new()));

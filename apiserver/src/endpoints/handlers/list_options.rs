@@ -68,7 +68,7 @@ impl ListOptions {
         !self.token.is_empty()
     }
 
-    /// What to read. `whole` tells a list from the look-up of a single name.
+    /// What to read. `whole` distinguishes a list from the look-up of a single name.
     ///
     /// # Errors
     /// `BadRequest` for a malformed token or version.

@@ -94,7 +94,7 @@ impl Apart {
         if !merges || names(&["managedFields", "$patch", "$retainKeys", "\\u"]) {
             return None;
         }
-        // A write of a status keeps the spec by itself, so that only faults could tell.
+        // A write of a status keeps the spec by itself, so that only its faults would show.
         let spec = typed && subresource == Subresource::Status && !body.contains("spec\"");
         Some(Self { spec })
     }

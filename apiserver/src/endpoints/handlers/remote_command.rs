@@ -71,7 +71,7 @@ impl Session {
             error: Some(channels.output(ERROR)),
         };
         let work = async {
-            // An empty message tells the client that the streams are open.
+            // An empty message says to the client that the streams are open.
             let lowest = [&ends.stdout, &ends.stderr, &ends.error];
             if let Some(lowest) = lowest.into_iter().flatten().next() {
                 lowest.write(Bytes::new()).await;
@@ -157,7 +157,7 @@ impl Session {
             end = &mut ended => end,
             () = &mut feeding => ended.await,
         };
-        if let (Some(text), Some(error)) = (told(&end, protocol.status, &command), error) {
+        if let (Some(text), Some(error)) = (status_text(&end, protocol.status, &command), error) {
             error.write(text.into()).await;
         }
     }
@@ -199,7 +199,7 @@ async fn open(
 }
 
 /// The text of the error stream after the end of a process; `None` for a success in plain text.
-fn told(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Option<String> {
+fn status_text(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Option<String> {
     let status = status(end, form, command);
     match form {
         StatusForm::V4 | StatusForm::V5 => Some(status.to_string()),
@@ -329,7 +329,7 @@ mod tests {
                        error executing command [sh x], exit code 3";
         assert_eq!(v4["message"], message);
         assert_eq!(v4["details"]["causes"][0]["message"], "3");
-        let text = |end| told(&end, StatusForm::Text, &command);
+        let text = |end| status_text(&end, StatusForm::Text, &command);
         assert_eq!(text(Ok(3)).as_deref(), Some(message));
         assert_eq!(text(Ok(0)), None);
         let lost = status(&Err("why".to_owned()), StatusForm::V5, &command);

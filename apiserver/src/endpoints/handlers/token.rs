@@ -34,7 +34,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     let store = request.store(dry_run);
     store.set_namespace(&mut body, request.namespace())?;
     admit(request, request.name())?;
-    // Tokens tell whole seconds.
+    // Tokens have whole seconds.
     let now = request.state.clock.now();
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let spec = child_mut(&mut body, "spec");

@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) input: mpsc::Receiver<Bytes>,
     /// The output that the client reads.
     pub(crate) output: Output,
-    /// Told when the client neither reads nor writes any more.
+    /// Completes when the client neither reads nor writes any more.
     pub(crate) reset: oneshot::Receiver<()>,
 }
 
@@ -181,7 +181,7 @@ impl Reading<'_> {
             return self.send(stream, Piece::Reset(ResetReason::Protocol)).await;
         }
         let (input, reading) = mpsc::channel(INPUT_PIECES_MAX);
-        let (reset, told) = oneshot::channel();
+        let (reset, was_reset) = oneshot::channel();
         let open = Open {
             input: (!last).then_some(input),
             has_ended: false,
@@ -200,7 +200,7 @@ impl Reading<'_> {
             headers,
             input: reading,
             output,
-            reset: told,
+            reset: was_reset,
         };
         // Sending fails once the work is done and accepts no more streams.
         let _ = self.opening.send(opened).await;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_work_is_told_after_all_that_was_written() {
+    async fn the_end_of_the_work_is_sent_after_all_that_was_written() {
         let (mut peer, reader, writer) = Peer::connect();
         let work = async |mut streams: Streams| {
             let opened = streams.next().await.unwrap();

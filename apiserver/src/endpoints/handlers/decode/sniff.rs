@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_tells_the_type_and_the_owners_is_kept() {
+    fn only_the_type_and_the_owners_are_kept() {
         let cases = [
             (
                 r#"{"kind":"K","apiVersion":1,"metadata":{"name":"a","managedFields":[]},"x":{"kind":"L"}}"#,

@@ -11,7 +11,7 @@ use crate::spdy::Received;
 
 /// A pod whose port 7 echoes its input and reports the end of it; other ports refuse connections.
 fn pod() -> (PodPorts, oneshot::Receiver<()>) {
-    let (gone, told) = oneshot::channel();
+    let (gone, closed) = oneshot::channel();
     let gone = parking_lot::Mutex::new(Some(gone));
     let connect = move |port: u16| {
         let (client, server) = tokio::io::duplex(1024);
@@ -30,7 +30,7 @@ fn pod() -> (PodPorts, oneshot::Receiver<()>) {
         sandbox: "s".to_owned(),
         connect: Box::new(connect),
     };
-    (pod, told)
+    (pod, closed)
 }
 
 async fn echo(stream: DuplexStream, gone: Option<oneshot::Sender<()>>) {
@@ -73,7 +73,7 @@ async fn pairs_of_streams_are_connections_to_ports() {
         peer.go_away().await;
         assert_eq!(peer.next().await, None);
     };
-    let (pod, _told) = pod();
+    let (pod, _closed) = pod();
     tokio::join!(over_streams(reader, writer, pod), client);
 }
 
@@ -99,21 +99,21 @@ async fn streams_that_say_nothing_of_a_port_are_refused() {
         assert_eq!(peer.next().await, Some(data(21, why)));
         peer.go_away().await;
     };
-    let (pod, _told) = pod();
+    let (pod, _closed) = pod();
     tokio::join!(over_streams(reader, writer, pod), client);
 }
 
 #[tokio::test]
 async fn a_reset_closes_the_connection_to_the_port() {
     let (mut peer, reader, writer) = Peer::connect();
-    let (pod, told) = pod();
+    let (pod, closed) = pod();
     let client = async {
         peer.open(1, &[ERROR, ("port", "7")]).await;
         peer.open(3, &[DATA, ("port", "7")]).await;
         peer.write(3, "one").await;
         assert_eq!(peer.next().await, Some(data(3, "one")));
         peer.reset(3).await;
-        assert!(told.await.is_err());
+        assert!(closed.await.is_err());
         peer.go_away().await;
     };
     tokio::join!(over_streams(reader, writer, pod), client);
@@ -148,7 +148,7 @@ async fn channels_are_pairs_that_begin_with_their_port() {
             base64,
             closes: false,
         };
-        let (pod, _told) = pod();
+        let (pod, _closed) = pod();
         let serving = over_channels(served, coding, pod, vec![7, 81]);
         let client = async {
             let mut socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
