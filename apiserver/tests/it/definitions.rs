@@ -112,7 +112,7 @@ async fn an_authority_that_cannot_be_read_keeps_a_definition_from_being_establis
 }
 
 #[tokio::test]
-async fn a_condition_tells_who_approved_a_definition_of_the_community() {
+async fn a_condition_shows_who_approved_a_definition_of_the_community() {
     let server = ApiServer::builder().build();
     let approved = "api-approved.kubernetes.io";
     let mut own = definition(json!({ "type": "object" }));
@@ -124,13 +124,13 @@ async fn a_condition_tells_who_approved_a_definition_of_the_community() {
     assert_eq!(code, 201, "{answer}");
     let path = format!("{DEFINITIONS}/widgets.example.k8s.io");
     let (_, mut held) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
-    let told = |held: &Value| {
+    let described = |held: &Value| {
         let condition = held["status"]["conditions"][2].clone();
         ["type", "status", "reason", "message"].map(|field| condition[field].clone())
     };
     let conformant = "KubernetesAPIApprovalPolicyConformant";
     assert_eq!(
-        told(&held),
+        described(&held),
         [
             conformant,
             "False",
@@ -143,7 +143,7 @@ async fn a_condition_tells_who_approved_a_definition_of_the_community() {
     assert_eq!(code, 200, "{answer}");
     let (_, held) = outcome(&server, &format!("GET {path}"), &Value::Null).await;
     assert_eq!(
-        told(&held),
+        described(&held),
         [
             conformant,
             "True",

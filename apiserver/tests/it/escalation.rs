@@ -166,7 +166,7 @@ async fn the_right_to_escalate_one_role_is_not_one_to_create_it() {
 }
 
 #[tokio::test]
-async fn a_refusal_tells_of_roles_that_are_bound_and_missing() {
+async fn a_refusal_names_roles_that_are_bound_and_missing() {
     let server = server().await;
     let binding = json!({
         "metadata": { "name": "gone" },

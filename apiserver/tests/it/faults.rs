@@ -179,7 +179,7 @@ async fn a_watch_in_batches_delivers_once_in_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_resumes_is_told_again() {
+async fn a_watch_that_resumes_repeats_events() {
     let server = server();
     create(&server, "a").await;
     create(&server, "b").await;

@@ -67,7 +67,7 @@ async fn a_list_of_one_name_looks_at_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_fault_of_a_query_is_told() {
+async fn the_first_fault_of_a_query_is_reported() {
     let server = with(&["a"]).await;
     let table: &[(&str, u16, &str)] = &[
         (

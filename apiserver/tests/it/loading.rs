@@ -109,7 +109,7 @@ async fn a_server_that_asks_for_a_token_is_loaded_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_created_is_told() {
+async fn what_cannot_be_created_is_reported() {
     let widget = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" },
         "spec": { "size": 6 },
@@ -162,25 +162,25 @@ fn a_file_that_is_no_manifest_is_named() {
 }
 
 #[test]
-fn a_document_that_is_no_object_is_told_with_its_number() {
+fn a_document_that_is_no_object_is_reported_with_its_number() {
     let documents = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n";
-    let told = |document: &str| {
+    let message = |document: &str| {
         let text = format!("{documents}{document}");
         Manifests::new().yaml(&text).unwrap_err().to_string()
     };
     let words = "document 2 is not an object: it is a string";
-    assert_eq!(told("hello world"), words);
+    assert_eq!(message("hello world"), words);
     let unset = "document 2 is not an object: apiVersion not set, kind not set";
-    assert_eq!(told("metadata: {name: b}"), unset);
+    assert_eq!(message("metadata: {name: b}"), unset);
     let item = "document 2, item 1 is not an object: it is a number";
-    assert_eq!(told("{apiVersion: v1, kind: List, items: [7]}"), item);
+    assert_eq!(message("{apiVersion: v1, kind: List, items: [7]}"), item);
     let directory = directory(
         "numbered",
         &[("two.yaml", "apiVersion: v1\nkind: Pod\n---\nkind: Pod\n")],
     );
-    let told = Manifests::new().read(&directory).unwrap_err().to_string();
+    let message = Manifests::new().read(&directory).unwrap_err().to_string();
     let wanted = "numbered/two.yaml: document 2 is not an object: apiVersion not set";
-    assert!(told.ends_with(wanted), "{told}");
+    assert!(message.ends_with(wanted), "{message}");
     let value = Manifests::new().object(&json!({ "kind": "Pod" }));
     let wanted = "the value is not an object: apiVersion not set";
     assert_eq!(value.unwrap_err().to_string(), wanted);
@@ -200,11 +200,11 @@ async fn unknown_and_duplicate_fields_are_refused_or_warned_of() {
         let path = directory.join(file);
         let manifests = Manifests::new().read(&path).unwrap();
         let refused = ApiServer::builder().build_with(manifests.clone()).await;
-        let told = refused.unwrap_err().to_string();
+        let message = refused.unwrap_err().to_string();
         let place = format!("{}: cannot create ConfigMap.v1 a: ", path.display());
-        assert!(told.starts_with(&place), "{told}");
+        assert!(message.starts_with(&place), "{message}");
         let wanted = format!("strict decoding error: {fault}");
-        assert!(told.ends_with(&wanted), "{told}");
+        assert!(message.ends_with(&wanted), "{message}");
 
         for (validation, warns) in [
             (FieldValidation::Warn, true),

@@ -161,7 +161,7 @@ async fn a_document_has_the_schemas_of_its_kinds_and_no_others() {
 
 /// What `kubectl explain` prints of a type that is an enum and of one that is required.
 #[tokio::test]
-async fn schemas_tell_what_explain_prints() {
+async fn schemas_have_what_explain_prints() {
     let server = server();
     let document = json(&server, "/openapi/v3/apis/policy/v1").await;
     let schemas = &document["components"]["schemas"];

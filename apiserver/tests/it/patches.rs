@@ -164,7 +164,7 @@ async fn an_applied_configuration_that_does_not_fit_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_of_a_body_are_told_in_the_order_of_upstream() {
+async fn faults_of_a_body_are_reported_in_the_order_of_upstream() {
     let server = server();
     let yaml =
         "kind: ConfigMap\nmetadata: {name: a, name: a}\nextra: 1\ndata: {a: x}\ndata: {a: z}\n";

@@ -192,7 +192,7 @@ async fn texts_that_are_no_state_are_refused_with_the_line() {
     let (first, objects) = text.split_once('\n').unwrap();
     let (object, _) = objects.split_once('\n').unwrap();
     let later = object.replace("\"resourceVersion\":\"", "\"resourceVersion\":\"9999");
-    for (text, told) in [
+    for (text, message) in [
         (String::new(), "line 1: "),
         ("{}".to_owned(), "line 1: "),
         (
@@ -211,7 +211,7 @@ async fn texts_that_are_no_state_are_refused_with_the_line() {
         (format!("{first}\n{object}\n{}", &object[..80]), "line 3: "),
     ] {
         let error = ServerState::read(&text).unwrap_err().to_string();
-        assert!(error.contains(told), "{text:.80}: {error}");
+        assert!(error.contains(message), "{text:.80}: {error}");
     }
     // A log goes on from a state.
     let text = format!("{first}\n{object}\nmore\n");

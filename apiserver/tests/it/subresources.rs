@@ -126,7 +126,7 @@ async fn a_part_of_a_pod_changes_by_its_own_subresource_alone() {
 }
 
 #[tokio::test]
-async fn an_evicted_pod_tells_why_it_goes() {
+async fn an_evicted_pod_shows_why_it_goes() {
     let server = with_pod("Running").await;
     let node = json!({ "metadata": { "name": "p" }, "target": { "name": "n" } });
     let binding = format!("POST {PODS}/p/binding");

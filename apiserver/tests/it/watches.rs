@@ -103,7 +103,7 @@ async fn a_watch_without_a_version_is_a_watch_list() {
         (&json!("BOOKMARK"), Value::Null)
     );
     assert_eq!(watch.next().await, None);
-    // Told not to send the state, it begins now.
+    // Asked not to send the state, it begins now.
     let query = "?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
     let mut watch = Watch::open(&server, query).await;
     config_map(&server, "b").await;
@@ -340,7 +340,7 @@ async fn only_encodings_that_stream_are_watched() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_can_be_told_to_end_or_to_send_a_bookmark() {
+async fn watches_can_be_asked_to_end_or_to_send_a_bookmark() {
     let server = server();
     let from = config_map(&server, "a").await;
     let resource = GroupResource {

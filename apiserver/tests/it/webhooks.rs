@@ -209,7 +209,7 @@ async fn simulated_time_stands_still_while_a_webhook_is_asked() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_cannot_be_asked_is_told_of_as_upstream_does() {
+async fn a_webhook_that_cannot_be_asked_is_reported_as_upstream_does() {
     let hook = WebhookServer::start(|_| Reply::Text(500, "broken\n")).await;
     let stranger = WebhookServer::start(allow).await;
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -439,7 +439,7 @@ async fn a_configuration_is_refused_with_all_its_faults() {
 }
 
 #[tokio::test]
-async fn webhooks_find_services_where_the_server_was_told() {
+async fn webhooks_find_services_where_the_server_was_configured_to() {
     let hook = WebhookServer::start(|review| {
         let status = json!({ "message": review["request"]["subResource"] });
         response(review, json!({ "allowed": false, "status": status }))

@@ -76,7 +76,7 @@ async fn a_prefix_beside_a_taken_name_changes_the_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_given_twice_is_kept_once_and_the_client_told() {
+async fn an_owner_given_twice_is_kept_once_and_the_client_warned() {
     let server = server();
     let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "1" });
     let twice = json!({ "name": "a", "ownerReferences": [owner, owner] });
@@ -148,7 +148,7 @@ async fn a_put_creates_where_the_kind_allows_it_unless_it_means_a_certain_object
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_options_tell_all_their_faults_at_once() {
+async fn the_faults_of_write_options_are_reported_at_once() {
     let server = server();
     let path = format!("{CONFIGMAPS}?dryRun=x&fieldManager=a%09b&fieldValidation=y");
     let refused = create(&server, &path, json!({ "name": "a" })).await;

@@ -40,7 +40,7 @@ async fn the_first_mode_with_an_opinion_decides_and_masters_need_none() {
 }
 
 #[tokio::test]
-async fn the_reasons_of_all_modes_are_told_line_by_line() {
+async fn the_reasons_of_all_modes_are_listed_line_by_line() {
     let server = server(&[Authorization::Rbac, Authorization::AlwaysDeny]);
     let binding = json!({
         "metadata": { "name": "b" },
@@ -91,7 +91,7 @@ async fn the_flag_shows_the_modes_and_decisions_are_counted_by_mode() {
 }
 
 #[tokio::test]
-async fn a_review_tells_which_selectors_do_not_count() {
+async fn a_review_reports_which_selectors_do_not_count() {
     let server = server(&[Authorization::Rbac]);
     let reviews = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews";
     let term = |operator: &str, values: &[&str]| json!({ "key": "k", "operator": operator, "values": values });

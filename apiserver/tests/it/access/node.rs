@@ -187,7 +187,7 @@ async fn a_node_reads_what_its_own_pods_refer_to() {
 }
 
 #[tokio::test]
-async fn a_node_writes_what_is_its_own_and_is_told_why_not_more() {
+async fn a_node_writes_its_own_objects_and_is_refused_others_with_a_reason() {
     let server = server().await;
     let rows = [
         ("get /nodes - n1", ""),

@@ -388,7 +388,7 @@ async fn a_kubeconfig_may_have_a_certificate_of_the_client() {
 }
 
 #[test]
-fn faults_of_a_kubeconfig_are_told_in_client_go_s_words() {
+fn faults_of_a_kubeconfig_are_worded_as_in_client_go() {
     let rows = [
         (
             "{}",

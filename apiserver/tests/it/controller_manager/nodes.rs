@@ -106,8 +106,8 @@ async fn the_lifecycle_controller_marks_a_silent_node_and_its_pods() {
         },
     });
     let unready = client.patch(STRATEGIC, &status, &patch).await.expect(200);
-    let told = unready.at("/status/conditions").as_array().unwrap().iter();
-    let told: Vec<_> = told
+    let conditions = unready.at("/status/conditions").as_array().unwrap().iter();
+    let conditions: Vec<_> = conditions
         .map(|one| {
             (
                 one["type"].as_str().unwrap(),
@@ -116,7 +116,7 @@ async fn the_lifecycle_controller_marks_a_silent_node_and_its_pods() {
         })
         .collect();
     assert_eq!(
-        told,
+        conditions,
         [
             ("Initialized", "True"),
             ("Ready", "False"),

@@ -199,11 +199,11 @@ async fn a_watch_goes_on_from_the_version_of_the_initial_events() {
     let query = format!(
         "allowWatchBookmarks=true&resourceVersion={version}&timeout=1s&timeoutSeconds=1&watch=true"
     );
-    let told = client
+    let answer = client
         .get_as(METADATA, &format!("{uri}?{query}"))
         .await
         .expect(200);
-    let first = told.body.as_str().map_or(told.body.clone(), |text| {
+    let first = answer.body.as_str().map_or(answer.body.clone(), |text| {
         serde_json::from_str(text.lines().next().unwrap()).unwrap()
     });
     assert_eq!(first["object"]["metadata"]["name"], "later");

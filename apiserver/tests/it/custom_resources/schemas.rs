@@ -53,7 +53,7 @@ async fn patterns_are_go_s() {
 }
 
 #[tokio::test]
-async fn faults_of_patterns_are_told_in_go_s_words() {
+async fn faults_of_patterns_are_worded_as_in_go() {
     let server = kubeproof_apiserver::ApiServer::builder().build();
     for (pattern, fault) in [
         ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
@@ -96,7 +96,7 @@ async fn urls_are_read_as_those_of_requests() {
 }
 
 #[tokio::test]
-async fn limits_of_one_are_told_in_the_singular() {
+async fn limits_of_one_are_worded_in_the_singular() {
     let server = server(&spec_of(json!({
         "items": { "type": "array", "maxItems": 1, "items": { "type": "string" } },
         "text": { "type": "string", "maxLength": 1 },

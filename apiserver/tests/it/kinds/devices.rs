@@ -30,7 +30,7 @@ async fn rights_of_an_administrator_are_asked_for_before_all_else() {
 }
 
 #[tokio::test]
-async fn what_is_told_of_devices_goes_with_their_allocation() {
+async fn the_status_of_devices_goes_with_their_allocation() {
     let server = ApiServer::builder().build();
     let request = json!({ "name": "r", "exactly": { "deviceClassName": "c" } });
     let claim = json!({
@@ -42,12 +42,12 @@ async fn what_is_told_of_devices_goes_with_their_allocation() {
     let mut result = device.clone();
     result["request"] = "r".into();
     let status = format!("PATCH {CLAIMS}/x/status");
-    let told = json!({ "status": {
+    let reported = json!({ "status": {
         "allocation": { "devices": { "results": [result] } }, "devices": [device],
     } });
-    let told = send(&server, &status, told).await;
-    assert_eq!(told.code, 200, "{}", told.message());
-    assert_eq!(told.body["status"]["devices"][0]["device"], "v");
+    let reported = send(&server, &status, reported).await;
+    assert_eq!(reported.code, 200, "{}", reported.message());
+    assert_eq!(reported.body["status"]["devices"][0]["device"], "v");
     let taken = send(
         &server,
         &status,

@@ -85,7 +85,7 @@ async fn indexes_are_of_the_job_and_are_either_completed_or_failed() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_of_in_upstream_s_order_and_stays() {
+async fn an_end_is_reported_in_upstream_s_order_and_stays() {
     let server = with_job(json!({})).await;
     let condition = |kind: &str| json!({ "type": kind, "status": "True" });
     let complete = json!({ "active": 1, "conditions": [condition("Complete")] });

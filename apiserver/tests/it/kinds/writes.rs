@@ -112,7 +112,7 @@ async fn a_slice_s_ports_that_become_an_empty_list_are_no_change() {
 }
 
 #[tokio::test]
-async fn deleting_a_job_warns_of_its_pods_unless_told_of_them() {
+async fn deleting_a_job_warns_of_its_pods_unless_the_request_names_a_policy() {
     let server = ApiServer::builder().build();
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     for (query, want) in [("", 1), ("?propagationPolicy=Background", 0)] {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Sends `bytes` on a new connection and waits for its end; tells after which virtual time it came.
+/// Sends `bytes` on a new connection and waits for its end; returns the virtual time until then.
 async fn ends_after(running: &Running, bytes: &[u8]) -> (String, Duration) {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     let began = tokio::time::Instant::now();
@@ -64,7 +64,7 @@ async fn an_idle_connection_of_http2_is_told_to_go_and_a_watch_is_not() {
     }
     let after = began.elapsed();
     assert!(after >= Duration::from_secs(600), "{after:?}: {text}");
-    // The client ends its side when it is told to go away.
+    // The client ends its side when it is asked to go away.
     let began = tokio::time::Instant::now();
     task.await.unwrap().unwrap();
     let after = began.elapsed();
@@ -135,11 +135,11 @@ async fn heads_of_http1_are_refused_in_the_words_of_net_http() {
         let answer = rest(stream).await;
         let (line, answered) = answer.split_once("\r\n").unwrap_or((&answer, ""));
         let version = ["HTTP/1.1 ", "HTTP/1.0 "];
-        let told = version
+        let found = version
             .iter()
             .find_map(|version| line.strip_prefix(version));
         let shown: String = head.chars().take(80).collect();
-        assert_eq!(told, Some(status), "{shown}");
+        assert_eq!(found, Some(status), "{shown}");
         assert!(
             answered.ends_with(&format!("\r\n\r\n{body}")),
             "{shown}: {answer}"

@@ -24,7 +24,7 @@ fn review(fields: Value) -> Reply {
 }
 
 #[tokio::test]
-async fn documents_that_cannot_be_decoded_are_told_of_as_by_go() {
+async fn documents_that_cannot_be_decoded_are_reported_as_by_go() {
     let into_type = r#"into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     let parse = "failed to call webhook: couldn't get version/kind; json parse error: ";
     let absent = "received invalid webhook response: webhook response was absent";
@@ -77,7 +77,7 @@ async fn documents_that_cannot_be_decoded_are_told_of_as_by_go() {
 }
 
 #[tokio::test]
-async fn reviews_of_other_kinds_and_types_are_told_of_as_by_go() {
+async fn reviews_of_other_kinds_and_types_are_reported_as_by_go() {
     let scheme = r#"in scheme "k8s.io/apiserver/pkg/util/webhook/client.go:71""#;
     let field = "json: cannot unmarshal";
     for (fields, why) in [
@@ -123,7 +123,7 @@ async fn reviews_of_other_kinds_and_types_are_told_of_as_by_go() {
 }
 
 #[tokio::test]
-async fn patches_that_do_not_apply_are_told_of_as_by_upstream() {
+async fn patches_that_do_not_apply_are_reported_as_by_upstream() {
     for (operation, why) in [
         (
             json!({ "op": "frob", "path": "/data" }),

@@ -179,7 +179,7 @@ async fn tokens_and_reviews_are_asked_about() {
     let eviction = json!({ "metadata": { "name": "p" } });
     create(&server, &format!("{PODS}/p/eviction"), eviction).await;
     let seen = hook.seen();
-    let told: Vec<String> = seen
+    let reviews: Vec<String> = seen
         .iter()
         .map(|review| {
             let request = &review["request"];
@@ -194,7 +194,7 @@ async fn tokens_and_reviews_are_asked_about() {
         })
         .collect();
     assert_eq!(
-        told,
+        reviews,
         [
             "CREATE TokenRequest serviceaccounts/token default",
             "CREATE SubjectAccessReview subjectaccessreviews/ ",

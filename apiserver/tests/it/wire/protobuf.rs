@@ -417,7 +417,7 @@ async fn initial_events_end_with_a_bookmark_in_the_representation_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_is_told_in_protobuf_too() {
+async fn discovery_is_served_in_protobuf_too() {
     let server = server();
     let aggregated = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     for (path, parameters, kind) in [
