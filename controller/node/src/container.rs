@@ -36,7 +36,7 @@ pub(super) use filesystem::{FileSystem, Volume, absolute};
 pub(super) use listeners::{Found, Listeners};
 pub(super) use log::{Line, Log};
 pub(super) use pipe::Pipe;
-pub(super) use signals::{Sender, Told};
+pub(super) use signals::{Sender, Sigterm};
 pub(super) use stdin::{Stdin, Typing};
 pub(super) use streams::Input;
 pub use streams::{Channel, ExecOptions};
@@ -182,14 +182,14 @@ impl Container {
     }
 
     /// Runs `argv` with `stdin` to its end, which also ends the log; its output goes to the log.
-    /// Returns `None` if it ends with a program that only the image knows. `told` delivers SIGTERM
+    /// Returns `None` if it ends with a program that only the image knows. `sigterm` delivers SIGTERM
     /// to its shell.
     pub(super) async fn run(
         &self,
         argv: Vec<String>,
         typing: Typing,
         log: &Arc<Log>,
-        told: Told,
+        sigterm: Sigterm,
     ) -> Option<i32> {
         let Typing { input, terminal } = typing;
         let log_of = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
@@ -203,7 +203,7 @@ impl Container {
             stderr: output(Channel::Stderr),
         };
         let mut shell = self.shell(Stranger::Trusted);
-        shell.signals = Some(Signals::new(told));
+        shell.signals = Some(Signals::new(sigterm));
         let code = match terminal {
             None => shell.program(&argv, &io).await,
             Some(terminal) => {

@@ -302,7 +302,7 @@ impl Containers {
     /// Waits for the next run to stop. Returns it with its grace period, `None` for the pod's.
     ///
     /// Cancel safety: the run is taken only by the poll that returns it.
-    pub(super) async fn told_to_stop(&self) -> (RunId, Option<Duration>) {
+    pub(super) async fn next_stop(&self) -> (RunId, Option<Duration>) {
         loop {
             if let Some(run) = self.stops.lock().pop_first() {
                 return run;

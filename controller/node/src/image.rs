@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_references_are_told_in_upstream_s_words() {
+    fn malformed_references_are_reported_in_upstream_s_words() {
         let long = format!("a@sha256:{}", "0".repeat(64));
         for text in ["a", "a:b", "h.io:80/a/b-c__d.e:1", &long, "Host/a"] {
             assert!(Image::parse(text).is_ok(), "{text}");

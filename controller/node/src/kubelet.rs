@@ -154,7 +154,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         if kubelet.is_synced() {
             for (pod, names) in std::mem::take(&mut kubelet.gone) {
                 kubelet
-                    .tell_all(&pod, container_events::stopping(&names))
+                    .record_events(&pod, container_events::stopping(&names))
                     .await;
             }
             for key in std::mem::take(&mut kubelet.dirty) {
@@ -320,7 +320,7 @@ impl Kubelet {
                 Ok(None) => record.failures = 0,
                 Ok(Some(missing)) => {
                     tracing::warn!(ns = key.namespace, name = key.name, %missing, "pod not started");
-                    self.tell_missing(&pod, &missing).await;
+                    self.record_missing(&pod, &missing).await;
                     record.failures += 1;
                     let wait = retry_after(record.failures);
                     record.wake = Some(after(self.now(), wait));

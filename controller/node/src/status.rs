@@ -283,12 +283,12 @@ impl Report<'_> {
     }
 
     /// Returns the last reported status of a container.
-    fn told_of(&self, container: &Container) -> Option<Value> {
+    fn last_status(&self, container: &Container) -> Option<Value> {
         let before = self.before?;
         let lists = [&before.container_statuses, &before.init_container_statuses];
         let mut all = lists.into_iter().flatten().flatten();
-        let told = all.find(|status| status.name == container.name)?;
-        serde_json::to_value(told).ok()
+        let reported = all.find(|status| status.name == container.name)?;
+        serde_json::to_value(reported).ok()
     }
 
     fn unready_message(&self, readiness: Option<&Readiness>) -> String {
@@ -340,8 +340,8 @@ impl Report<'_> {
                 readiness,
             } => {
                 let kept = readiness.kept.contains(&container.name);
-                if let Some(told) = self.told_of(container).filter(|_| kept) {
-                    return told;
+                if let Some(reported) = self.last_status(container).filter(|_| kept) {
+                    return reported;
                 }
                 let status = match container_runs.get(&container.name) {
                     None => self.waiting_status(container),

@@ -64,7 +64,7 @@ impl Log {
         state.listeners.retain(|listener| {
             let listener = listener.upgrade();
             listener.is_some_and(|pipe| {
-                pipe.tell(channel, bytes);
+                pipe.send(channel, bytes);
                 true
             })
         });

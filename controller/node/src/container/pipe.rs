@@ -50,7 +50,7 @@ impl Pipe {
 
     /// Writes to an attached client without waiting. Closes the pipe of a client that has fallen
     /// too far behind.
-    pub(super) fn tell(&self, channel: Channel, bytes: &[u8]) {
+    pub(super) fn send(&self, channel: Channel, bytes: &[u8]) {
         let is_behind = {
             let state = self.state.lock();
             state.closed || state.size > UNHEARD_BYTES_MAX

@@ -275,7 +275,7 @@ async fn archives_and_compressed_files_come_back_as_they_were() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_machine_tells_of_itself() {
+async fn the_machine_describes_itself() {
     let rows = [
         ("date", "Fri Jan  2 03:04:05 UTC 2026\n", 0),
         ("date +%s", "1767323045\n", 0),
@@ -304,7 +304,7 @@ async fn the_machine_tells_of_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_file_is_told_of_what_is_added() {
+async fn following_a_file_shows_what_is_added() {
     let container = container();
     container
         .files
@@ -421,7 +421,7 @@ async fn input_is_read_as_it_comes() {
 }
 
 /// A process that receives no SIGTERM.
-fn untold() -> Told {
+fn no_sigterm() -> Sigterm {
     watch::channel(None).1
 }
 
@@ -437,14 +437,19 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
         (first, second, log.line(&mut index).await.is_none())
     };
     let (_, lines) = tokio::join!(
-        container.run(argv.to_vec(), Typing::of(Input::empty()), &log, untold()),
+        container.run(
+            argv.to_vec(),
+            Typing::of(Input::empty()),
+            &log,
+            no_sigterm()
+        ),
         follow
     );
     assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), true));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_the_image_lacks_is_told_apart() {
+async fn a_program_that_the_image_lacks_is_distinguished() {
     let log = Arc::new(Log::default());
     assert_eq!(
         container()
@@ -452,7 +457,7 @@ async fn a_program_that_the_image_lacks_is_told_apart() {
                 vec!["nginx".to_owned()],
                 Typing::of(Input::empty()),
                 &log,
-                untold()
+                no_sigterm()
             )
             .await,
         None
@@ -463,7 +468,7 @@ async fn a_program_that_the_image_lacks_is_told_apart() {
                 vec!["/bin/true".to_owned()],
                 Typing::of(Input::empty()),
                 &log,
-                untold()
+                no_sigterm()
             )
             .await,
         Some(0)
@@ -500,7 +505,7 @@ async fn a_pod_is_taken_at_its_word_about_programs_of_its_image() {
         let log = Arc::new(Log::default());
         assert_eq!(
             container
-                .run(argv(script), Typing::of(Input::empty()), &log, untold())
+                .run(argv(script), Typing::of(Input::empty()), &log, no_sigterm())
                 .await,
             code,
             "{script}"

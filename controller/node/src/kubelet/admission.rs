@@ -84,7 +84,7 @@ impl Kubelet {
         let Rejection {
             reason, message, ..
         } = rejection;
-        self.tell(pod, None, EventType::Warning, reason, message)
+        self.record_event(pod, None, EventType::Warning, reason, message)
             .await;
         let now = self.now();
         let patch = json!({

@@ -38,11 +38,11 @@ impl ContainerEvent {
 }
 
 impl Kubelet {
-    pub(super) async fn tell_all(&self, pod: &Pod, events: Vec<ContainerEvent>) {
+    pub(super) async fn record_events(&self, pod: &Pod, events: Vec<ContainerEvent>) {
         for event in events {
             let container = event.container.as_deref();
             let (reason, message) = (event.reason, &event.message);
-            self.tell(pod, container, event.event_type, reason, message)
+            self.record_event(pod, container, event.event_type, reason, message)
                 .await;
         }
     }

@@ -54,7 +54,7 @@ impl Kubelet {
                 let failure = outcome.failure.clone();
                 if let Some(failure) = failure.filter(|_| container_run.exit.is_none()) {
                     let message = format!("{} probe failed: {failure}", kind.name());
-                    self.tell(pod, Some(&name), EventType::Warning, "Unhealthy", &message)
+                    self.record_event(pod, Some(&name), EventType::Warning, "Unhealthy", &message)
                         .await;
                 }
                 self.probed(pod, record, &name, (kind, outcome)).await;
@@ -67,7 +67,7 @@ impl Kubelet {
                 }
                 if !succeeded {
                     let (reason, message) = kind.failure();
-                    self.tell(pod, Some(&name), EventType::Warning, reason, message)
+                    self.record_event(pod, Some(&name), EventType::Warning, reason, message)
                         .await;
                 }
                 if kind == HookKind::PostStart {
@@ -142,7 +142,7 @@ impl Kubelet {
         let alive = |container_run: &&mut ContainerRun| container_run.exit.is_none();
         if let Some(container_run) = record.container_runs.get_mut(name).filter(alive) {
             container_run.stopping = Some(order);
-            self.tell(pod, Some(name), EventType::Normal, "Killing", message)
+            self.record_event(pod, Some(name), EventType::Normal, "Killing", message)
                 .await;
         }
     }
@@ -156,7 +156,7 @@ impl Kubelet {
     }
 
     /// Records an event about a pod or one of its containers.
-    pub(super) async fn tell(
+    pub(super) async fn record_event(
         &self,
         pod: &Pod,
         container: Option<&str>,
@@ -173,7 +173,7 @@ impl Kubelet {
             .await;
     }
 
-    pub(super) async fn tell_back_off(&self, pod: &Pod, container: &str) {
+    pub(super) async fn record_back_off(&self, pod: &Pod, container: &str) {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let message = format!(
             "Back-off restarting failed container {container} in pod {}_{}({})",
@@ -181,7 +181,7 @@ impl Kubelet {
             text(&pod.metadata.namespace),
             text(&pod.metadata.uid),
         );
-        self.tell(
+        self.record_event(
             pod,
             Some(container),
             EventType::Warning,
@@ -192,9 +192,9 @@ impl Kubelet {
     }
 
     /// Records an event about the missing object that holds back all containers of a pod.
-    pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
+    pub(super) async fn record_missing(&self, pod: &Pod, missing: &Missing) {
         let message = missing.to_string();
-        self.tell(pod, None, EventType::Warning, "FailedMount", &message)
+        self.record_event(pod, None, EventType::Warning, "FailedMount", &message)
             .await;
     }
 }

@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Kubelet, Record};
 use crate::config_sources::ConfigSources;
-use crate::container::{Log, Sender, Stdin, Told, Typing, Volume};
+use crate::container::{Log, Sender, Sigterm, Stdin, Typing, Volume};
 use crate::container_run::Halt;
 use crate::container_spec::{self, List};
 use crate::containers::{Place, Run, RunId};
@@ -92,7 +92,7 @@ struct Process {
     ends_at_once: bool,
     task: Option<AbortHandle>,
     /// The sender of SIGTERM.
-    told: watch::Sender<Option<Sender>>,
+    sigterm: watch::Sender<Option<Sender>>,
     /// The task that waits until the start is noticed.
     notice: Option<AbortHandle>,
     hook: Option<AbortHandle>,
@@ -131,7 +131,7 @@ impl PodProcesses {
         let Some(process) = self.running.get(container) else {
             return false;
         };
-        process.told.send_replace(Some(match is_foreign {
+        process.sigterm.send_replace(Some(match is_foreign {
             true => Sender::Other,
             false => Sender::Kubelet,
         }));
@@ -201,7 +201,7 @@ impl Processes {
         tokio::select! {
             biased;
             finding = self.next_of_tasks() => finding,
-            (run, grace) = containers.told_to_stop() => (stopped(run, grace), None),
+            (run, grace) = containers.next_stop() => (stopped(run, grace), None),
         }
     }
 
@@ -357,20 +357,20 @@ impl Process {
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
         let Run { container, log, .. } = self.run.clone();
         let ends_at_once = self.ends_at_once;
-        let (told, now) = (self.told.subscribe(), Arc::clone(&self.now));
+        let (sigterm, now) = (self.sigterm.subscribe(), Arc::clone(&self.now));
         async move {
-            let code = match container.run(argv, typing, &log, told.clone()).await {
+            let code = match container.run(argv, typing, &log, sigterm.clone()).await {
                 Some(code) => code,
                 None if ends_at_once => 0,
                 // A program that only the image knows handles SIGTERM.
                 None => {
-                    heed(told.clone(), pace?).await?;
+                    heed(sigterm.clone(), pace?).await?;
                     log.close(now());
                     0
                 }
             };
             let at = now();
-            let killed = *told.borrow() == Some(Sender::Kubelet);
+            let killed = *sigterm.borrow() == Some(Sender::Kubelet);
             if let Some(pace) = pace.filter(|_| !killed) {
                 tokio::time::sleep(pace.until_relist(at)).await;
             }
@@ -380,8 +380,8 @@ impl Process {
 }
 
 /// Waits for SIGTERM, and then for the time that a program takes to exit.
-async fn heed(mut told: Told, pace: Pace) -> Option<()> {
-    told.wait_for(Option::is_some).await.ok()?;
+async fn heed(mut sigterm: Sigterm, pace: Pace) -> Option<()> {
+    sigterm.wait_for(Option::is_some).await.ok()?;
     tokio::time::sleep(pace.exit).await;
     Some(())
 }
@@ -501,7 +501,7 @@ impl Kubelet {
                 typing: Some(typing),
                 argv,
                 task: None,
-                told: watch::Sender::new(None),
+                sigterm: watch::Sender::new(None),
                 notice: None,
                 hook: None,
                 probes: BTreeMap::new(),

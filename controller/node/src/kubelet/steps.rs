@@ -48,7 +48,7 @@ impl Kubelet {
             }
             Step::Launch(names) => return self.launch(pod, record, &names, now).await,
             Step::Replace(names, order) => {
-                self.tell_all(pod, container_events::replaced(pod, record, &names))
+                self.record_events(pod, container_events::replaced(pod, record, &names))
                     .await;
                 for name in &names {
                     if let Some(container_run) = record.container_runs.get_mut(name) {
@@ -73,7 +73,8 @@ impl Kubelet {
                         container_run.stopping = Some(order);
                     }
                 }
-                self.tell_all(pod, container_events::stopping(&names)).await;
+                self.record_events(pod, container_events::stopping(&names))
+                    .await;
             }
             Step::Signal(names) => Self::signal(record, &names, now),
             Step::Halt(exits) => Self::halt(record, &exits, now),
@@ -150,7 +151,7 @@ impl Kubelet {
         self.write(pod, record, running, now).await?;
         let pull = self.timings.pace.map_or(Duration::ZERO, |pace| pace.pull);
         let events = container_events::launched(pod, record, names, &held, &unstarted, pull);
-        self.tell_all(pod, events).await;
+        self.record_events(pod, events).await;
         record.stage = Stage::Running;
         (record.container_runs, record.held) = (container_runs, held);
         self.processes.take_note(&record.uid, &readiness);
@@ -199,16 +200,16 @@ impl Kubelet {
         self.write(pod, record, running, now).await?;
         self.processes.take_note(&record.uid, &readiness);
         for (name, halt) in &readiness.halted {
-            let told = record.reported.halted.get(name);
-            if matches!(halt, Halt::BackOff(_)) && told != Some(halt) {
-                self.tell_back_off(pod, name).await;
+            let reported = record.reported.halted.get(name);
+            if matches!(halt, Halt::BackOff(_)) && reported != Some(halt) {
+                self.record_back_off(pod, name).await;
             }
         }
         for (name, waiting) in &readiness.held {
-            let told = record.reported.held.get(name);
-            if waiting.is_back_off() && told != Some(waiting) {
+            let reported = record.reported.held.get(name);
+            if waiting.is_back_off() && reported != Some(waiting) {
                 let events = container_events::not_pulled(pod, name, waiting);
-                self.tell_all(pod, events).await;
+                self.record_events(pod, events).await;
             }
         }
         record.reported = readiness;
@@ -224,9 +225,9 @@ impl Kubelet {
     ) -> Result<(), kube::Error> {
         if ending == Ending::Overdue {
             let (reason, message) = DEADLINE_EXCEEDED;
-            self.tell(pod, None, EventType::Normal, reason, message)
+            self.record_event(pod, None, EventType::Normal, reason, message)
                 .await;
-            self.tell_all(pod, container_events::stopping(&record.alive()))
+            self.record_events(pod, container_events::stopping(&record.alive()))
                 .await;
         }
         let container_runs = record.container_runs.clone();

@@ -168,7 +168,7 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
         if let Some(container_run) =
             container_run.filter(|container_run| !container_run.is_reported())
         {
-            if is_told_of(view.reported, container_spec, container_run) {
+            if was_reported(view.reported, container_spec, container_run) {
                 readiness.keep(&container_spec.name, view.reported);
                 continue;
             }
@@ -211,7 +211,7 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
 
 /// Returns whether a container whose hook runs keeps an earlier status: of its last run, or of a
 /// failure to create it.
-fn is_told_of(
+fn was_reported(
     reported: &Readiness,
     container_spec: &ContainerSpec,
     container_run: &ContainerRun,
@@ -219,9 +219,9 @@ fn is_told_of(
     let is_known = reported.containers.contains_key(&container_spec.name)
         || reported.halted.contains_key(&container_spec.name);
     let has_run = container_run.last.is_some() && is_known;
-    let is_told = has_run || reported.held.contains_key(&container_spec.name);
+    let is_reported = has_run || reported.held.contains_key(&container_spec.name);
     reported.kept.contains(&container_spec.name)
-        || is_told && !reported.hooked.contains(&container_spec.name)
+        || is_reported && !reported.hooked.contains(&container_spec.name)
 }
 
 impl Readiness {
@@ -249,13 +249,13 @@ fn halt(
 ) -> Option<Halt> {
     let exit = container_run.exit?;
     // The end of a container is reported before its back-off.
-    let told = view.reported.halted.get(&container_spec.name).copied();
+    let reported = view.reported.halted.get(&container_spec.name).copied();
     let next = restart_at(view, container_spec, container_run);
-    let waits = told.is_some() && next.is_some_and(|at| now < at);
+    let waits = reported.is_some() && next.is_some_and(|at| now < at);
     let wait = container_run.waits(exit).filter(|_| waits);
     let first = match (&container_run.start_error, next) {
         (Some(_), Some(_)) => Halt::Unstarted,
         _ => Halt::Terminated,
     };
-    Some(wait.map_or(told.unwrap_or(first), Halt::BackOff))
+    Some(wait.map_or(reported.unwrap_or(first), Halt::BackOff))
 }

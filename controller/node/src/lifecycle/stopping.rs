@@ -19,7 +19,7 @@ const GRACE_MIN: Duration = Duration::from_secs(2);
 struct Leave<'a> {
     container_spec: &'a ContainerSpec,
     /// The time of SIGTERM, if the container receives one.
-    told: Option<Timestamp>,
+    sigterm: Option<Timestamp>,
     at: Timestamp,
     killed: bool,
     signaled: bool,
@@ -37,8 +37,8 @@ struct Manner {
 impl Leave<'_> {
     /// Returns the time of the next action for the container.
     fn due(&self) -> Timestamp {
-        let told = self.told.filter(|_| !self.signaled);
-        told.map_or(self.at, |told| told.min(self.at))
+        let sigterm = self.sigterm.filter(|_| !self.signaled);
+        sigterm.map_or(self.at, |sigterm| sigterm.min(self.at))
     }
 
     fn halt(&self) -> (String, i32) {
@@ -116,8 +116,8 @@ pub(super) fn stopping(
 /// Returns the step that sends SIGTERM to the containers that are due for it.
 fn signal(leaves: &[Leave<'_>], now: Timestamp) -> Option<Step> {
     let due = leaves.iter().filter(|leave| {
-        let is_told = leave.told.is_some_and(|told| told <= now);
-        is_told && !leave.signaled
+        let is_due = leave.sigterm.is_some_and(|at| at <= now);
+        is_due && !leave.signaled
     });
     let due: Vec<String> = due.map(|leave| leave.container_spec.name.clone()).collect();
     (!due.is_empty()).then_some(Step::Signal(due))
@@ -179,10 +179,10 @@ pub(super) fn concluding(view: &View<'_>, ending: Ending, now: Timestamp) -> Ste
 /// Returns the step that stops the containers that are not stopping yet, or runs their hooks.
 fn dismissal(view: &View<'_>, order: Stopping) -> Option<Step> {
     let alive = view.runs().filter(|(_, own)| own.exit.is_none());
-    let untold = alive.clone().filter(|(_, own)| !own.dismissed);
-    let untold = names(untold);
-    if !untold.is_empty() {
-        return Some(Step::Dismiss(untold, order));
+    let undismissed = alive.clone().filter(|(_, own)| !own.dismissed);
+    let undismissed = names(undismissed);
+    if !undismissed.is_empty() {
+        return Some(Step::Dismiss(undismissed, order));
     }
     let hooks = names(
         alive.filter(|(container_spec, own)| container_spec.has_pre_stop && own.pre_stop.is_none()),
@@ -200,10 +200,10 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
     let Delay::After(stop) = view.behavior.stop else {
         return Err(None);
     };
-    let told = view
+    let stopping = view
         .runs()
         .filter(|(_, own)| own.exit.is_none() && own.stopping.is_some());
-    let hooks = told
+    let hooks = stopping
         .clone()
         .filter(|(container_spec, own)| container_spec.has_pre_stop && own.pre_stop.is_none());
     let hooks = names(hooks);
@@ -214,10 +214,10 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
         stop,
         pace: view.behavior.signals,
     };
-    let dismissed = told.clone().find(|(_, own)| own.dismissed);
+    let dismissed = stopping.clone().find(|(_, own)| own.dismissed);
     let all = match dismissed.and_then(|(_, own)| own.stopping) {
         Some(order) => leaves(view, manner, order),
-        None => told
+        None => stopping
             .filter_map(|(container_spec, own)| {
                 Some(leave(container_spec, own, manner, own.stopping?, None))
             })
@@ -288,7 +288,7 @@ fn leave<'a>(
     let unheard = pace.filter(|_| order.is_foreign);
     Leave {
         container_spec,
-        told: pace.map(|_| from),
+        sigterm: pace.map(|_| from),
         // The kubelet notices a container that another program has killed at the next relist.
         at: unheard.map_or(at, |pace| after(at, pace.until_relist(at))),
         killed: is_hooked || after(from, stop) > end,

@@ -38,7 +38,7 @@ struct Case {
     deadline: Option<Timestamp>,
     image: &'static str,
     reported: bool,
-    /// Whether the container has been told to stop.
+    /// Whether the container has been asked to stop.
     dismissed: bool,
     now: i64,
 }
@@ -216,7 +216,7 @@ fn a_deleted_pod_stops_within_its_grace() {
         dismissed: true,
         ..case(Stage::Running, now)
     };
-    let untold = Case {
+    let undismissed = Case {
         dismissed: false,
         ..deleted(30, 21)
     };
@@ -225,7 +225,7 @@ fn a_deleted_pod_stops_within_its_grace() {
         grace: Duration::from_secs(30),
         is_foreign: false,
     };
-    check(untold, &Step::Dismiss(main(), order));
+    check(undismissed, &Step::Dismiss(main(), order));
     check(deleted(30, 23), &Step::Wait(Some(at(24))));
     check(deleted(30, 24), &Step::End(Ending::Completed));
     check(deleted(1, 21), &Step::End(Ending::Killed));
@@ -266,8 +266,8 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
     let mut container_run = ContainerRun::first(&container_specs[0], at(100));
     let mut reported = readiness_of(false);
     let mut now = at(100 + runs);
-    let mut told = Vec::new();
-    while told.len() < steps {
+    let mut taken = Vec::new();
+    while taken.len() < steps {
         if container_run.exit.is_none() {
             now = now.max(after(
                 container_run.since,
@@ -297,12 +297,12 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
         match step {
             Step::Wait(Some(wake)) => now = wake,
             Step::Launch(_) => {
-                told.push(format!("{at} restart"));
+                taken.push(format!("{at} restart"));
                 container_run.restart(&container_specs[0], now);
                 reported = readiness_of(false);
             }
             Step::Report(readiness) => {
-                told.push(match readiness.halted["main"] {
+                taken.push(match readiness.halted["main"] {
                     Halt::Terminated => format!("{at} terminated"),
                     Halt::Unstarted => format!("{at} unstarted"),
                     Halt::BackOff(wait) => format!("{at} waits {}", wait.as_secs()),
@@ -310,18 +310,18 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 reported = readiness;
             }
             Step::End(ending) => {
-                told.push(format!("{at} {ending:?}"));
+                taken.push(format!("{at} {ending:?}"));
                 break;
             }
             other => panic!("{other:?}"),
         }
     }
-    told
+    taken
 }
 
 #[test]
 fn who_ends_again_and_again_waits_ever_longer() {
-    let told = story(RestartPolicy::Always, 1, 1, 8);
+    let steps = story(RestartPolicy::Always, 1, 1, 8);
     let expected = [
         "101 terminated",
         "101 restart",
@@ -332,7 +332,7 @@ fn who_ends_again_and_again_waits_ever_longer() {
         "113 waits 20",
         "133 restart",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(steps, expected);
     let long = story(RestartPolicy::OnFailure, 1, 601, 4);
     let expected = [
         "701 terminated",

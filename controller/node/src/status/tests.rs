@@ -106,7 +106,7 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 }
 
 #[test]
-fn an_ended_pod_tells_how_its_containers_ended() {
+fn an_ended_pod_shows_how_its_containers_ended() {
     let container_runs = BTreeMap::from([(
         "main".to_owned(),
         ContainerRun::first(&container_spec(), at(7)),
@@ -132,7 +132,7 @@ fn an_ended_pod_tells_how_its_containers_ended() {
 }
 
 #[test]
-fn a_container_in_back_off_tells_how_it_ended() {
+fn a_container_in_back_off_shows_how_it_ended() {
     let mut container_run = ContainerRun::first(&container_spec(), at(7));
     container_run.exit = Some(Exit {
         code: 3,

@@ -24,7 +24,7 @@ struct Plan<'a> {
     /// The archive, `-` for a standard stream.
     file: &'a str,
     gzips: bool,
-    tells: bool,
+    is_verbose: bool,
     /// `-O`: extracted files go to standard output.
     shows: bool,
     strips: usize,
@@ -39,7 +39,7 @@ impl<'a> Plan<'a> {
             mode: Mode::List,
             file: "-",
             gzips: false,
-            tells: false,
+            is_verbose: false,
             shows: false,
             strips: 0,
             members: Vec::new(),
@@ -95,7 +95,7 @@ impl<'a> Plan<'a> {
             ("extract" | "get", None) => *mode = Some(Mode::Extract),
             ("list", None) => *mode = Some(Mode::List),
             ("gzip" | "ungzip", None) => self.gzips = true,
-            ("verbose", None) => self.tells = true,
+            ("verbose", None) => self.is_verbose = true,
             ("to-stdout", None) => self.shows = true,
             ("file", Some(file)) => self.file = file,
             ("directory", Some(directory)) => self.valued('C', directory)?,
@@ -127,7 +127,7 @@ impl<'a> Plan<'a> {
             'x' => *mode = Some(Mode::Extract),
             't' => *mode = Some(Mode::List),
             'z' => self.gzips = true,
-            'v' => self.tells = true,
+            'v' => self.is_verbose = true,
             'O' => self.shows = true,
             'm' | 'p' | 'o' | 'h' | 'a' | 'S' | 'P' => {}
             _ => return Err(format!("unrecognized option: {letter}")),
@@ -176,7 +176,7 @@ impl Task<'_> {
             return Err("empty archive".to_owned());
         }
         let to_stdout = plan.file == "-";
-        let names = match (plan.tells, to_stdout) {
+        let names = match (plan.is_verbose, to_stdout) {
             (false, _) => Output::Null,
             (true, true) => self.io.stderr.clone(),
             (true, false) => self.io.stdout.clone(),
@@ -273,7 +273,7 @@ impl Task<'_> {
             if !plan.wants(name) {
                 continue;
             }
-            if plan.mode == Mode::List || plan.tells && !plan.shows {
+            if plan.mode == Mode::List || plan.is_verbose && !plan.shows {
                 self.io.stdout.line(name);
             }
             if plan.mode == Mode::List {

@@ -10,13 +10,13 @@ use super::files::Task;
 
 /// The level of the final summary: `status=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum StatusLevel {
     All,
     Records,
     Nothing,
 }
 
-impl Told {
+impl StatusLevel {
     fn of(status: &str) -> Result<Self, String> {
         match status {
             "none" => Ok(Self::Nothing),
@@ -39,7 +39,7 @@ struct Plan<'a> {
     seek: usize,
     keeps: bool,
     appends: bool,
-    told: Told,
+    status: StatusLevel,
 }
 
 impl<'a> Plan<'a> {
@@ -54,7 +54,7 @@ impl<'a> Plan<'a> {
             seek: 0,
             keeps: false,
             appends: false,
-            told: Told::All,
+            status: StatusLevel::All,
         };
         for argument in arguments {
             let unknown = || format!("unrecognized operand '{argument}'");
@@ -82,7 +82,7 @@ impl<'a> Plan<'a> {
                 }
                 "iflag" => {}
                 "oflag" => plan.appends = value.split(',').any(|word| word == "append"),
-                "status" => plan.told = Told::of(value)?,
+                "status" => plan.status = StatusLevel::of(value)?,
                 _ => return Err(unknown()),
             }
         }
@@ -280,7 +280,7 @@ impl Task<'_> {
     }
 
     fn summarize(&self, plan: &Plan<'_>, records: &[Records; 2], total: usize, seconds: f64) {
-        if plan.told == Told::Nothing {
+        if plan.status == StatusLevel::Nothing {
             return;
         }
         for (records, way) in records.iter().zip(["in", "out"]) {
@@ -289,7 +289,7 @@ impl Task<'_> {
                 .stderr
                 .line(&format!("{whole}+{partial} records {way}"));
         }
-        if plan.told == Told::All {
+        if plan.status == StatusLevel::All {
             #[expect(clippy::cast_precision_loss, reason = "it is rounded to three digits")]
             let size = total as f64;
             let rate = if seconds > 0.0 { size / seconds } else { size };
