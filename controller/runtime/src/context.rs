@@ -25,7 +25,7 @@ impl Context {
     }
 }
 
-/// A client that sends `user_agent` with each request, so that the server can tell who wrote.
+/// A client that sends `user_agent` with each request, so that the server knows the writer.
 ///
 /// Must be called within a tokio runtime, which `kube::Client` asks for.
 #[must_use]

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_begin_alike_are_told_apart() {
+    fn texts_that_begin_alike_are_distinguished() {
         let of = |last: &str| {
             let data = json!({ "fill": "x".repeat(2 * HASHED_BYTES_MAX), "last": last });
             read::<ConfigMap>(&json!({ "metadata": { "name": "a" }, "data": data }))

@@ -186,7 +186,7 @@ mod tests {
         serde_json::from_value(group).unwrap()
     }
 
-    fn told(preferred: &PreferredResources) -> Vec<String> {
+    fn kinds_of(preferred: &PreferredResources) -> Vec<String> {
         let kinds = preferred.resources.iter().map(|kind| &kind.resource);
         kinds
             .map(|kind| format!("{} {}", kind.plural, kind.api_version))
@@ -205,7 +205,7 @@ mod tests {
             ] },
         ])));
         let expected = ["apples example.io/v2", "pears example.io/v1"];
-        assert_eq!(told(&preferred), expected);
+        assert_eq!(kinds_of(&preferred), expected);
         assert_eq!(preferred.failure(), None);
     }
 
@@ -216,7 +216,7 @@ mod tests {
             { "version": "v2", "freshness": "Stale", "resources": [resource("apples", "Apple")] },
             { "version": "v1", "freshness": "Current", "resources": [resource("pears", "Pear")] },
         ])));
-        assert_eq!(told(&preferred), ["pears example.io/v1"]);
+        assert_eq!(kinds_of(&preferred), ["pears example.io/v1"]);
         assert_eq!(
             preferred.failure().unwrap(),
             "unable to retrieve the complete list of server APIs: example.io/v2: stale \

@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn told(old: &Value, new: &Value) -> Vec<String> {
+    fn operations(old: &Value, new: &Value) -> Vec<String> {
         diff(old, new)
             .iter()
             .map(|one| format!("{} {} {}", one.verb.as_str(), one.path, one.value))
@@ -107,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_by_path() {
+    fn differences_are_listed_by_path() {
         let old = json!({"a": {"b/c": 1, "gone": true}, "list": [{"x": 1}, {"x": 2}], "n": null});
         let new = json!({"a": {"b/c": 2, "new": "v"}, "list": [{"x": 3}], "n": 1});
         assert_eq!(
-            told(&old, &new),
+            operations(&old, &new),
             [
                 "replace /a/b~1c 2",
                 "remove /a/gone null",

@@ -39,7 +39,7 @@ where
     let events = patient(move || watcher(api.clone(), config.clone()));
     events.map(move |event| {
         let event = event.map_err(|error| {
-            tracing::warn!(resource = path, error = told(&error), "watch failed");
+            tracing::warn!(resource = path, error = message(&error), "watch failed");
             Failed
         })?;
         Ok(Decoded::unwrap(event))
@@ -148,7 +148,7 @@ where
 }
 
 /// The status that the server returned, or else the error with its causes.
-fn told(error: &watcher::Error) -> String {
+fn message(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
     match error {
         InitialListFailed(kube::Error::Api(status))
@@ -161,16 +161,16 @@ fn told(error: &watcher::Error) -> String {
 
 /// An error and its causes, without those that its own message includes.
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut told = error.to_string();
+    let mut shown = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
         let text = next.to_string();
-        if !told.contains(&text) {
-            told = format!("{told}: {text}");
+        if !shown.contains(&text) {
+            shown = format!("{shown}: {text}");
         }
         cause = next.source();
     }
-    told
+    shown
 }
 
 /// Whether nothing that speaks HTTP has answered.
@@ -236,15 +236,15 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_what_it_leaves_to_its_causes() {
+    fn an_error_is_shown_with_what_it_leaves_to_its_causes() {
         let refused = std::io::Error::other("connection refused");
         let service = kube::Error::Service(Box::new(kube::Error::ReadEvents(refused)));
         assert_eq!(
-            told(&watcher::Error::WatchStartFailed(service)),
+            message(&watcher::Error::WatchStartFailed(service)),
             "failed to start watching object: ServiceError: Error reading events stream: connection refused"
         );
         let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
         let refused = watcher::Error::InitialListFailed(kube::Error::Api(refused.boxed()));
-        assert_eq!(told(&refused), "403 no");
+        assert_eq!(message(&refused), "403 no");
     }
 }

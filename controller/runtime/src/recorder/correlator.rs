@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn from_the_tenth_message_on_similar_occurrences_are_combined() {
         let mut correlator = Correlator::default();
-        let mut told = |message: &str, now: i64| {
+        let mut observed_message = |message: &str, now: i64| {
             let observed = correlator
                 .observe(occurrence("web", message), at(now), String::new)
                 .unwrap();
@@ -253,15 +253,25 @@ mod tests {
             format!("{} {}", observed.count, observed.message)
         };
         for message in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
-            assert_eq!(told(message, 0), format!("1 {message}"));
+            assert_eq!(observed_message(message, 0), format!("1 {message}"));
         }
-        assert_eq!(told("9", 0), "1 (combined from similar events): 9");
-        assert_eq!(told("10", 600), "2 (combined from similar events): 10");
-        assert_eq!(told("11", 1201), "1 11", "after a pause it starts anew");
+        assert_eq!(
+            observed_message("9", 0),
+            "1 (combined from similar events): 9"
+        );
+        assert_eq!(
+            observed_message("10", 600),
+            "2 (combined from similar events): 10"
+        );
+        assert_eq!(
+            observed_message("11", 1201),
+            "1 11",
+            "after a pause it starts anew"
+        );
     }
 
     #[test]
-    fn after_25_occurrences_an_object_is_told_of_every_five_minutes() {
+    fn after_25_occurrences_an_object_has_an_event_every_five_minutes() {
         let mut correlator = Correlator::default();
         let mut admitted = |name: &str, now| {
             correlator
@@ -274,13 +284,17 @@ mod tests {
         assert_eq!(admitted("web", 0), None);
         assert_eq!(admitted("other", 0), Some(1));
         assert_eq!(admitted("web", 299), None);
-        assert_eq!(admitted("web", 300), Some(28), "those not told are counted");
+        assert_eq!(
+            admitted("web", 300),
+            Some(28),
+            "those without an event are counted"
+        );
         assert_eq!(admitted("web", 301), None);
         let warning = Occurrence {
             event_type: EventType::Warning,
             ..occurrence("web", "a")
         };
-        let told = correlator.observe(warning, at(301), String::new);
-        assert!(told.is_some(), "warnings are limited apart");
+        let observed = correlator.observe(warning, at(301), String::new);
+        assert!(observed.is_some(), "warnings are limited apart");
     }
 }
