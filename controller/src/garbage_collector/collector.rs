@@ -168,7 +168,13 @@ impl Collector {
     ) -> Result<Owners, kube::Error> {
         let mut classes = Vec::new();
         for reference in references {
+            // Of a kind that has gone together with the owner nothing can be read.
+            let is_deleted = graph.is_deleted(node, reference);
             let Some(kind) = find(kinds, &GroupKind::of(reference)) else {
+                if is_deleted {
+                    classes.push(OwnerClass::Dangling);
+                    continue;
+                }
                 return Ok(Owners::Undecided);
             };
             let homeless = kind.namespaced && node.key.namespace.is_empty();
@@ -186,7 +192,11 @@ impl Collector {
                 name: reference.name.clone(),
             };
             let api = kind.api_of(&self.ctx.client, &owner);
-            classes.push(match live(&api, &owner.name, &reference.uid).await? {
+            let found = match live(&api, &owner.name, &reference.uid).await {
+                Err(_) if is_deleted => None,
+                found => found?,
+            };
+            classes.push(match found {
                 None => OwnerClass::Dangling,
                 Some(owner)
                     if owner.deletion_timestamp.is_some()

@@ -63,6 +63,13 @@ impl Node {
         self.owners.iter().find(|reference| reference.uid == owner)
     }
 
+    /// Whether the reference of `dependent`, which has this object's uid, names it where it is.
+    fn is_named_by(&self, dependent: &Self, reference: &OwnerReference) -> bool {
+        let reachable =
+            self.key.namespace.is_empty() || self.key.namespace == dependent.key.namespace;
+        reachable && self.key.name == reference.name && self.kind == GroupKind::of(reference)
+    }
+
     /// Whether this object holds up the foreground deletion of `owner`.
     pub(super) fn blocks(&self, owner: &str) -> bool {
         self.reference(owner)
@@ -112,6 +119,8 @@ pub(super) struct Graph {
     nodes: BTreeMap<String, Node>,
     /// Owner uid (which need not exist) to its dependents.
     dependents: BTreeMap<String, BTreeSet<Subject>>,
+    /// The deleted owners that still have dependents.
+    deleted: BTreeMap<String, Node>,
 }
 
 impl Graph {
@@ -128,6 +137,7 @@ impl Graph {
     /// Updates the graph by a current object.
     pub(super) fn upsert(&mut self, uid: &str, node: Node) -> BTreeSet<Task> {
         let old = self.nodes.insert(uid.to_owned(), node.clone());
+        self.deleted.remove(uid);
         let subject = Subject::new(uid, &node);
         let mut tasks = BTreeSet::new();
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
@@ -179,6 +189,9 @@ impl Graph {
             self.dependents(uid)
                 .map(|(uid, node)| Task::Collect(Subject::new(uid, node))),
         );
+        if self.dependents.contains_key(uid) {
+            self.deleted.insert(uid.to_owned(), node);
+        }
         tasks
     }
 
@@ -187,6 +200,7 @@ impl Graph {
             dependents.remove(dependent);
             if dependents.is_empty() {
                 self.dependents.remove(owner);
+                self.deleted.remove(owner);
             }
         }
     }
@@ -211,13 +225,16 @@ impl Graph {
             .is_some_and(|owner| !owner.foreground)
     }
 
+    /// Whether the owner that `dependent` names was there, and was deleted.
+    pub(super) fn is_deleted(&self, dependent: &Node, reference: &OwnerReference) -> bool {
+        let owner = self.deleted.get(&reference.uid);
+        owner.is_some_and(|owner| owner.is_named_by(dependent, reference))
+    }
+
     /// The owner that `dependent` names, if it is known and where the reference says.
     fn owner(&self, dependent: &Node, reference: &OwnerReference) -> Option<&Node> {
-        self.nodes.get(&reference.uid).filter(|owner| {
-            let reachable =
-                owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace;
-            reachable && owner.key.name == reference.name && owner.kind == GroupKind::of(reference)
-        })
+        let owner = self.nodes.get(&reference.uid);
+        owner.filter(|owner| owner.is_named_by(dependent, reference))
     }
 }
 
@@ -280,6 +297,25 @@ mod tests {
         assert!(!graph.is_suspect("c"));
         assert_eq!(collected(graph.remove("o")), ["c"]);
         assert!(graph.is_suspect("c"));
+    }
+
+    #[test]
+    fn a_deleted_owner_is_remembered_while_it_has_dependents() {
+        let mut graph = Graph::default();
+        graph.upsert("o", node(owner("o", None)));
+        let child = node(owned_by("o", true));
+        graph.upsert("c", child.clone());
+        let reference = &child.owners[0];
+        assert!(!graph.is_deleted(&child, reference));
+        graph.remove("o");
+        assert!(graph.is_deleted(&child, reference));
+        let renamed = OwnerReference {
+            name: "p".to_owned(),
+            ..reference.clone()
+        };
+        assert!(!graph.is_deleted(&child, &renamed));
+        graph.remove("c");
+        assert!(graph.deleted.is_empty());
     }
 
     #[test]
