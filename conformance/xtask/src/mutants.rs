@@ -19,6 +19,7 @@ mod scenarios;
 mod switch;
 mod threads;
 mod tree;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;

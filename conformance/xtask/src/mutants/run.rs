@@ -14,11 +14,14 @@ use super::reach::Reach;
 use super::results::{Outcome, Results};
 use super::scenarios::{End, Program};
 use super::threads;
+use super::words::Words;
 
 /// How many scenarios the processes of a mutant run, one process after another; the last runs all that are left.
 const CHUNKS: [usize; 3] = [1, 6, 36];
 /// How many scenarios come first because they noticed other mutants of the function.
 const KNOWN: usize = 2;
+/// How many scenarios come next because they have the most words in common with the mutant.
+const ALIKE: usize = 3;
 /// A run hangs that uses this much processor time for each of its scenarios, and this much more: on average a scenario
 /// takes a fifth of it, and the longest takes half of both.
 const HANG_SCENARIO: Duration = Duration::from_millis(500);
@@ -73,6 +76,7 @@ pub(crate) fn run(
     results: &mut Results,
     limits: &Limits,
 ) -> anyhow::Result<()> {
+    let words = Words::read(&program.root, reach.keys())?;
     let noticed = parking_lot::Mutex::new(Noticed::default());
     // How many scenarios reach each mutant.
     let mut popularity: BTreeMap<u32, u64> = BTreeMap::new();
@@ -87,7 +91,7 @@ pub(crate) fn run(
         } = &tasks[index];
         let near = &near[*number as usize - 1];
         let open = open(*number, passed, reach, limits);
-        let mut order = order(open, near, &popularity, mutant, &noticed.lock());
+        let mut order = order(open, near, &popularity, mutant, (&noticed.lock(), &words));
         order.truncate(limits.first);
         let outcome = match run_until_noticed(program, *number, &order)? {
             Some(outcome) => outcome,
@@ -160,14 +164,14 @@ fn survived(number: u32, passed: BTreeSet<u64>, reach: &BTreeMap<String, Reach>)
     }
 }
 
-/// These scenarios, likely ones first: a few that noticed others of its function, then those that
-/// differ most in what else they reach of its file, for their time.
+/// These scenarios, likely ones first: a few that noticed others of its function, a few that are about the same things,
+/// then those that differ most in what else they reach of its file, for their time.
 fn order<'a>(
     mut left: Vec<(&'a str, &Reach)>,
     near: &Near,
     popularity: &BTreeMap<u32, u64>,
     mutant: &Mutant,
-    noticed: &Noticed<'_>,
+    (noticed, words): (&Noticed<'_>, &Words),
 ) -> Vec<&'a str> {
     let function = (mutant.file.as_str(), mutant.function.as_str());
     let times_by_function = noticed.by_function.get(&function);
@@ -187,9 +191,13 @@ fn order<'a>(
         .iter()
         .take_while(|(name, _)| times(times_by_function, name) > Reverse(0));
     let known = known.take(KNOWN).count();
-    let rest = left.split_off(known);
+    let mut rest = left.split_off(known);
+    // Stable: those that reach the least stay first.
+    rest.sort_by_cached_key(|(name, _)| Reverse(words.in_common(name, mutant)));
+    let others = rest.split_off(ALIKE.min(rest.len()));
+    left.append(&mut rest);
     let mut order: Vec<&str> = left.into_iter().map(|(name, _)| name).collect();
-    order.extend(diverse(rest, near, popularity));
+    order.extend(diverse(others, near, popularity));
     order
 }
 
