@@ -43,11 +43,18 @@ impl<'a> Observed<'a> {
         self.pods.get(node).map(Vec::as_slice).unwrap_or_default()
     }
 
+    fn wants(&self, node: &Node) -> bool {
+        suits(self.set, node) == Suits::Yes
+    }
+
+    /// The number of nodes that are to have a pod.
+    fn desired(&self) -> usize {
+        self.nodes.iter().filter(|node| self.wants(node)).count()
+    }
+
     /// How many nodes a rollout may leave without an available pod, and how many may have two.
     fn limits(&self) -> (usize, usize) {
-        let suiting = |node: &&Arc<Node>| suits(self.set, node) == Suits::Yes;
-        let desired = self.nodes.iter().filter(suiting).count();
-        let desired = i32::try_from(desired).unwrap_or(i32::MAX);
+        let desired = i32::try_from(self.desired()).unwrap_or(i32::MAX);
         let strategy = self
             .set
             .spec
@@ -59,10 +66,7 @@ impl<'a> Observed<'a> {
             let count = value.and_then(|value| resolve(&value, desired, Round::Up));
             usize::try_from(count.unwrap_or(0)).unwrap_or(0)
         };
-        match (count(block.max_unavailable), count(block.max_surge)) {
-            (0, 0) => (1, 0),
-            limits => limits,
-        }
+        (count(block.max_unavailable), count(block.max_surge))
     }
 
     fn allows_surge(&self) -> bool {
@@ -186,26 +190,36 @@ fn roll_by_deletion(observed: Observed<'_>, max_unavailable: usize) -> Plan {
 }
 
 fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Plan {
-    let mut surging = 0;
+    let (mut surging, mut available) = (0, 0);
     let mut plan = Plan::default();
-    let mut candidates = Vec::new();
+    let (mut candidates, mut leaving) = (Vec::new(), Vec::new());
     for node in observed.pods.keys() {
-        match old_and_new(observed, node) {
-            None => surging += 1,
-            Some((None, _)) => {}
-            Some((Some(old), None)) if observed.is_available(old) => candidates.push(node.clone()),
-            Some((Some(_), None)) => plan.create.push(node.clone()),
-            Some((Some(old), Some(new))) => {
-                if !observed.is_available(old) || observed.is_available(new) {
-                    plan.delete.push(old.clone());
-                } else {
-                    surging += 1;
-                }
-            }
+        let Some((old, new)) = old_and_new(observed, node) else {
+            surging += 1;
+            continue;
+        };
+        let is_available =
+            |pod: Option<&Arc<Pod>>| pod.is_some_and(|pod| observed.is_available(pod));
+        available += usize::from(is_available(old.or(new)));
+        let Some(old) = old else { continue };
+        let is_wanted = observed
+            .nodes
+            .iter()
+            .any(|one| one.name_any() == *node && observed.wants(one));
+        match (new, is_available(Some(old))) {
+            (Some(_), _) if is_available(new) => plan.delete.push(old.clone()),
+            (Some(_), _) => surging += 1,
+            (None, true) if !is_wanted => leaving.push(old.clone()),
+            (None, false) if !is_wanted => plan.delete.push(old.clone()),
+            (None, true) => candidates.push(node.clone()),
+            (None, false) => plan.create.push(node.clone()),
         }
     }
     candidates.truncate(max_surge.saturating_sub(surging));
     plan.create.extend(candidates);
+    // Pods that may stay where none would be placed go once they are not needed.
+    leaving.truncate(usize::saturating_sub(available, observed.desired()));
+    plan.delete.extend(leaving);
     plan
 }
 
