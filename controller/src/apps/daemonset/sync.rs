@@ -45,13 +45,6 @@ impl Reconcile for Controller {
                 return Ok(None);
             }
         };
-        if selector.selects_all() {
-            let message =
-                "This daemon set is selecting all pods. A non-empty selector is required.";
-            self.tell(&set, EventType::Warning, "SelectingAll", message)
-                .await;
-            return Ok(None);
-        }
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(None);
         }

@@ -63,9 +63,6 @@ pub(super) fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondit
 fn remove(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.type_ != type_);
-        if conditions.is_empty() {
-            status.conditions = None;
-        }
     }
 }
 

@@ -32,10 +32,6 @@ impl Reconcile for Controller {
             }
         };
         let mut deployment = Deployment::clone(&deployment);
-        if selector.selects_all() {
-            self.refuse(&mut deployment).await?;
-            return Ok(None);
-        }
         let sets = self.claim_sets(&deployment, &selector).await?;
         if deployment.metadata.deletion_timestamp.is_some() {
             let sets = ReplicaSets::of(&deployment, sets);
@@ -65,18 +61,6 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    async fn refuse(&self, deployment: &mut Deployment) -> Result<(), Error> {
-        let message = "This deployment is selecting all pods. A non-empty selector is required.";
-        self.tell(deployment, EventType::Warning, "SelectingAll", message)
-            .await;
-        let mut status = stored_status(deployment);
-        if status.observed_generation.unwrap_or(0) < deployment.metadata.generation.unwrap_or(0) {
-            status.observed_generation = deployment.metadata.generation;
-            self.write_status(deployment, status).await?;
-        }
-        Ok(())
-    }
-
     /// The deployment's sets, oldest first, after adopting orphans and releasing strangers.
     async fn claim_sets(
         &self,

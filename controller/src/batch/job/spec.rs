@@ -18,15 +18,11 @@ fn spec<T>(
 
 /// Whether each pod has an index of its own to complete.
 pub(super) fn is_indexed(job: &Job) -> bool {
-    completion_mode(job) == "Indexed"
-}
-
-pub(super) fn completion_mode(job: &Job) -> &str {
     let mode = job
         .spec
         .as_ref()
         .and_then(|spec| spec.completion_mode.as_deref());
-    mode.unwrap_or("NonIndexed")
+    mode == Some("Indexed")
 }
 
 /// The number of pods that may run at once.

@@ -19,8 +19,6 @@ use super::sync_context::{Known, SyncContext};
 use super::{Controller, KIND, owner_ref, pods, reference, spec};
 use crate::workload::adoption::{self, Claims};
 
-const MODES: [&str; 2] = ["NonIndexed", "Indexed"];
-
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
@@ -34,12 +32,6 @@ impl Reconcile for Controller {
         }
         if condition::is_finished(&job) {
             self.backoffs.forget(key);
-            return Ok(None);
-        }
-        if !MODES.contains(&spec::completion_mode(&job)) {
-            let message = "Skipped Job sync because completion mode is unknown";
-            self.tell(&job, EventType::Warning, "UnknownCompletionMode", message)
-                .await;
             return Ok(None);
         }
         let now = (self.ctx.now)();
