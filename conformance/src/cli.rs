@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod service;
 mod threads;
+mod upgrade_test;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -60,6 +61,9 @@ enum Command {
     Envtest(envtest::EnvtestArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
+    /// Settle a scenario with one version of a program, let another version take over, and back; report pods that were
+    /// replaced, objects that were written and what was refused.
+    UpgradeTest(upgrade_test::UpgradeTestArgs),
     /// Print the least roles for the requests of audit logs, or compare given roles with these requests.
     Rbac(rbac::RbacArgs),
     /// Print everything that a kubeproof server stores, for `serve --from-log`.
@@ -87,6 +91,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Webhooks(args) => webhooks::run(args),
         Command::Envtest(args) => envtest::envtest(args),
         Command::Exchange(args) => exchange::exchange(args),
+        Command::UpgradeTest(args) => upgrade_test::upgrade_test(args),
         Command::Rbac(args) => rbac::rbac(&args),
         Command::Export(args) => export::export(args),
         Command::Schema => {

@@ -98,7 +98,7 @@
 //! - `recording`: what a control plane did in a scenario, object by object
 //! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
 //! - `replay`, [`explore`], `suite`: logs run again, runs with faults, comparisons with goldens
-//! - `report`, `rbac`, `exchange`, `cli`: pages, roles for requests, recorded exchanges, the program
+//! - `report`, `rbac`, `upgrade`, `exchange`, `cli`: pages, roles for requests, changes of version, recorded exchanges, the program
 
 pub mod explore;
 pub mod properties;
@@ -157,6 +157,9 @@ mod time;
 pub mod timeline;
 #[doc(hidden)]
 pub mod type_checking;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod upgrade;
 mod user_agent;
 #[doc(hidden)]
 pub mod wire;

@@ -88,6 +88,19 @@ pub enum RunError {
     Runtime(#[source] std::io::Error),
 }
 
+impl RunError {
+    /// The error with what programs have printed, if that is anything.
+    fn with_output(self, output: String) -> Self {
+        match output.is_empty() {
+            true => self,
+            false => Self::Programs {
+                source: Box::new(self),
+                output,
+            },
+        }
+    }
+}
+
 /// Options that override parts of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
@@ -222,13 +235,7 @@ pub(crate) fn run_between(
             Err(error) => {
                 let output = testbed.program_output();
                 testbed.shutdown().await;
-                return Err(match output.is_empty() {
-                    true => error,
-                    false => RunError::Programs {
-                        source: Box::new(error),
-                        output,
-                    },
-                });
+                return Err(error.with_output(output));
             }
         };
         let (transcript, unmet_marks) = match transcript {
@@ -260,6 +267,34 @@ pub(crate) fn run_between(
         testbed.shutdown().await;
         Ok(run)
     })
+}
+
+/// Starts the testbed of `scenario`, and hands it to `work`.
+///
+/// # Errors
+/// [`RunError`] when the testbed does not start, and what `work` returns.
+pub(crate) fn on_testbed<T>(
+    scenario: &Scenario,
+    options: &RunOptions,
+    work: impl AsyncFnOnce(&Testbed) -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    runtime(options)?.block_on(async {
+        let testbed = start(scenario, options).await?;
+        let done = work(&testbed).await;
+        let output = testbed.program_output();
+        testbed.shutdown().await;
+        done.map_err(|error| error.with_output(output))
+    })
+}
+
+/// Sets up the given state of `scenario` on its testbed, and takes the steps.
+///
+/// # Errors
+/// [`RunError`] when one of them fails.
+pub(crate) async fn carry_out(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
+    let cluster = Cluster::Testbed(testbed);
+    let carried = carry_through(cluster, scenario, None).await;
+    carried.map(drop)
 }
 
 fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {

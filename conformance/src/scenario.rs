@@ -5,6 +5,7 @@ mod manifest;
 mod schema;
 mod shows;
 mod step;
+mod upgrade;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,6 +36,7 @@ pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
     Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
+pub use upgrade::{AllowedFinding, FindingKind, UpgradeJudgment};
 
 /// The namespace of scenarios that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -71,6 +73,8 @@ pub struct Scenario {
     /// Faults and orders that rightly lead to another outcome, for `kubeproof explore` and `kubeproof run --seeds`.
     #[serde(default)]
     pub differs: Vec<Differs>,
+    /// The judgment of `kubeproof upgrade-test`.
+    pub upgrade: Option<UpgradeJudgment>,
     /// Lines of the golden's outcome that a cluster may lack, for `kubeproof run --kubeconfig`.
     #[serde(default)]
     pub optional: Vec<Optional>,

@@ -19,6 +19,7 @@ use crate::refusals::Refusal;
 use crate::time::HumanDuration;
 use crate::user_agent::actor;
 
+pub(crate) use diff::fields;
 use generations::Generations;
 pub(crate) use kinds::{clone_set_words, status_words};
 pub use names::RevisionNames;

@@ -22,7 +22,7 @@ const HTTPS: u16 = 443;
 /// The directory of the output of programs, in that of a report.
 const OUTPUT: &str = "programs";
 /// A cluster with a program counts as settled after this long without a write.
-const QUIET: Duration = Duration::from_secs(3);
+pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
 pub(super) struct ProgramArgs {
@@ -58,7 +58,7 @@ pub(super) struct ProgramArgs {
     pub(super) settle_after: Option<HumanDuration>,
 }
 
-fn command(text: &str) -> Result<String, String> {
+pub(super) fn command(text: &str) -> Result<String, String> {
     match text.trim().is_empty() {
         true => Err("a command is expected".to_owned()),
         false => Ok(text.to_owned()),
@@ -66,7 +66,7 @@ fn command(text: &str) -> Result<String, String> {
 }
 
 /// Reads `NAMESPACE/NAME[:PORT][=NUMBER]`.
-fn service(text: &str) -> Result<ServedService, String> {
+pub(super) fn service(text: &str) -> Result<ServedService, String> {
     let parsed = || {
         let (service, number) = match text.split_once('=') {
             Some((service, number)) => (service, number.parse().ok()?),

@@ -9,6 +9,7 @@ mod output;
 mod process;
 mod requests;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,8 @@ pub struct ExternalPrograms {
     /// The beginning of the paths of the files that keep the programs' output, which end with `.program-1.log`; `None`
     /// if nothing is kept.
     pub output: Option<PathBuf>,
+    /// The index of the only program that runs at first; `None` if all do.
+    pub first: Option<usize>,
     /// The file to which the programs' requests are appended, as audit events at level Metadata.
     pub audit_log: Option<PathBuf>,
 }
@@ -71,10 +74,44 @@ pub(super) struct RunningPrograms {
     /// The time without a write, as [`ExternalPrograms::quiet`].
     pub(super) quiet: Duration,
     environment: Environment,
-    /// The variables of each program, once the programs may run.
-    started: watch::Sender<Option<Arc<Vec<Variables>>>>,
+    /// The programs that run at first.
+    first: BTreeSet<usize>,
+    wanted: watch::Sender<Wanted>,
+    /// The number of processes.
+    alive: watch::Sender<usize>,
     ended: Arc<Mutex<Option<String>>>,
     outputs: Vec<Output>,
+}
+
+/// The programs that are to run.
+#[derive(Clone, Default)]
+struct Wanted {
+    /// The variables of each program, once they are known.
+    variables: Option<Arc<Vec<Variables>>>,
+    /// The indexes of the programs.
+    running: BTreeSet<usize>,
+}
+
+impl Wanted {
+    fn runs(&self, index: usize) -> bool {
+        self.variables.is_some() && self.running.contains(&index)
+    }
+}
+
+/// A process that is counted as long as this lives.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn begin(alive: &watch::Sender<usize>) -> Self {
+        alive.send_modify(|count| *count += 1);
+        Self(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl RunningPrograms {
@@ -90,31 +127,46 @@ impl RunningPrograms {
     ) -> std::io::Result<(Self, Vec<ControllerUnderTest>)> {
         let environment = Environment::open(programs, reserved, server, namespace).await?;
         let ended = Arc::<Mutex<Option<String>>>::default();
-        let started = watch::Sender::<Option<Arc<Vec<Variables>>>>::new(None);
+        let (wanted, alive) = (watch::Sender::new(Wanted::default()), watch::Sender::new(0));
         let (mut controllers, mut outputs) = (Vec::new(), Vec::new());
         for (index, command) in programs.commands.iter().enumerate() {
             let output = Output::of(programs.output.as_deref(), index, environment.directory())?;
             outputs.push(output.clone());
-            let (command, noted, started) =
-                (command.clone(), Arc::clone(&ended), started.subscribe());
+            let (command, noted, wanted) =
+                (command.clone(), Arc::clone(&ended), wanted.subscribe());
+            let alive = alive.clone();
             controllers.push(ControllerUnderTest::new("", move |_| {
                 let (command, output) = (command.clone(), output.clone());
-                let (noted, mut started) = (Arc::clone(&noted), started.clone());
+                let (noted, mut wanted) = (Arc::clone(&noted), wanted.clone());
+                let alive = alive.clone();
                 async move {
                     // The testbed ends when there is no sender any more.
-                    let variables = started.wait_for(Option::is_some).await;
-                    let variables = variables.ok().and_then(|all| all.clone());
-                    if let Some(variables) = variables {
-                        let how = live(&command, &variables[index], &output).await;
-                        *noted.lock() = Some(format!("program {}: {how}", index + 1));
+                    while let Some(variables) = once_wanted(&mut wanted, index).await {
+                        let counted = Counted::begin(&alive);
+                        let stop = async {
+                            // Without a sender the process is killed anyway.
+                            let _ = wanted.wait_for(|wanted| !wanted.runs(index)).await;
+                        };
+                        let how = live(&command, &variables[index], &output, stop).await;
+                        drop(counted);
+                        if let Some(how) = how {
+                            *noted.lock() = Some(format!("program {}: {how}", index + 1));
+                            return;
+                        }
                     }
                 }
             }));
         }
+        let first = match programs.first {
+            Some(first) => BTreeSet::from([first]),
+            None => (0..programs.commands.len()).collect(),
+        };
         let running = Self {
             quiet: programs.quiet,
             environment,
-            started,
+            first,
+            wanted,
+            alive,
             ended,
             outputs,
         };
@@ -129,13 +181,43 @@ impl RunningPrograms {
     /// - [`TestbedError::ExternalProgram`] when their files cannot be written,
     /// - [`TestbedError::Ended`] when no program sends a request.
     pub(super) async fn start(&self, client: &kube::Client) -> Result<(), TestbedError> {
-        if self.started.borrow().is_some() {
+        if self.wanted.borrow().variables.is_some() {
             return Ok(());
         }
         let account = self.environment.account(client).await?;
         let variables = self.environment.variables(&account);
         let variables = variables.map_err(TestbedError::ExternalProgram)?;
-        self.started.send_replace(Some(Arc::new(variables)));
+        self.wanted.send_replace(Wanted {
+            variables: Some(Arc::new(variables)),
+            running: self.first.clone(),
+        });
+        self.first_request().await
+    }
+
+    /// Stops all programs as a kubelet stops a container, and waits until they have ended.
+    pub(super) async fn stop(&self) {
+        self.wanted.send_modify(|wanted| wanted.running.clear());
+        let mut alive = self.alive.subscribe();
+        // This has a sender.
+        let _ = alive.wait_for(|count| *count == 0).await;
+    }
+
+    /// Starts the program with this index, and waits for its first request. The programs have run before.
+    ///
+    /// # Errors
+    /// [`TestbedError::Ended`] when the program ends or sends no request.
+    pub(super) async fn start_only(&self, index: usize) -> Result<(), TestbedError> {
+        self.environment.requests().forget();
+        self.wanted
+            .send_modify(|wanted| wanted.running = BTreeSet::from([index]));
+        self.first_request().await
+    }
+
+    /// Waits for the first request of a program.
+    ///
+    /// # Errors
+    /// [`TestbedError::Ended`] when a program ends, or none sends a request.
+    async fn first_request(&self) -> Result<(), TestbedError> {
         let begun = async {
             while !self.environment.requests().has_any() {
                 self.run()?;
@@ -161,6 +243,11 @@ impl RunningPrograms {
         }
     }
 
+    /// The refused writes of programs so far, in words.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.environment.requests().refused()
+    }
+
     /// The last lines that each program has printed, under a heading; empty if none has printed anything.
     pub(super) fn last_lines(&self) -> String {
         let said = self.outputs.iter().filter_map(Output::last_lines);
@@ -171,6 +258,15 @@ impl RunningPrograms {
     pub(super) async fn end(self) {
         self.environment.close().await;
     }
+}
+
+/// Waits until the program with this index is to run; returns the variables. `None` when the testbed ends.
+async fn once_wanted(
+    wanted: &mut watch::Receiver<Wanted>,
+    index: usize,
+) -> Option<Arc<Vec<Variables>>> {
+    let wanted = wanted.wait_for(|wanted| wanted.runs(index)).await;
+    wanted.ok().and_then(|wanted| wanted.variables.clone())
 }
 
 impl ExternalPrograms {
@@ -211,6 +307,28 @@ impl Testbed {
             }
             None => Ok(()),
         }
+    }
+
+    /// Stops the programs under test, as a kubelet stops containers.
+    pub(crate) async fn stop_programs(&self) {
+        if let Some(programs) = &self.cluster().programs {
+            programs.stop().await;
+        }
+    }
+
+    /// Starts one of the programs under test, which have run before.
+    pub(crate) async fn start_program(&self, index: usize) -> Result<(), TestbedError> {
+        match &self.cluster().programs {
+            Some(programs) => programs.start_only(index).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The refused writes of programs under test so far, in words. Conflicts, deletions of objects that are gone, events
+    /// and leases are left out.
+    pub(crate) fn program_refusals(&self) -> Vec<String> {
+        let programs = self.cluster().programs.as_ref();
+        programs.map_or_else(Vec::new, RunningPrograms::refused)
     }
 
     /// The last lines that each program under test has printed; empty without programs.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const FIELDS_MAX: usize = 12;
 
 /// Differences below `path`, in field order; at most [`FIELDS_MAX`], then how many more.
-pub(super) fn fields(path: &str, old: &Value, new: &Value) -> Vec<String> {
+pub(crate) fn fields(path: &str, old: &Value, new: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect(path, old, new, &mut found);
     if found.len() > FIELDS_MAX {

@@ -84,6 +84,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "report",
     "served",
     "rbac",
+    "upgrade",
     "exchange",
     "cli",
     "main",

@@ -2,23 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod roles;
+
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Full};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::config::AuthInfo;
-use kube::{Api, Client, Config, ResourceExt};
-use kubeproof_apiserver::{ServingCertificate, serve_requests};
+use kube::{Api, Client};
 use kubeproof_runtime::context::with_user_agent;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::support::process::{file, output, stdout};
+use roles::{copy_all, in_cluster, keep_set, refuse_bad, renew};
 
 /// Set in a process that is the controller; says which.
 const ROLE: &str = "KUBEPROOF_TEST_COPIER";
@@ -62,112 +58,13 @@ async fn controller_program() {
         if let Err(error) = copied {
             println!("cannot copy: {error}");
         }
-        if role == "elected" {
-            renew(&client).await;
+        match role.as_str() {
+            "elected" => renew(&client).await,
+            "version-25" | "version-26" => keep_set(&client, &role).await,
+            _ => {}
         }
         tokio::time::sleep(PERIOD).await;
     }
-}
-
-/// A client as a pod has it, with the mounted files in another place.
-fn in_cluster() -> Client {
-    let variable = |name: &str| std::env::var(name).unwrap();
-    let mounted = std::path::PathBuf::from(variable("KUBEPROOF_SERVICE_ACCOUNT"));
-    let read = |name: &str| std::fs::read_to_string(mounted.join(name)).unwrap();
-    let (host, port) = (
-        variable("KUBERNETES_SERVICE_HOST"),
-        variable("KUBERNETES_SERVICE_PORT"),
-    );
-    let mut config = Config::new(format!("https://{host}:{port}").parse().unwrap());
-    let authority = CertificateDer::from_pem_slice(read("ca.crt").as_bytes()).unwrap();
-    config.root_cert = Some(vec![authority.to_vec()]);
-    config.default_namespace = read("namespace");
-    config.auth_info = AuthInfo {
-        token: Some(read("token").into()),
-        ..AuthInfo::default()
-    };
-    Client::try_from(config).unwrap()
-}
-
-/// Renews a lease, and a record of a leader as there were before leases.
-async fn renew(client: &Client) {
-    let params = PatchParams::apply("elector").force();
-    let now = format!("{:?}", Instant::now());
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "copier"}, "spec": {"holderIdentity": now},
-    });
-    let leases: Api<Lease> = Api::default_namespaced(client.clone());
-    leases
-        .patch("copier", &params, &Patch::Apply(lease))
-        .await
-        .unwrap();
-    let lock = json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "copier", "annotations": {"control-plane.alpha.kubernetes.io/leader": now}},
-    });
-    let locks: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    locks
-        .patch("copier", &params, &Patch::Apply(lock))
-        .await
-        .unwrap();
-}
-
-/// Serves a webhook that refuses objects named `bad`.
-async fn refuse_bad() -> impl Future<Output = ()> {
-    let variable = |name: &str| std::env::var(name).unwrap();
-    let certs = std::path::PathBuf::from(variable("KUBEPROOF_WEBHOOK_CERTS"));
-    let read = |name: &str| std::fs::read(certs.join(name)).unwrap();
-    let certificate = ServingCertificate::read(&read("tls.crt"), &read("tls.key")).unwrap();
-    let port = variable("KUBEPROOF_WEBHOOK_PORT").parse().unwrap();
-    let address = (std::net::Ipv4Addr::LOCALHOST, port);
-    let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    async move {
-        let answer = |request: http::Request<hyper::body::Incoming>| async move {
-            let body = request.into_body().collect().await.unwrap().to_bytes();
-            let review: serde_json::Value = serde_json::from_slice(&body).unwrap();
-            let asked = &review["request"];
-            let answer = json!({
-                "apiVersion": review["apiVersion"],
-                "kind": "AdmissionReview",
-                "response": {"uid": asked["uid"], "allowed": asked["name"] != "bad"},
-            });
-            http::Response::new(Full::new(bytes::Bytes::from(answer.to_string())))
-        };
-        let acceptor = Some(certificate.acceptor());
-        let served = serve_requests(listener, acceptor, std::future::pending(), answer);
-        served.await.unwrap();
-    }
-}
-
-/// Copies each ConfigMap that asks for it and then notes the copy; with `notes_first` it notes first, which is a bug.
-async fn copy_all(api: &Api<ConfigMap>, notes_first: bool) -> Result<(), kube::Error> {
-    let wanted = ListParams::default().labels("copy=yes");
-    for original in api.list(&wanted).await? {
-        if original.annotations().contains_key("copied") {
-            continue;
-        }
-        if notes_first {
-            note(api, &original).await?;
-        }
-        let mut copy = ConfigMap::default();
-        copy.metadata.name = Some(format!("{}-copy", original.name_any()));
-        copy.data.clone_from(&original.data);
-        match api.create(&PostParams::default(), &copy).await {
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            made => drop(made?),
-        }
-        if !notes_first {
-            note(api, &original).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn note(api: &Api<ConfigMap>, original: &ConfigMap) -> Result<(), kube::Error> {
-    let note = Patch::Merge(json!({"metadata": {"annotations": {"copied": "true"}}}));
-    let (name, params) = (original.name_any(), PatchParams::default());
-    api.patch(&name, &params, &note).await.map(drop)
 }
 
 /// `kubeproof COMMAND SCENARIO --controller …` with this program in that role, which notes its process ids.
@@ -497,6 +394,147 @@ fn commands_have_places_for_values_and_output_is_kept() {
     let place = format!("program 1 printed in {}:\n  at http", path.display());
     assert!(said.contains(&place), "{said}");
     assert!(said.contains("it has exited: exit status: 3"), "{said}");
+}
+
+const UPGRADED: &str = "
+title: A shop stays as it is
+source: none
+given: {nodes: 1}
+steps:
+- create: {apiVersion: example.com/v1, kind: Shop, metadata: {name: books}, spec: {color: red}}
+- wait: {for: pod/web-0, condition: Ready}
+";
+
+/// A definition of shops whose spec has this field.
+fn shops(field: &str) -> String {
+    let schema = json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {field: {"type": "string"}}}},
+    });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "shops.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "versions": [version],
+            "names": {"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "ShopList"},
+        },
+    });
+    definition.to_string()
+}
+
+#[test]
+fn an_upgrade_names_the_field_that_replaces_pods_and_what_the_new_version_writes() {
+    let program = std::env::current_exe().unwrap();
+    let version = |version: &str| {
+        format!(
+            "export {ROLE}=version-{version}; exec {} --exact --nocapture outside::controller_program",
+            program.display()
+        )
+    };
+    let from = file("outside-upgrade/crds-1.yaml", &shops("color"));
+    let to = file("outside-upgrade/crds-2.yaml", &shops("colour"));
+    let test = |scenario: &str, more: &[&str]| {
+        let scenario = file("outside-upgrade/shop.yaml", scenario);
+        let (first, second) = (version("25"), version("26"));
+        let fixed = [
+            "upgrade-test",
+            scenario.to_str().unwrap(),
+            "--from",
+            &first,
+            "--to",
+            &second,
+            "--settle-after",
+            "1s",
+        ];
+        let definitions = [
+            "--crds-from",
+            from.to_str().unwrap(),
+            "--crds-to",
+            to.to_str().unwrap(),
+        ];
+        output(&[&fixed[..], &definitions, more].concat())
+    };
+    let ran = test(UPGRADED, &[]);
+    let said = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    let image = |old: &str, new: &str| {
+        let field =
+            format!("spec.template.spec.containers[web].image nginx:1.{old} → nginx:1.{new}");
+        format!(
+            "    replaced pod/web-0 a pod of statefulset/web\n      statefulset/web {field}, by copier\n    \
+             written configmap/note by copier\n      data.version {old} → {new}\n    \
+             written statefulset/web by copier\n      {field}\n"
+        )
+    };
+    let upgraded = format!(
+        "FAIL outside-upgrade/shop\n  upgrade:\n    notAccepted shop/books loses spec.color red → unset\n{}    \
+         refused patch configmaps default/note: 422 ConfigMap \"note\" is invalid: metadata.labels: Invalid value: \"no label\"",
+        image("25", "26")
+    );
+    assert!(said.starts_with(&upgraded), "{said}");
+    assert!(
+        said.contains(&format!("\n  back:\n{}", image("26", "25"))),
+        "{said}"
+    );
+    let allowed = format!(
+        "{UPGRADED}
+upgrade:
+  allows:
+  - {{finding: replaced, object: pod/web-0, because: the image is that of the version}}
+  - {{finding: written, because: the version is noted}}
+  - {{finding: notAccepted, object: shop/*, because: the field has a new name}}
+  - {{finding: refused, because: it is tried}}
+"
+    );
+    let ran = test(&allowed, &["--one-way"]);
+    let said = stdout(&ran);
+    assert!(ran.status.success(), "{said}");
+    assert_eq!(
+        said,
+        "ok outside-upgrade/shop\n  upgrade: nothing found\n  5 found that the scenario allows\n"
+    );
+    let unneeded = format!("{allowed}  - {{finding: looped, because: it never does}}\n");
+    let ran = test(&unneeded, &["--one-way", "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(
+        (&said["passed"], &said["allowed"]),
+        (&json!(false), &json!(5))
+    );
+    assert_eq!(said["unneeded"], json!(["looped"]));
+}
+
+#[test]
+fn a_version_that_does_not_start_is_a_finding() {
+    let scenario = file("outside-broken/copy.yaml", SCENARIO);
+    let program = std::env::current_exe().unwrap();
+    let from = format!(
+        "export {ROLE}=notes-last; exec {} --exact outside::controller_program",
+        program.display()
+    );
+    let ran = output(&[
+        "upgrade-test",
+        scenario.to_str().unwrap(),
+        "--from",
+        &from,
+        "--to",
+        "echo no such flag; exit 2",
+        "--controllers",
+        "none",
+        "--settle-after",
+        "1s",
+    ]);
+    let said = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    let failed = "FAIL outside-broken/copy\n  upgrade:\n    failed program 2: it has exited: exit status: 2\n";
+    assert!(said.starts_with(failed), "{said}");
+    assert!(
+        said.ends_with("program 2 printed:\n    no such flag\n"),
+        "{said}"
+    );
 }
 
 #[test]

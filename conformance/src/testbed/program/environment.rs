@@ -30,6 +30,9 @@ const NAMES: [(&str, &str); 8] = [
     ("webhook-certs", "KUBEPROOF_WEBHOOK_CERTS"),
 ];
 
+/// The directory of a service account, as seen from the root of a pod.
+const MOUNTED: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
 /// Returns `command` with the values of the names in braces. Other braces stay.
 pub(super) fn filled(command: &str, variables: &Variables) -> OsString {
     let mut filled = command.to_owned();
@@ -61,9 +64,14 @@ impl Reserved {
         let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
         let ports = sockets.iter();
         let ports = ports.map(|socket| Ok(socket.local_addr()?.port()));
+        let mut ports = ports.collect::<io::Result<Vec<_>>>()?;
+        // One after the other the programs serve the same webhooks.
+        if let (Some(_), Some(first)) = (programs.first, ports.first().copied()) {
+            ports.fill(first);
+        }
         Ok(Self {
             tls: Tls::generate(Ipv4Addr::LOCALHOST.into()),
-            ports: ports.collect::<io::Result<_>>()?,
+            ports,
             requests: Requests::into_log(programs.audit_log.as_deref())?,
         })
     }
@@ -100,6 +108,8 @@ pub(super) struct Environment {
     namespace: String,
     account: Option<AccountName>,
     services: Vec<ServedService>,
+    /// Whether one program runs at a time, so that all have one port for webhooks.
+    takes_turns: bool,
 }
 
 impl Environment {
@@ -125,6 +135,7 @@ impl Environment {
             namespace: namespace.to_owned(),
             account: programs.account.clone(),
             services: programs.services.clone(),
+            takes_turns: programs.first.is_some(),
         })
     }
 
@@ -161,8 +172,8 @@ impl Environment {
             namespace: &self.namespace,
             credentials,
         })?;
-        // As kubelets mount it into pods.
-        let mounted = self.directory().join("serviceaccount");
+        // As kubelets mount it into pods, so that the beginning of the path is a root for clients.
+        let mounted = self.directory().join(MOUNTED);
         std::fs::create_dir_all(&mounted)?;
         std::fs::write(mounted.join("token"), &account.token)?;
         std::fs::write(mounted.join("ca.crt"), authority)?;
@@ -199,7 +210,7 @@ impl Environment {
         let own = self
             .services
             .iter()
-            .filter(|service| service.program == program);
+            .filter(|service| self.takes_turns || service.program == program);
         let mut hosts: Vec<String> = own
             .map(|service| format!("{}.{}.svc", service.name, service.namespace))
             .collect();

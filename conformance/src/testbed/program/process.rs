@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
@@ -9,15 +10,32 @@ use tokio::process::{Child, Command};
 use super::environment::{Variables, filled};
 use super::output::Output;
 
-/// Runs the program until it ends; returns how. Dropped, it kills the program with all that it has started.
-pub(super) async fn live(command: &str, variables: &Variables, output: &Output) -> String {
-    let started = Process::start(command, variables, output);
-    let how = match started {
-        Err(error) => return format!("it cannot be started: {error}"),
-        Ok(mut process) => process.child.wait().await,
+/// The time that a program has to end after it was asked to: the grace period of a pod, cut short.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs the program until it ends; returns how. `None` when `stop` has completed first: the program was then asked to
+/// end, and killed if it did not. Dropped, it kills the program with all that it has started.
+pub(super) async fn live(
+    command: &str,
+    variables: &Variables,
+    output: &Output,
+    stop: impl Future<Output = ()>,
+) -> Option<String> {
+    let mut process = match Process::start(command, variables, output) {
+        Err(error) => return Some(format!("it cannot be started: {error}")),
+        Ok(process) => process,
+    };
+    let how = tokio::select! {
+        how = process.child.wait() => how,
+        () = stop => {
+            process.signal(Signal::TERM);
+            // Remaining processes of the group are killed.
+            let _ = tokio::time::timeout(GRACE, process.child.wait()).await;
+            return None;
+        }
     };
     let how = how.map_or_else(|error| error.to_string(), |status| status.to_string());
-    format!("it has exited: {how}")
+    Some(format!("it has exited: {how}"))
 }
 
 /// A process with its group.
@@ -47,11 +65,18 @@ impl Process {
     }
 }
 
+impl Process {
+    fn signal(&self, signal: Signal) {
+        // A program that has ended has no group any more.
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
-        // As a crash would: without a word. Who has ended already has no group any more.
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        // As a crash would: without a word.
+        self.signal(Signal::KILL);
     }
 }

@@ -1,0 +1,196 @@
+//! `kubeproof upgrade-test`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use kubeproof::runner::RunOptions;
+use kubeproof::scenario::{HumanDuration, ScenarioFile, read_objects};
+use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
+use kubeproof::upgrade::{self, Change, Finding, Report, Versions};
+use kubeproof_apiserver::Manifests;
+use serde_json::{Value, json};
+
+use super::chosen::Chosen;
+use super::{out, program};
+
+#[derive(Args)]
+pub(super) struct UpgradeTestArgs {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The program of the first version, started as `run --program` starts it.
+    #[arg(long, value_name = "COMMAND", value_parser = program::command)]
+    from: String,
+    /// The program of the second version.
+    #[arg(long, value_name = "COMMAND", value_parser = program::command)]
+    to: String,
+    /// The definitions of custom resources of the first version, created before the objects of `given`.
+    #[arg(long, value_name = "FILE|DIR", requires = "crds_to")]
+    crds_from: Option<PathBuf>,
+    /// The definitions of the second version, which replace those of the first before the second program starts.
+    #[arg(long, value_name = "FILE|DIR", requires = "crds_from")]
+    crds_to: Option<PathBuf>,
+    /// The controllers of kubeproof that run: all, none, or names between commas [default: the scenario's, else all].
+    #[arg(long, value_name = "all|none|NAME,...")]
+    controllers: Option<String>,
+    /// Do not go back to the first version.
+    #[arg(long)]
+    one_way: bool,
+    /// Call the webhooks of a service at the programs' port for webhooks. The port of the service is 443 by default. May
+    /// be repeated.
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", value_parser = program::service)]
+    service: Vec<ServedService>,
+    /// Run the programs as this service account, with the permissions that its roles grant and no others.
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    as_service_account: Option<AccountName>,
+    /// Keep what the programs print in this directory, in files AREA__NAME.program-1.log (first version) and -2.log.
+    #[arg(long, value_name = "DIR")]
+    program_output: Option<PathBuf>,
+    /// The cluster counts as settled after this long without a write [default: 3s].
+    #[arg(long, value_name = "DURATION")]
+    settle_after: Option<HumanDuration>,
+    /// Print a JSON object for each scenario.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
+    let definitions = [definitions(&args.crds_from)?, definitions(&args.crds_to)?];
+    if let Some(directory) = &args.program_output {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+    }
+    let programs = ExternalPrograms {
+        commands: vec![args.from, args.to],
+        quiet: args.settle_after.map_or(program::QUIET, |quiet| quiet.0),
+        account: args.as_service_account,
+        services: args.service,
+        first: Some(0),
+        ..ExternalPrograms::default()
+    };
+    let base = RunOptions {
+        programs: Some(programs),
+        ..RunOptions::default()
+    };
+    let controllers = args.controllers.as_deref();
+    let controllers = controllers.map(super::controller_names).transpose()?;
+    let mut has_passed = true;
+    for path in args.chosen.files()? {
+        let file = ScenarioFile::read(&path)?;
+        let output = args.program_output.as_deref();
+        let given = &file.scenario.given.controllers;
+        let all = || super::controller_names("all");
+        let controllers = match controllers.as_ref().or(given.as_ref()) {
+            Some(chosen) => chosen.clone(),
+            None => all()?,
+        };
+        let versions = Versions {
+            options: RunOptions {
+                controllers: Some(controllers),
+                ..program::with_output(&base, output, (&file.name, None))
+            },
+            definitions: definitions.clone(),
+            one_way: args.one_way,
+        };
+        let report = upgrade::test(&file.scenario, &versions);
+        let report = report
+            .with_context(|| format!("{}: the scenario fails with the first version", file.name))?;
+        has_passed &= report.has_passed();
+        out::say(&match args.json {
+            true => in_json(&file.name, &report).to_string(),
+            false => in_words(&file.name, &report),
+        })?;
+    }
+    Ok(match has_passed {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The definitions in the files at `path`; other objects are left out.
+fn definitions(path: &Option<PathBuf>) -> anyhow::Result<Vec<Value>> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for file in Manifests::files(Path::new(path))? {
+        let objects = read_objects(&file).map_err(anyhow::Error::msg)?;
+        let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
+        found.extend(objects.into_iter().filter(is_definition));
+    }
+    ensure!(
+        !found.is_empty(),
+        "there is no CustomResourceDefinition in {}",
+        path.display()
+    );
+    Ok(found)
+}
+
+fn in_words(name: &str, report: &Report) -> String {
+    let mut lines = Vec::new();
+    let heading = match report.has_passed() {
+        true => out::good("ok"),
+        false => out::bad("FAIL"),
+    };
+    lines.push(format!("{heading} {name}"));
+    for Change { name, findings } in &report.changes {
+        match findings.is_empty() {
+            true => lines.push(format!("  {name}: nothing found")),
+            false => lines.push(format!("  {name}:")),
+        }
+        for Finding {
+            kind,
+            object,
+            lines: told,
+        } in findings
+        {
+            let mut told = told.iter();
+            let first = told.next().map_or("", String::as_str);
+            let what = [kind.as_str(), object, first].join(" ");
+            lines.push(format!("    {}", what.replace("  ", " ")));
+            lines.extend(told.map(|line| format!("      {line}")));
+        }
+    }
+    for unneeded in &report.unneeded {
+        lines.push(format!(
+            "  `upgrade` allows {unneeded}, which was not found"
+        ));
+    }
+    if report.allowed > 0 {
+        lines.push(format!(
+            "  {} found that the scenario allows",
+            report.allowed
+        ));
+    }
+    if !report.has_passed() {
+        lines.extend(
+            report
+                .program_output
+                .lines()
+                .map(|line| format!("  {line}")),
+        );
+    }
+    lines.join("\n")
+}
+
+fn in_json(name: &str, report: &Report) -> Value {
+    let changes = report.changes.iter().map(|Change { name, findings }| {
+        let findings = findings.iter().map(
+            |Finding {
+                 kind,
+                 object,
+                 lines,
+             }| { json!({"finding": kind.as_str(), "object": object, "lines": lines}) },
+        );
+        json!({"change": name, "findings": findings.collect::<Vec<_>>()})
+    });
+    json!({
+        "scenario": name,
+        "passed": report.has_passed(),
+        "changes": changes.collect::<Vec<_>>(),
+        "allowed": report.allowed,
+        "unneeded": report.unneeded,
+        "programOutput": report.program_output,
+    })
+}
