@@ -4,7 +4,7 @@
 
 mod roles;
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -13,7 +13,7 @@ use kubeproof_runtime::context::with_user_agent;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
-use crate::support::process::{file, output, stdout};
+use crate::support::process::{file, kubeproof, output, stdout};
 use roles::{copy_all, in_cluster, keep_set, refuse_bad, renew};
 
 /// Set in a process that is the controller; says which.
@@ -535,6 +535,23 @@ fn a_version_that_does_not_start_is_a_finding() {
         said.ends_with("program 2 printed:\n    no such flag\n"),
         "{said}"
     );
+}
+
+#[test]
+fn no_program_outlives_a_run_that_is_killed() {
+    let scenario = file("outside-killed/copy.yaml", SCENARIO);
+    let pipe = scenario.with_file_name("started");
+    let command = format!("echo $$ > {}; exec sleep 600", pipe.display());
+    let _ = std::fs::remove_file(&pipe);
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let mut run = kubeproof(&["run", scenario.to_str().unwrap(), "--program", &command]);
+    let mut run = run.stdout(Stdio::null()).spawn().unwrap();
+    // The pipe has a writer once the program runs.
+    let id = std::fs::read_to_string(&pipe).unwrap();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(!stays(id.trim()), "it is left running");
 }
 
 #[test]

@@ -1,17 +1,23 @@
 //! The process of a program.
 
+use std::ffi::OsString;
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 
 use super::environment::{Variables, filled};
 use super::output::Output;
 
 /// The time that a program has to end after it was asked to: the grace period of a pod, cut short.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// Lets a shell kill its process group when its standard input ends, which happens when this process ends, in whatever way.
+/// The program itself has no input.
+const WATCH: &str =
+    "exec 3<&0 </dev/null; { cat <&3; kill -KILL 0; } >/dev/null 2>&1 & exec 3<&-; ";
 
 /// Runs the program until it ends; returns how. `None` when `stop` has completed first: the program was then asked to
 /// end, and killed if it did not. Dropped, it kills the program with all that it has started.
@@ -40,6 +46,8 @@ pub(super) async fn live(
 
 /// A process with its group.
 struct Process {
+    /// The other end of the input that the shell watches.
+    _lifeline: Option<ChildStdin>,
     child: Child,
     group: Option<Pid>,
 }
@@ -47,11 +55,13 @@ struct Process {
 impl Process {
     fn start(command: &str, variables: &Variables, output: &Output) -> io::Result<Self> {
         let output = output.open()?;
-        let child = Command::new("sh")
+        let mut command_line = OsString::from(WATCH);
+        command_line.push(filled(command, variables));
+        let mut child = Command::new("sh")
             .arg("-c")
-            .arg(filled(command, variables))
+            .arg(command_line)
             .envs(variables)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
@@ -59,6 +69,7 @@ impl Process {
             .spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Ok(Self {
+            _lifeline: child.stdin.take(),
             child,
             group: id.and_then(Pid::from_raw),
         })
