@@ -97,7 +97,7 @@
 //! - `scenario`, `fault_plan`, `log`, `quiescence`: scenario files, faults of a run, logs, waits until a cluster has settled
 //! - `recording`: what a control plane did in a scenario, object by object
 //! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
-//! - `replay`, [`explore`], `suite`: logs run again, runs with faults, comparisons with goldens
+//! - `replay`, [`explore`], `shrink`, `suite`: logs run again, runs with faults, minimal reproducers, comparisons with goldens
 //! - `report`, `rbac`, `upgrade`, `exchange`, `cli`: pages, roles for requests, changes of version, recorded exchanges, the program
 
 pub mod explore;
@@ -129,7 +129,6 @@ pub mod outcome;
 mod quiescence;
 #[doc(hidden)]
 pub mod quota_usage;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod rbac;
 #[doc(hidden)]
@@ -149,6 +148,8 @@ pub mod scenario;
 #[doc(hidden)]
 pub mod served;
 #[doc(hidden)]
+pub mod shrink;
+#[doc(hidden)]
 pub mod suite;
 #[doc(hidden)]
 pub mod table;
@@ -157,7 +158,6 @@ mod time;
 pub mod timeline;
 #[doc(hidden)]
 pub mod type_checking;
-#[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod upgrade;
 mod user_agent;

@@ -16,9 +16,11 @@ use kubeproof_controller::apps::statefulset::{Profile, Settings};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_node::{BadImageName, SameImages};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::fault_plan::Plan;
 use crate::kruise;
 use crate::properties::{Declaration, DeclaredProperties, Violation};
 
@@ -73,6 +75,14 @@ pub struct Scenario {
     /// Faults and orders that rightly lead to another outcome, for `kubeproof explore` and `kubeproof run --seeds`.
     #[serde(default)]
     pub differs: Vec<Differs>,
+    /// Faults, as `kubeproof explore` prints plans: the run with them has to have the outcome of the run without them. Such
+    /// a scenario has no golden.
+    #[serde(default, deserialize_with = "read_plan")]
+    #[schemars(with = "Option<String>")]
+    pub faults: Option<Plan>,
+    /// The seed of the order of simultaneous requests in the run with `faults`.
+    #[serde(default)]
+    pub order: u64,
     /// The judgment of `kubeproof upgrade-test`.
     pub upgrade: Option<UpgradeJudgment>,
     /// Lines of the golden's outcome that a cluster may lack, for `kubeproof run --kubeconfig`.
@@ -89,6 +99,12 @@ pub struct Optional {
     pub line: String,
     /// Why both are right.
     pub because: String,
+}
+
+fn read_plan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Plan>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let read = text.map(|text| text.parse().map_err(D::Error::custom));
+    read.transpose()
 }
 
 fn default_seed() -> u64 {

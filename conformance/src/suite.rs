@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
-use crate::explore::{self, Bounds, Part, Plan, Seen};
+use crate::explore::{self, Bounds, Divergence, Part, Plan, Reference, Seen};
 use crate::properties::Violation;
 use crate::replay;
 use crate::runner::{self, Run, RunOptions, remote};
@@ -149,6 +149,9 @@ fn with_sources(error: &dyn std::error::Error) -> String {
 /// seed 0, its outcome.
 #[must_use]
 pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
+    if let Some(plan) = file.scenario.faults.clone() {
+        return check_faults(file, plan, options);
+    }
     let options = &RunOptions {
         // In other orders a scenario may end before its controllers are done.
         reconciles_again: options.programs.is_none() && options.schedule_seed == 0,
@@ -201,6 +204,55 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         offered,
         log,
         used,
+    }
+}
+
+/// Runs the scenario of `file` without and with its faults: the outcomes have to be the same.
+fn check_faults(file: ScenarioFile, plan: Plan, options: &RunOptions) -> Checked {
+    let scenario = &file.scenario;
+    let without = RunOptions {
+        schedule_seed: 0,
+        ..options.clone()
+    };
+    let with = RunOptions {
+        schedule_seed: match options.schedule_seed {
+            0 => scenario.order,
+            asked => asked,
+        },
+        plan,
+        ..options.clone()
+    };
+    let verdict = match Reference::with(scenario, &without) {
+        Err(error) => Verdict::Failed(format!("it fails even without its faults: {error}")),
+        Ok(reference) => {
+            let carried = explore::carry_out(scenario, &reference, &with);
+            let explained = |divergence: &Divergence| {
+                let order = (&with.plan, with.schedule_seed);
+                let explained = explore::explain(scenario, order, divergence);
+                explained.left.is_empty()
+            };
+            match (carried.divergence, carried.unmet.first()) {
+                (Some(divergence), _) if !explained(&divergence) => {
+                    let output = divergence.program_output;
+                    let why = format!("with {}:\n{}\n{output}", with.plan, divergence.outcome);
+                    Verdict::Failed(why.trim_end().to_owned())
+                }
+                (_, Some(unmet)) => {
+                    Verdict::Failed(format!("`{unmet}` does not strike: no such point occurs"))
+                }
+                _ => Verdict::Passed,
+            }
+        }
+    };
+    Checked {
+        name: file.name.clone(),
+        verdict,
+        file: Some(file),
+        run: None,
+        golden: None,
+        offered: None,
+        log: None,
+        used: BTreeSet::new(),
     }
 }
 

@@ -5,6 +5,7 @@ mod branching;
 mod found;
 mod jobs;
 mod page;
+mod reproducers;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -29,6 +30,7 @@ use super::run::leave::{file_name, write};
 use super::{known, out, threads};
 use found::Found;
 use jobs::{Done, Ran, Subject};
+use reproducers::Reproducers;
 
 /// The maximum number of points that an error suggests.
 const POINTS_SHOWN: usize = 8;
@@ -72,6 +74,10 @@ pub(super) struct ExploreArgs {
     /// Write a log of each difference into this directory; with --plan, of the run.
     #[arg(long, value_name = "DIR", alias = "logs")]
     record_dir: Option<PathBuf>,
+    /// Shrink each difference to the faults, steps and objects that it needs, and write it into this directory as a scenario
+    /// with its faults, which `kubeproof run` fails until the bug is mended.
+    #[arg(long, value_name = "DIR")]
+    reproducers: Option<PathBuf>,
     /// Print a JSON object for each divergence, then one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
@@ -99,7 +105,9 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         };
         let output = args.program.output_directory(args.report.as_deref())?;
         let options = program::with_output(&options, output.as_deref(), (&file.name, Some(1)));
-        return replay(file, &options, args.record_dir.as_deref(), args.json);
+        let reproducers = Reproducers::of(args.reproducers, &options)?;
+        let leave = (args.record_dir.as_deref(), reproducers.as_ref());
+        return replay(file, &options, leave, args.json);
     }
     let options = Options {
         kinds: args.faults.into_iter().collect(),
@@ -114,6 +122,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Runs in real time are not the same each time.
     let judged = base.programs.is_none().then(|| options.clone());
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
+    found.reproducers = Reproducers::of(args.reproducers, &base)?;
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = program::at_once(&base, args.jobs);
     let output = args.program.output_directory(args.report.as_deref())?;
@@ -224,7 +233,7 @@ fn write_log(path: &Path, file: &ScenarioFile, options: &RunOptions) -> anyhow::
 fn replay(
     file: ScenarioFile,
     options: &RunOptions,
-    logs: Option<&Path>,
+    (logs, reproducers): (Option<&Path>, Option<&Reproducers>),
     json: bool,
 ) -> anyhow::Result<ExitCode> {
     ensure!(!options.plan.faults().is_empty(), "the plan has no fault");
@@ -251,6 +260,13 @@ fn replay(
         found::report_numbers(1, 0, 0, json)?;
         return Ok(ExitCode::SUCCESS);
     };
+    let reproducer = match reproducers {
+        Some(reproducers) => {
+            let plan = (&options.plan, options.schedule_seed);
+            Some(reproducers.write((&file, plan, 1), &divergence, &|| ())?)
+        }
+        None => None,
+    };
     if json {
         let ran = Ran {
             subject: Arc::new(Subject {
@@ -266,6 +282,9 @@ fn replay(
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
         let told = format!("{}\n{}", out::diff(outcome), out::diff(timelines));
         out::say(format!("{told}\n{}", divergence.program_output).trim_end())?;
+    }
+    if let Some(written) = reproducer {
+        out::say(&written.said(json))?;
     }
     found::report_numbers(1, 1, 0, json)?;
     Ok(ExitCode::FAILURE)

@@ -58,6 +58,33 @@ impl Divergence {
         }
     }
 
+    /// Returns the differing fields, events, properties and steps, without values and numbers of steps: the run of a part
+    /// of the scenario that differs in nothing else differs in the same way.
+    #[must_use]
+    pub fn labels(&self) -> BTreeSet<String> {
+        let labels = self.differences.iter().map(|difference| match difference {
+            Difference::Unended { failing_step, why } => {
+                let step = why
+                    .split_once(" (")
+                    .and_then(|(_, rest)| rest.split_once("): "));
+                match (failing_step, step) {
+                    (Some(_), Some((words, _))) => format!("fails: {words}"),
+                    _ => format!(
+                        "fails: {}",
+                        why.replace(|letter: char| letter.is_ascii_digit(), "")
+                    ),
+                }
+            }
+            Difference::Violated { property } => format!("violates {property}"),
+            Difference::Field {
+                kind, name, field, ..
+            } => format!("{field} of {kind}/{name}"),
+            Difference::Text => "text".to_owned(),
+            Difference::Event { key, .. } => format!("event {key}"),
+        });
+        labels.collect()
+    }
+
     /// It with what programs have printed.
     pub(super) fn of_programs(self, program_output: &str) -> Self {
         Self {

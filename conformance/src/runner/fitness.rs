@@ -37,6 +37,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.controllers.is_some() {
         return Some("chooses the controllers");
     }
+    if scenario.faults.is_some() {
+        return Some("makes the server misbehave");
+    }
     let manifests = steps(scenario).filter_map(|step| match &step.verb {
         Verb::Apply(manifest) | Verb::Create(manifest) => Some(manifest),
         _ => None,

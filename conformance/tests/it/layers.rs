@@ -80,6 +80,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "runner",
     "replay",
     "explore",
+    "shrink",
     "suite",
     "report",
     "served",

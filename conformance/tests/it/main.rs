@@ -42,6 +42,7 @@ mod schema;
 mod served;
 #[cfg(feature = "cli")]
 mod serving;
+mod shrinking;
 mod sources;
 mod strict;
 #[cfg(feature = "cli")]

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::jobs::{Done, Ran, Subject};
 use super::page::{self, Cells};
+use super::reproducers::Reproducers;
 use super::write_log;
 use crate::cli::out;
 use crate::cli::run::junit::Case;
@@ -24,6 +25,8 @@ use crate::cli::run::junit::Case;
 pub(super) struct Found<'p> {
     json: bool,
     logs: Option<PathBuf>,
+    /// Shrinks differences, if that was asked for.
+    pub(super) reproducers: Option<Reproducers>,
     /// The data of a report; `None` when no report or other file of results was asked for.
     shown: Option<Shown>,
     progress: &'p ProgressBar,
@@ -48,7 +51,7 @@ struct Open {
     /// The number of differences found before.
     place: usize,
     ran: Ran,
-    timelines: String,
+    divergence: Divergence,
     others: usize,
 }
 
@@ -70,6 +73,7 @@ impl<'p> Found<'p> {
         Self {
             json,
             logs,
+            reproducers: None,
             shown: keeps.then(Shown::default),
             progress,
             runs: 0,
@@ -166,10 +170,10 @@ impl<'p> Found<'p> {
         let open = Open {
             place: self.open.len(),
             ran,
-            timelines: divergence.timelines,
             others: 0,
+            divergence,
         };
-        self.open.insert(divergence.outcome, open);
+        self.open.insert(open.divergence.outcome.clone(), open);
         Ok(())
     }
 
@@ -207,6 +211,7 @@ impl<'p> Found<'p> {
                 ))?;
             }
             self.leave_log(one)?;
+            self.leave_reproducer(one)?;
         }
         let cells = std::mem::take(&mut self.cells);
         if let Some(shown) = &mut self.shown {
@@ -219,7 +224,7 @@ impl<'p> Found<'p> {
                 others: one.others,
                 outcome,
                 replay: one.ran.replay(),
-                timelines: one.timelines,
+                timelines: one.divergence.timelines,
             });
             shown.divergences.extend(told);
         }
@@ -258,6 +263,19 @@ impl<'p> Found<'p> {
             file,
             &options,
         )
+    }
+
+    /// Shrinks a difference, if that was asked for.
+    fn leave_reproducer(&self, one: &Open) -> anyhow::Result<()> {
+        let Some(reproducers) = &self.reproducers else {
+            return Ok(());
+        };
+        let name = &one.ran.subject.file.name;
+        let tried = || self.progress.set_message(format!("shrinking {name}"));
+        let plan = (&one.ran.plan, one.ran.schedule_seed);
+        let found = (&one.ran.subject.file, plan, one.place + 1);
+        let written = reproducers.write(found, &one.divergence, &tried)?;
+        self.say(&written.said(self.json))
     }
 
     fn say(&self, text: &str) -> anyhow::Result<()> {

@@ -1,0 +1,223 @@
+//! Minimal reproducers: what a divergence does not need is dropped from its scenario and plan.
+//!
+//! Faults are dropped first, then steps, then objects, then nodes, until nothing more can go. A smaller scenario counts if
+//! its run with the faults differs from its run without them in nothing but what the first divergence has, too. If the
+//! scenario ends settled, the smaller one does. The result is run three times, and is a scenario with its faults, which fails until the bug is mended.
+
+mod document;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::explore::{self, Divergence, Plan, Planned, Reference};
+use crate::runner::RunOptions;
+use crate::scenario::{Scenario, ScenarioFile};
+
+pub use document::Document;
+
+/// The number of times that a reproducer is run again.
+const REPLAYS: usize = 3;
+/// A fault's point is looked for among this many earlier points of its kind, once something before it was dropped.
+const EARLIER_MAX: u32 = 3;
+
+/// A divergence to shrink.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The scenario.
+    pub file: &'a ScenarioFile,
+    /// The plan, and the seed of the order.
+    pub plan: (&'a Plan, u64),
+    /// The divergence that it led to.
+    pub divergence: &'a Divergence,
+    /// The conditions of the runs.
+    pub base: &'a RunOptions,
+}
+
+/// A shrunk divergence.
+#[derive(Clone, Debug)]
+pub struct Reproducer {
+    /// The scenario with its faults, as YAML.
+    pub text: String,
+    /// The faults, steps and objects that are left, each with the number at first.
+    pub left: [(usize, usize); 3],
+    /// How many of the last runs diverged in the same way.
+    pub reproduced: usize,
+    /// The number of those last runs.
+    pub replays: usize,
+}
+
+/// Drops from the scenario and plan of `subject` what its divergence does not need. `tried` is called for each candidate.
+/// `None` if the divergence does not come again at all.
+pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
+    let search = Search {
+        subject,
+        wanted: subject.divergence.labels(),
+        tried,
+    };
+    let whole = Document::of(subject.file);
+    let count = |document: &Document, plan: &Plan| {
+        let [steps, objects] = document.counts();
+        [plan.faults().len(), steps, objects]
+    };
+    let first = count(&whole, subject.plan.0);
+    let mut document = whole;
+    let mut plan = search.diverging(&document, subject.plan.0)?;
+    loop {
+        let before = count(&document, &plan);
+        plan = search.with_fewer_faults(&document, plan);
+        for part in Document::PARTS {
+            // From the end, so that what a later part needs is still there.
+            for index in (0..document.length(part)).rev() {
+                let smaller = document.without(part, index);
+                if let Some(striking) = search.diverging(&smaller, &plan) {
+                    (document, plan) = (smaller, striking);
+                }
+            }
+        }
+        if let Some(smaller) = document.with_fewer_nodes()
+            && let Some(striking) = search.diverging(&smaller, &plan)
+        {
+            (document, plan) = (smaller, striking);
+        }
+        if count(&document, &plan) == before {
+            break;
+        }
+    }
+    let replays = (0..REPLAYS).filter(|_| search.diverges(&document, &plan));
+    let reproduced = replays.count();
+    let last = count(&document, &plan);
+    Some(Reproducer {
+        text: document.text(&subject.file.name, &plan, subject.plan.1),
+        left: std::array::from_fn(|index| (last[index], first[index])),
+        reproduced,
+        replays: REPLAYS,
+    })
+}
+
+struct Search<'a> {
+    subject: Subject<'a>,
+    /// What the first divergence differs in.
+    wanted: BTreeSet<String>,
+    tried: &'a dyn Fn(),
+}
+
+impl Search<'_> {
+    /// Returns the plan with which the scenario of `document` diverges: `plan`, or the same faults at earlier points of
+    /// their kinds.
+    fn diverging(&self, document: &Document, plan: &Plan) -> Option<Plan> {
+        (self.tried)();
+        let file = document.parse().ok()?;
+        if ends_settled(&self.subject.file.scenario) && !ends_settled(&file.scenario) {
+            return None;
+        }
+        let reference = Reference::with(&file.scenario, self.subject.base).ok()?;
+        let mut plan = plan.clone();
+        for _ in 0..=EARLIER_MAX {
+            match self.run(&file, &reference, &plan) {
+                Ran::Diverged => return Some(plan),
+                Ran::Same => return None,
+                Ran::Unmet(unmet) => plan = earlier(&plan, &unmet)?,
+            }
+        }
+        None
+    }
+
+    fn diverges(&self, document: &Document, plan: &Plan) -> bool {
+        let Ok(file) = document.parse() else {
+            return false;
+        };
+        let Ok(reference) = Reference::with(&file.scenario, self.subject.base) else {
+            return false;
+        };
+        matches!(self.run(&file, &reference, plan), Ran::Diverged)
+    }
+
+    fn run(&self, file: &ScenarioFile, reference: &Reference, plan: &Plan) -> Ran {
+        let schedule_seed = self.subject.plan.1;
+        let options = RunOptions {
+            plan: plan.clone(),
+            schedule_seed,
+            ..self.subject.base.clone()
+        };
+        let carried = explore::carry_out(&file.scenario, reference, &options);
+        if !carried.unmet.is_empty() {
+            return Ran::Unmet(carried.unmet);
+        }
+        let Some(divergence) = carried.divergence else {
+            return Ran::Same;
+        };
+        let explained = explore::explain(&file.scenario, (plan, schedule_seed), &divergence);
+        match !explained.left.is_empty() && divergence.labels().is_subset(&self.wanted) {
+            true => Ran::Diverged,
+            false => Ran::Same,
+        }
+    }
+
+    /// Drops the faults that the divergence does not need.
+    fn with_fewer_faults(&self, document: &Document, mut plan: Plan) -> Plan {
+        let mut index = 0;
+        while plan.faults().len() > 1 && index < plan.faults().len() {
+            let mut faults = plan.faults().to_vec();
+            faults.remove(index);
+            match self.diverging(document, &Plan::of(faults)) {
+                Some(smaller) => plan = smaller,
+                None => index += 1,
+            }
+        }
+        plan
+    }
+}
+
+/// Whether the outcome of the scenario is that of a settled cluster.
+fn ends_settled(scenario: &Scenario) -> bool {
+    scenario.steps.last().is_some_and(|step| step.settle)
+}
+
+/// The result of a run.
+enum Ran {
+    /// In the wanted way.
+    Diverged,
+    /// In no way, or in another.
+    Same,
+    /// These faults struck nowhere.
+    Unmet(Vec<Planned>),
+}
+
+/// Returns the plan with each of the `unmet` faults one point earlier; `None` if one is the first of its kind.
+fn earlier(plan: &Plan, unmet: &[Planned]) -> Option<Plan> {
+    let faults = plan.faults().iter().map(|planned| {
+        if !unmet.contains(planned) {
+            return Some(planned.clone());
+        }
+        let mut point = planned.point().clone();
+        point.nth = point.nth.checked_sub(1)?;
+        Some(Planned::new(planned.kind(), point))
+    });
+    faults.collect::<Option<Vec<_>>>().map(Plan::of)
+}
+
+/// A value of a document as YAML, below `key`.
+fn entry(key: &str, value: &Value) -> String {
+    let object = serde_json::json!({ key: value });
+    serde_saphyr::to_string(&object).unwrap_or_else(|_| format!("{object}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_that_strike_nowhere_are_looked_for_earlier() {
+        let plan: Plan = "conflict update pods a #3 from c; break ADDED pods b from c"
+            .parse()
+            .unwrap();
+        let first = &plan.faults()[..1];
+        let once = earlier(&plan, first).unwrap();
+        assert_eq!(
+            once.to_string(),
+            "conflict update pods a #2 from c; break ADDED pods b from c"
+        );
+        assert_eq!(earlier(&plan, &plan.faults()[1..]), None);
+    }
+}
