@@ -1,6 +1,6 @@
 //! Minimal reproducers: what a divergence does not need is dropped from its scenario and plan.
 //!
-//! Faults are dropped first, then steps, then objects, then nodes, until nothing more can go. A smaller scenario counts if
+//! Nodes are dropped first, then faults, then steps, then objects, until nothing more can go. A smaller scenario counts if
 //! its run with the faults differs from its run without them in nothing but what the first divergence has, too. If the
 //! scenario ends settled, the smaller one does. The result is run three times, and is a scenario with its faults, which fails until the bug is mended.
 
@@ -63,6 +63,12 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
     let first = count(&whole, subject.plan.0);
     let mut document = whole;
     let mut plan = search.diverging(&document, subject.plan.0)?;
+    // First, as all further runs are shorter then.
+    if let Some(smaller) = document.with_fewer_nodes()
+        && let Some(striking) = search.diverging(&smaller, &plan)
+    {
+        (document, plan) = (smaller, striking);
+    }
     loop {
         let before = count(&document, &plan);
         plan = search.with_fewer_faults(&document, plan);
@@ -74,11 +80,6 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
                     (document, plan) = (smaller, striking);
                 }
             }
-        }
-        if let Some(smaller) = document.with_fewer_nodes()
-            && let Some(striking) = search.diverging(&smaller, &plan)
-        {
-            (document, plan) = (smaller, striking);
         }
         if count(&document, &plan) == before {
             break;
