@@ -164,7 +164,6 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let keys = directory.as_ref().filter(|_| !args.identity.has_keys());
     let keys = keys.map(StateDir::token_keys).transpose()?;
     let (server, bearer) = build(&args, (held, keys), tls.as_ref(), gates)?;
-    let clock = server.clock().clone();
     let client = in_process::client(&server, bearer);
     let chosen = args.chosen();
     let mut controllers = super::controller_names(chosen)?;
@@ -196,27 +195,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(tls) = tls.as_ref().filter(|_| !is_alone || others.is_some()) {
         authentication::publish(&client, tls.authority_pem(), others.as_deref()).await?;
     }
-    let manager = Manager::start_supervised(
-        client,
-        Options {
-            controllers,
-            nodes: args.nodes,
-            default_storage_class: true,
-            timings: args.pace().timings(),
-            same_images: SameImages::try_new(&args.same_image)?,
-            lease_renewal: LEASE_RENEWAL,
-            stages: load::stages(&args.stages)?,
-            root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
-            credentials: Some(credentials::of(&server)),
-            statefulset: Settings::default(),
-            namespace: args.pace().namespace(),
-            kruise: gates,
-            kruise_daemon: gates.daemon,
-            check_types: type_checking::check,
-            count_usage: quota_usage::count,
-            now: Arc::new(move || clock.now()),
-        },
-    )?;
+    let options = args.options(&server, tls.as_ref(), gates, controllers)?;
+    let manager = Manager::start_supervised(client, options)?;
     nodes::connect_with(&server, &manager, args.port_forward.clone());
     let listener = TcpListener::bind(args.listen)
         .await
@@ -265,6 +245,35 @@ impl ServeArgs {
         let text = kubeconfig::text(&self.name, token, (url, tls))?;
         kubeconfig::write_private(path, &text)
             .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Returns the options of the controllers and nodes of `server`.
+    fn options(
+        &self,
+        server: &ApiServer,
+        tls: Option<&Tls>,
+        gates: Gates,
+        controllers: Vec<String>,
+    ) -> anyhow::Result<Options> {
+        let clock = server.clock().clone();
+        Ok(Options {
+            controllers,
+            nodes: self.nodes,
+            default_storage_class: true,
+            timings: self.pace().timings(),
+            same_images: SameImages::try_new(&self.same_image)?,
+            lease_renewal: LEASE_RENEWAL,
+            stages: load::stages(&self.stages)?,
+            root_ca: tls.map_or(ROOT_CA, Tls::authority_pem).to_owned(),
+            credentials: Some(credentials::of(server)),
+            statefulset: Settings::default(),
+            namespace: self.pace().namespace(),
+            kruise: gates,
+            kruise_daemon: gates.daemon,
+            check_types: type_checking::check,
+            count_usage: quota_usage::count,
+            now: Arc::new(move || clock.now()),
+        })
     }
 
     /// Returns the state to start from; None for a new cluster.

@@ -9,9 +9,9 @@ use crate::support::process::{file, kubeproof};
 /// An empty directory of this test run.
 fn empty(name: &str) -> PathBuf {
     let path = file(&format!("new/{name}/file"), "");
-    let path = path.parent().unwrap();
-    fs::remove_dir_all(path).unwrap();
-    fs::create_dir_all(path).unwrap();
+    let path = path.parent().expect("below a directory");
+    fs::remove_dir_all(path).expect("it is this test's");
+    fs::create_dir_all(path).expect("it can be made");
     path.to_owned()
 }
 
@@ -21,7 +21,7 @@ fn run_in(directory: &PathBuf, arguments: &[&str]) -> Output {
 }
 
 fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    std::str::from_utf8(bytes).expect("it prints UTF-8")
 }
 
 #[test]
