@@ -98,7 +98,7 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
 
 struct Search<'a> {
     subject: Subject<'a>,
-    /// What the first divergence differs in.
+    /// The parts of the outcome in which the first divergence differs.
     wanted: BTreeSet<String>,
     tried: &'a dyn Fn(),
 }

@@ -50,7 +50,7 @@ pub struct Report {
     pub changes: Vec<Change>,
     /// The number of findings that it allows.
     pub allowed: usize,
-    /// What the scenario allows and no finding needs.
+    /// The allowances of the scenario that no finding needs.
     pub unneeded: Vec<String>,
     /// The last lines that each version has printed.
     pub program_output: String,

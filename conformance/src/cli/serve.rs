@@ -396,7 +396,7 @@ fn build(
     if let Some(keys) = keys {
         builder = builder.service_account_keys(keys);
     }
-    // What is held may include OpenKruise's objects.
+    // The state may have OpenKruise's objects.
     if args.kruise || held.is_some() {
         let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
         let webhook = kruise::webhook(gates, bearer.clone());

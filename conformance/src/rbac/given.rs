@@ -204,7 +204,7 @@ impl Rule<'_> {
         has_verb && has_target
     }
 
-    /// What the rule grants and no request needed, verb by verb and target by target.
+    /// The permissions of the rule that no request needed, one for each verb and target.
     fn beyond(&self, needs: &UserNeeds) -> Vec<String> {
         let needed: Vec<&Permission> = needs.permissions.keys().collect();
         let needed = needed

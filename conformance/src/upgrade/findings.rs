@@ -1,4 +1,4 @@
-//! What a version changed: pods that were replaced or restarted, with the template that changed, and objects that it
+//! The changes that a version made: pods that were replaced or restarted, with the template that changed, and objects that it
 //! wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ fn without_template(old: &Value, writes: &[JournalEntry]) -> String {
     }
 }
 
-/// The restart of a pod's containers by a write, in words; `None` without one.
+/// Describes the restart of a pod's containers by a write; `None` if there was none.
 fn restart(previous: Option<&Value>, pod: &Value) -> Option<String> {
     let previous = previous?;
     let count = |pod: &Value| -> i64 {

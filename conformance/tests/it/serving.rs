@@ -514,7 +514,7 @@ fn a_state_directory_keeps_what_a_server_held_across_restarts() {
         (0o600, 0o600)
     );
 
-    // What was deleted after the first start is not loaded again, and controllers go on.
+    // An object that was deleted is not loaded again, and controllers go on.
     let (child, url) = serve(&kept);
     let uids = |pods: &[(Value, Value, Value)]| -> Vec<Value> {
         pods.iter().map(|(_, uid, _)| uid.clone()).collect()

@@ -7,7 +7,7 @@ use super::mutant::Mutant;
 use super::scenarios::path_of;
 use super::tree::read;
 
-/// What a word counts that only one scenario has.
+/// The weight of a word that only one scenario has.
 const RAREST: usize = 1_000;
 /// Shorter words say nothing.
 const LENGTH_MIN: usize = 3;
