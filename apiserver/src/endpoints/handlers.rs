@@ -51,7 +51,7 @@ use crate::audit::Record;
 use crate::auth::{RequestAttributes, User};
 use crate::endpoints::State;
 use crate::fault::{RequestFacts, View};
-use crate::field_manager::Writer;
+use crate::field_manager::{FieldManager, Writer};
 use crate::meta::GroupVersionKind;
 use crate::metrics::{Listed, RequestMeter};
 use crate::nesting;
@@ -143,6 +143,17 @@ impl Request<'_> {
             request_attributes: Some(self.request_attributes()),
             view: None,
         }
+    }
+
+    /// The store of the resource for objects that come with their managed fields, and the manager that sets these.
+    fn store_and_manager(&self, dry_run: bool) -> (Store<'_>, FieldManager) {
+        let store = self.store(dry_run);
+        let manager = store.field_manager().expect("every request has a writer");
+        let store = Store {
+            writer: None,
+            ..store
+        };
+        (store, manager)
     }
 
     /// The store of the resource, for a DELETE with these options in its body.

@@ -212,7 +212,7 @@ fn without_template(old: &Value, writes: &[JournalEntry]) -> String {
     }
 }
 
-/// Describes the restart of a pod's containers by a write; `None` if there was none.
+/// Returns the message about containers that a write restarted, or `None` if it restarted none.
 fn restart(previous: Option<&Value>, pod: &Value) -> Option<String> {
     let previous = previous?;
     let count = |pod: &Value| -> i64 {

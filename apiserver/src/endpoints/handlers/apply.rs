@@ -18,13 +18,7 @@ pub(super) async fn apply(
     subresource: Subresource,
     dry_run: bool,
 ) -> Answer {
-    let store = request.store(dry_run);
-    let manager = store.field_manager().expect("every request has a writer");
-    // The outcome of an apply comes with its owners.
-    let store = Store {
-        writer: None,
-        ..store
-    };
+    let (store, manager) = request.store_and_manager(dry_run);
     let mut tries = TRIES;
     loop {
         tries -= 1;

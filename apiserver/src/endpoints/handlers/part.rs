@@ -8,7 +8,7 @@ use crate::field_manager::FieldManager;
 use crate::patch::PatchType;
 use crate::registry::rest::Part;
 use crate::status::ApiError;
-use crate::store::{Store, Subresource};
+use crate::store::Subresource;
 
 /// PUT of the object, of which only the part counts.
 pub(super) async fn update(request: &Request<'_>, part: &dyn Part) -> Answer {
@@ -59,12 +59,7 @@ async fn write(
     dry_run: bool,
     change: impl Fn(&FieldManager, &Value) -> Result<Value, ApiError>,
 ) -> Answer {
-    let store = request.store(dry_run);
-    let manager = store.field_manager().expect("every request has a writer");
-    let store = Store {
-        writer: None,
-        ..store
-    };
+    let (store, manager) = request.store_and_manager(dry_run);
     let (namespace, name) = (request.namespace(), request.name());
     let written = store.update(namespace, name, Subresource::Other, |current| {
         let mut wanted = change(&manager, current)?;

@@ -78,7 +78,7 @@ impl Property for ValidOwners {
     }
 }
 
-/// In a settled cluster, each object of a controller has one of its owners, or is being deleted.
+/// In a settled cluster, each object of a controller has an owner that exists, or is being deleted.
 ///
 /// The controller `garbage-collector` deletes what has lost its owners, so it has to run.
 ///
