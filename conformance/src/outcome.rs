@@ -5,6 +5,7 @@ mod facts;
 mod portable;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Effect, Fault};
@@ -251,18 +252,21 @@ fn events(given: &[JournalEntry], since: &[JournalEntry]) -> Vec<(String, i64)> 
     counted::events(given.iter().chain(since), line)
 }
 
-fn uid_pattern() -> Regex {
-    Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+const UID_PATTERN: &str = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+
+static UID: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(UID_PATTERN).expect("the pattern is a regular expression"));
+
+// Some uids read as numbers and are quoted; a golden must not show which.
+static MAYBE_QUOTED_UID: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!("\"({UID_PATTERN})\"|{UID_PATTERN}"))
         .expect("the pattern is a regular expression")
-}
+});
 
 /// Replaces uids by `<uid:1>`, `<uid:2>`… in order of appearance: the same uid, the same number.
 pub(crate) fn mask_uids(text: &str) -> String {
     let mut seen: Vec<String> = Vec::new();
-    // Some uids read as numbers and are quoted; a golden must not show which.
-    let uid = uid_pattern();
-    Regex::new(&format!("\"({uid})\"|{uid}"))
-        .expect("the pattern is a regular expression")
+    MAYBE_QUOTED_UID
         .replace_all(text, |found: &Captures<'_>| {
             let uid = found.get(1).map_or(&found[0], |bare| bare.as_str());
             let index = seen
@@ -283,7 +287,7 @@ pub(crate) fn masked(mut table: Value) -> Value {
     for row in rows {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {
             if let Some(text) = cell.as_str() {
-                *cell = Value::String(uid_pattern().replace_all(text, "<uid>").into_owned());
+                *cell = Value::String(UID.replace_all(text, "<uid>").into_owned());
             }
         }
     }

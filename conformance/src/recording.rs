@@ -9,8 +9,10 @@
 mod facts;
 mod listed;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::sync::LazyLock;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use regex::Regex;
@@ -320,64 +322,73 @@ impl Observed<'_> {
     }
 }
 
-/// Replaces values that differ from run to run.
-struct Mask {
-    names: GeneratedNames,
-    /// Each with its replacement.
-    patterns: Vec<(Regex, String)>,
+/// What differs from run to run whatever the scenario is, each with its replacement.
+static MASKS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let masks = [
+        ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>"),
+        (
+            r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)",
+            "<time>",
+        ),
+        (r"\b\d+\.\d+\.\d+\.\d+\b", "<ip>"),
+        // The minute for which a cron job has started a job.
+        (r"-\d{8,10}\b", "-<minute>"),
+        ("containerd://[0-9a-f]{64}", "containerd://<id>"),
+        // The version of an object that a status refers to.
+        (r"(resourceVersion) \d+\b", "${1} <version>"),
+        // The end of the name of a CloneSet's pod.
+        (r"(cloneset-instance-id[ =])[0-9a-z]{5}\b", "${1}<id>"),
+    ];
+    let masks = masks.map(|(text, mask)| (pattern(text), mask));
+    masks.into()
+});
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is a regular expression")
 }
 
-impl Mask {
-    fn of(observed: Observed<'_>) -> Self {
-        let pattern = |text: &str| Regex::new(text).expect("the pattern is a regular expression");
-        let namespace = regex::escape(observed.namespace);
-        let mut patterns = vec![
-            (pattern(&namespace), observed.stated.to_owned()),
-            (
-                pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
-                "<uid>".to_owned(),
-            ),
-            (
-                pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"),
-                "<time>".to_owned(),
-            ),
-            (pattern(r"\b\d+\.\d+\.\d+\.\d+\b"), "<ip>".to_owned()),
-            // The minute for which a cron job has started a job.
-            (pattern(r"-\d{8,10}\b"), "-<minute>".to_owned()),
-            (
-                pattern("containerd://[0-9a-f]{64}"),
-                "containerd://<id>".to_owned(),
-            ),
-            // The version of an object that a status refers to.
-            (
-                pattern(r"(resourceVersion) \d+\b"),
-                "${1} <version>".to_owned(),
-            ),
-            // The end of the name of a CloneSet's pod.
-            (
-                pattern(r"(cloneset-instance-id[ =])[0-9a-z]{5}\b"),
-                "${1}<id>".to_owned(),
-            ),
-        ];
+/// Replaces values that differ from run to run.
+struct Mask<'a> {
+    names: GeneratedNames,
+    namespace: &'a str,
+    /// What stands for the namespace.
+    stated: &'a str,
+    /// The names that the server generated for objects that were refused, each with its replacement.
+    refused: Vec<(Regex, String)>,
+}
+
+impl<'a> Mask<'a> {
+    fn of(observed: Observed<'a>) -> Self {
         let prefixes = observed.journal.iter().filter(|entry| observed.has(entry));
         let prefixes =
             prefixes.filter_map(|entry| entry.object["metadata"]["generateName"].as_str());
         // Objects that were refused have a generated name, too.
-        for prefix in prefixes.collect::<BTreeSet<_>>() {
-            let refused = format!("\"{}[a-z0-9]{{5}}\"", regex::escape(prefix));
-            patterns.push((pattern(&refused), format!("\"{prefix}*\"")));
-        }
+        let refused = |prefix: &str| {
+            let name = format!("\"{}[a-z0-9]{{5}}\"", regex::escape(prefix));
+            (pattern(&name), format!("\"{prefix}*\""))
+        };
+        let prefixes: BTreeSet<&str> = prefixes.collect();
         Self {
             names: GeneratedNames::of(observed.journal),
-            patterns,
+            namespace: observed.namespace,
+            stated: observed.stated,
+            refused: prefixes.into_iter().map(refused).collect(),
         }
     }
 
     fn apply(&self, text: &str) -> String {
         let text = self.names.mask(&text.replace('\n', "\\n"));
-        let masked = self.patterns.iter();
-        masked.fold(text, |text, (pattern, mask)| {
-            pattern.replace_all(&text, mask.as_str()).into_owned()
+        let text = text.replace(self.namespace, self.stated);
+        let refused = self
+            .refused
+            .iter()
+            .map(|(name, mask)| (name, mask.as_str()));
+        let masks = MASKS.iter().map(|(pattern, mask)| (pattern, *mask));
+        masks.chain(refused).fold(text, |text, (pattern, mask)| {
+            match pattern.replace_all(&text, mask) {
+                Cow::Borrowed(_) => text,
+                Cow::Owned(masked) => masked,
+            }
         })
     }
 }

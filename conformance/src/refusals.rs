@@ -60,7 +60,7 @@ impl Recorder {
 
     async fn pass(self, request: Request<Body>) -> Result<Response<AnswerBody>, Infallible> {
         let method = request.method().clone();
-        let resource = short_path(&method, request.uri().path());
+        let uri = request.uri().clone();
         let user_agent = request.headers().get(http::header::USER_AGENT);
         let user_agent = user_agent.and_then(|value| value.to_str().ok());
         let user_agent = user_agent.unwrap_or_default().to_owned();
@@ -75,6 +75,7 @@ impl Recorder {
         let body = body.collect().await;
         let bytes = body.expect("it is whole").to_bytes();
         let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let resource = short_path(&method, uri.path());
         if is_shown(&method, &resource, &status) {
             self.refusals.lock().push(Refusal {
                 after_rv: self.server.resource_version(),

@@ -1,6 +1,14 @@
 //! Names that differ only in their last part, in one: `web-{0,1}`, `web-{0..2}`.
 
+use std::sync::LazyLock;
+
 use regex::{Captures, Regex};
+
+/// A list or range of last parts, and the end of what goes before.
+static LIST: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"([a-z0-9.]-)\{([a-z0-9⁰¹²³⁴-⁹]+(?:,[a-z0-9⁰¹²³⁴-⁹]+)+|[0-9]+\.\.[0-9]+)\}")
+        .expect("the pattern is a regular expression")
+});
 
 /// The least number of names that a range stands for.
 const RANGE_MIN: usize = 3;
@@ -41,15 +49,12 @@ fn following(number: &str) -> Option<String> {
 
 /// The texts that `text` stands for: all its lists have as many names, and each text has one of each.
 pub(super) fn split(text: &str) -> Vec<String> {
-    let list =
-        Regex::new(r"([a-z0-9.]-)\{([a-z0-9⁰¹²³⁴-⁹]+(?:,[a-z0-9⁰¹²³⁴-⁹]+)+|[0-9]+\.\.[0-9]+)\}")
-            .expect("the pattern is a regular expression");
-    let names = list.captures(text).map(|found| suffixes(&found[2]));
+    let names = LIST.captures(text).map(|found| suffixes(&found[2]));
     let Some(names) = names else {
         return vec![text.to_owned()];
     };
     let one = |index: usize| {
-        let chosen = list.replace_all(text, |found: &Captures<'_>| {
+        let chosen = LIST.replace_all(text, |found: &Captures<'_>| {
             let suffix = suffixes(&found[2]).get(index).cloned();
             format!("{}{}", &found[1], suffix.unwrap_or_default())
         });
