@@ -1,24 +1,37 @@
 //! `cargo xtask ci`: everything that a change has to pass.
+//!
+//! One build serves all tests, the scenarios, and the exploration: an optimized build takes longer than it would save.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, ensure};
 
-/// A step, which is a cargo command.
+/// A step, which is a command.
 struct Step {
     name: &'static str,
+    program: Program,
     args: &'static [&'static str],
     env: &'static [(&'static str, &'static str)],
+}
+
+/// What a step runs.
+#[derive(Clone, Copy)]
+enum Program {
+    Cargo,
+    /// As the step `test` has built it.
+    Kubeproof,
 }
 
 const STEPS: [Step; 12] = [
     Step {
         name: "fmt",
+        program: Program::Cargo,
         args: &["fmt", "--check"],
         env: &[],
     },
     Step {
         name: "deny",
+        program: Program::Cargo,
         args: &[
             "run",
             "--quiet",
@@ -32,6 +45,7 @@ const STEPS: [Step; 12] = [
     },
     Step {
         name: "clippy",
+        program: Program::Cargo,
         args: &[
             "clippy",
             "--workspace",
@@ -46,6 +60,7 @@ const STEPS: [Step; 12] = [
     // As a test of a controller depends on it.
     Step {
         name: "library",
+        program: Program::Cargo,
         args: &[
             "check",
             "-p",
@@ -58,6 +73,7 @@ const STEPS: [Step; 12] = [
     // A check links nothing, so libFuzzer need not be built, which takes a compiler of C++.
     Step {
         name: "fuzz",
+        program: Program::Cargo,
         args: &[
             "check",
             "--manifest-path",
@@ -70,12 +86,14 @@ const STEPS: [Step; 12] = [
     },
     Step {
         name: "doc",
+        program: Program::Cargo,
         args: &["doc", "--no-deps", "--workspace", "--locked"],
         env: &[("RUSTDOCFLAGS", "-Dwarnings")],
     },
-    // All tests but the target `scenarios`, whose goldens the last step compares, optimized and in a tenth of the time.
+    // All tests but the target `scenarios`, whose goldens the step `scenarios` compares.
     Step {
         name: "test",
+        program: Program::Cargo,
         args: &[
             "test",
             "--workspace",
@@ -91,51 +109,36 @@ const STEPS: [Step; 12] = [
     // A run of tests that names targets leaves these out.
     Step {
         name: "doctest",
+        program: Program::Cargo,
         args: &["test", "--workspace", "--locked", "--doc"],
         env: &[],
     },
     // About a minute of the fuzz targets' entries on mutations of their seeds, with overflow checks.
     Step {
         name: "fuzzing",
+        program: Program::Cargo,
         args: &["test", "--workspace", "--locked", "--lib", "fuzzing::tests"],
         env: &[("KUBEPROOF_FUZZ_TIMES", "60")],
     },
-    // Unoptimized, and with a hundredth of what they measure.
+    // With a hundredth of what they measure.
     Step {
         name: "benches",
+        program: Program::Cargo,
         args: &["test", "-p", "kubeproof", "--locked", "--bench", "*"],
         env: &[],
     },
     // In the orders of three seeds.
     Step {
         name: "scenarios",
-        args: &[
-            "run",
-            "--release",
-            "--locked",
-            "-p",
-            "kubeproof",
-            "--",
-            "run",
-            "--seeds",
-            "2",
-        ],
+        program: Program::Kubeproof,
+        args: &["run", "--seeds", "2"],
         env: &[],
     },
     // Every single fault, in a minute.
     Step {
         name: "explore",
-        args: &[
-            "run",
-            "--release",
-            "--locked",
-            "-p",
-            "kubeproof",
-            "--",
-            "explore",
-            "--only",
-            EXPLORED,
-        ],
+        program: Program::Kubeproof,
+        args: &["explore", "--only", EXPLORED],
         env: &[],
     },
 ];
@@ -158,14 +161,20 @@ pub(crate) struct Args {
 /// Runs the steps one after another, until one fails.
 ///
 /// # Errors
-/// A step is unknown, or cargo cannot be started.
+/// A step is unknown, or its program cannot be started.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for step in chosen(&args.steps)? {
-        println!("ci: {}: cargo {}", step.name, step.args.join(" "));
-        let mut command = cargo();
+        let (program, mut command) = match step.program {
+            Program::Cargo => ("cargo", cargo()),
+            Program::Kubeproof => ("kubeproof", kubeproof()?),
+        };
+        println!("ci: {}: {program} {}", step.name, step.args.join(" "));
         command.args(step.args).env("CI", "true");
         let status = command.envs(step.env.iter().copied()).status();
-        if !status.context("cannot start cargo")?.success() {
+        if !status
+            .with_context(|| format!("cannot start {program}"))?
+            .success()
+        {
             println!("ci: {} failed", step.name);
             return Ok(ExitCode::FAILURE);
         }
@@ -179,6 +188,15 @@ pub(crate) fn cargo() -> Command {
     let mut command = Command::new(cargo);
     command.current_dir(crate::root());
     command
+}
+
+/// The program beside this one, at the root of the workspace.
+fn kubeproof() -> anyhow::Result<Command> {
+    let this = std::env::current_exe()?;
+    let name = format!("kubeproof{}", std::env::consts::EXE_SUFFIX);
+    let mut command = Command::new(this.with_file_name(name));
+    command.current_dir(crate::root());
+    Ok(command)
 }
 
 /// The steps with these names, in the order of [`STEPS`]; all if none is named.

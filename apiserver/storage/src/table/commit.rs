@@ -153,7 +153,7 @@ impl State {
             protobuf_frame: OnceLock::new(),
             weight: OnceLock::new(),
         });
-        debug_assert!(
+        assert!(
             self.window.back().is_none_or(|last| last.rv < rv),
             "versions ascend"
         );
