@@ -67,8 +67,7 @@ impl Controller {
         if newest.revision < number {
             Arc::make_mut(&mut newest).revision = number;
             let params = PostParams::default();
-            let replaced = api.replace(&newest.name_any(), &params, &newest).await?;
-            newest = Arc::new(replaced);
+            api.replace(&newest.name_any(), &params, &newest).await?;
         }
         Ok(Revisions {
             current: newest,

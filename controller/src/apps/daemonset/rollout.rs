@@ -166,7 +166,10 @@ pub(super) fn roll(observed: Observed<'_>) -> Plan {
 }
 
 fn roll_by_deletion(observed: Observed<'_>, max_unavailable: usize) -> Plan {
-    let mut unavailable = 0;
+    let has_none = |node: &Arc<Node>| observed.on(&node.name_any()).is_empty();
+    let nodes = observed.nodes.iter();
+    let without_pod = nodes.filter(|node| has_none(node) && observed.wants(node));
+    let mut unavailable = without_pod.count();
     let mut broken = Vec::new();
     let mut candidates = Vec::new();
     for node in observed.pods.keys() {
@@ -330,8 +333,10 @@ mod tests {
 
     #[test]
     fn old_pods_are_deleted_as_far_as_unavailability_allows() {
-        let table: [(u32, &[&[&str]], &str); 6] = [
+        let table: [(u32, &[&[&str]], &str); 8] = [
             (1, &[&["old+"], &["old+"], &["old+"]], "-a-0"),
+            (1, &[&[], &["old+"]], ""),
+            (2, &[&[], &["old+"], &["old+"]], "-b-0"),
             (2, &[&["old+"], &["old+"], &["old+"]], "-a-0 -b-0"),
             (1, &[&["new"], &["old+"]], ""),
             (1, &[&["new+"], &["old+"]], "-b-0"),
