@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// Only mutants whose name, FILE: CHANGE in FUNCTION, matches.
     #[arg(long, value_name = "REGEX")]
     only: Option<Regex>,
+    /// Only the mutants of workload controllers, also in the program, which then takes less time to build.
+    #[arg(long)]
+    workloads: bool,
     /// Only the part K, from 0, of N.
     #[arg(long, value_name = "K/N", value_parser = parse_shard)]
     shard: Option<(usize, usize)>,
@@ -91,11 +94,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !args.report {
-        let sources = build(&root, &dir, &mutants, &mut results)?;
+        let sources = build(args, &root, &dir, &mutants, &mut results)?;
         if args.build {
             return Ok(ExitCode::SUCCESS);
         }
-        let program = run::program(&root, &dir);
+        let program = run::program(&dir);
         let jobs = args.jobs.get();
         let limits = run::Limits {
             jobs,
@@ -103,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             scenarios: args.scenarios.clone(),
         };
         let reach = reach::measure(&program, sources, &dir.join("reach.json"), jobs)?;
-        let numbered = compiled(&mutants, &results);
+        let numbered = compiled(args, &mutants, &results);
         let tasks = numbered.into_iter().filter_map(|(number, mutant)| {
             let only = args.only.as_ref();
             let is_wanted = only.is_none_or(|only| only.is_match(&mutant.name()));
@@ -122,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
         let (index, count) = args.shard.unwrap_or((0, 1));
         let chosen = run::shard(tasks.collect(), index, count);
+        let chosen = spread(chosen, |task| task.mutant.file.clone());
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
         let near = near(&mutants);
         run::run(&program, &chosen, &near, &reach, &mut results, &limits)?;
@@ -140,12 +144,34 @@ fn find_all(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// The mutants that are not known to be refused by the compiler, each with its number. Numbers begin with 1.
-fn compiled<'a>(mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutant)> {
+/// The mutants of the program: those of its areas that are not known to be refused by the compiler, each with its
+/// number. Numbers begin with 1.
+fn compiled<'a>(args: &Args, mutants: &'a [Mutant], results: &Results) -> Vec<(u32, &'a Mutant)> {
+    let is_compiled = |mutant: &Mutant| {
+        let is_wanted = !args.workloads || areas::is_workload(&mutant.file);
+        is_wanted && results.of(mutant) != Some(&Outcome::Uncompiled)
+    };
     let numbered = (1..).zip(mutants);
-    numbered
-        .filter(|(_, mutant)| results.of(mutant) != Some(&Outcome::Uncompiled))
-        .collect()
+    numbered.filter(|(_, mutant)| is_compiled(mutant)).collect()
+}
+
+/// These tasks in an order in which the files advance evenly: a run that is stopped tells of all of them.
+fn spread<T>(tasks: Vec<T>, file: impl Fn(&T) -> String) -> Vec<T> {
+    let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+    for task in &tasks {
+        *sizes.entry(file(task)).or_default() += 1;
+    }
+    let mut ranks: BTreeMap<String, usize> = BTreeMap::new();
+    let mut ranked: Vec<(usize, T)> = Vec::new();
+    for task in tasks {
+        let file = file(&task);
+        let size = sizes[&file];
+        let rank = ranks.entry(file).or_default();
+        ranked.push((*rank * 1_000_000 / size, task));
+        *rank += 1;
+    }
+    ranked.sort_by_key(|(progress, _)| *progress);
+    ranked.into_iter().map(|(_, task)| task).collect()
 }
 
 /// How many mutants from one on are next to it.
@@ -175,14 +201,15 @@ fn near(mutants: &[Mutant]) -> Vec<run::Near> {
 
 /// Builds the program, without the mutants that do not compile. Returns a hash of its sources.
 fn build(
+    args: &Args,
     root: &Path,
     dir: &Path,
     mutants: &[Mutant],
     results: &mut Results,
 ) -> anyhow::Result<u64> {
-    let tree = dir.join("tree");
+    let tree = dir.join(run::TREE);
     loop {
-        let numbered = compiled(mutants, results);
+        let numbered = compiled(args, mutants, results);
         println!("mutants: the program is built with {}", numbered.len());
         let sources = tree::copy(root, &tree, &numbered)?;
         let hash = hash_of(&tree)?;
@@ -257,6 +284,12 @@ mod tests {
     #[test]
     fn no_mutant_is_active_unless_it_is_chosen() {
         assert!(!switch::is(1));
+    }
+
+    #[test]
+    fn files_advance_evenly() {
+        let tasks = spread(vec![10, 11, 12, 13, 20, 21], |task| (task / 10).to_string());
+        assert_eq!(tasks, [10, 20, 11, 12, 21, 13]);
     }
 
     #[test]

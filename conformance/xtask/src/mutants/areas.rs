@@ -112,6 +112,11 @@ pub(crate) fn of(file: &str) -> Option<usize> {
     AREAS.iter().position(fits)
 }
 
+/// Whether a file is of workload controllers.
+pub(crate) fn is_workload(file: &str) -> bool {
+    of(file).is_some_and(|area| AREAS[area].is_workload)
+}
+
 /// The files of all areas, in the order of the areas.
 ///
 /// # Errors

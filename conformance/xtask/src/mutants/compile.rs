@@ -55,6 +55,14 @@ struct Expansion {
     span: Span,
 }
 
+/// Changes of the profile for tests. It leaves harness and nodes unoptimized, but a run of all mutants takes far longer
+/// than a build. Optimizing the controllers, which have the mutants, would take longer than all else.
+const PROFILE: [&str; 3] = [
+    "--config=profile.dev.debug=false",
+    "--config=profile.dev.package.kubeproof.opt-level=1",
+    "--config=profile.dev.package.kubeproof-node.opt-level=1",
+];
+
 /// Builds the program in `tree`.
 ///
 /// Returns the errors; the list is empty if the program is built.
@@ -66,8 +74,9 @@ pub(crate) fn build(tree: &Path, target: &Path) -> anyhow::Result<Vec<Message>> 
     command
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", target)
-        .args(["build", "--release", "--locked", "--keep-going"])
-        .args(["-p", "kubeproof", "--bin", "kubeproof"])
+        .args(["build", "--workspace", "--bin", "kubeproof"])
+        .args(["--locked", "--keep-going"])
+        .args(PROFILE)
         .arg("--message-format=json")
         .stdout(Stdio::piped());
     let mut cargo = command.spawn().context("cannot start cargo")?;

@@ -13,6 +13,8 @@ use super::tree::read;
 
 /// Enough for any scenario.
 const LIMIT: Duration = Duration::from_secs(120);
+/// After how many scenarios the results are written: a run can be stopped and started again.
+const KEPT_EACH: usize = 20;
 
 /// The result of running a scenario without an active mutant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,19 +75,26 @@ pub(crate) fn measure(
             }
             Err(error) => failed.push(format!("{name}: {error:#}")),
         }
-        Ok(())
+        match index % KEPT_EACH {
+            0 => keep(&known, kept),
+            _ => Ok(()),
+        }
     })?;
-    let text = serde_json::to_string(&known)?;
-    // A write that fails leaves what was there.
-    let new = kept.with_extension("new");
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, kept));
-    written.with_context(|| format!("cannot write {}", kept.display()))?;
+    keep(&known, kept)?;
     ensure!(
         failed.is_empty(),
         "without an active mutant these scenarios fail:\n{}",
         failed.join("\n")
     );
     Ok(known)
+}
+
+/// Writes the results. A write that fails leaves what was there.
+fn keep(known: &BTreeMap<String, Reach>, kept: &Path) -> anyhow::Result<()> {
+    let new = kept.with_extension("new");
+    let written = std::fs::write(&new, serde_json::to_string(known)?);
+    let written = written.and_then(|()| std::fs::rename(&new, kept));
+    written.with_context(|| format!("cannot write {}", kept.display()))
 }
 
 fn one(program: &Program, name: &str, kept: &Path, index: usize) -> anyhow::Result<Reach> {

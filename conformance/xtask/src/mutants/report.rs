@@ -43,11 +43,13 @@ struct Numbers {
     unreached: usize,
     /// Survivors that were not run with all scenarios that reach them.
     partial: usize,
+    /// Survivors that have a reason.
+    explained: usize,
     not_run: usize,
 }
 
 impl Numbers {
-    fn count(&mut self, outcome: Option<&Outcome>) {
+    fn count(&mut self, outcome: Option<&Outcome>, is_explained: bool) {
         self.all += 1;
         match outcome {
             None => self.not_run += 1,
@@ -62,6 +64,7 @@ impl Numbers {
                 self.survived += 1;
                 self.unreached += usize::from(*reaching == 0);
                 self.partial += usize::from(scenarios < reaching);
+                self.explained += usize::from(is_explained);
             }
         }
     }
@@ -74,18 +77,28 @@ impl Numbers {
         self.survived += other.survived;
         self.unreached += other.unreached;
         self.partial += other.partial;
+        self.explained += other.explained;
         self.not_run += other.not_run;
     }
 
     /// The share that is noticed of those that were run.
     fn share(self) -> String {
+        self.share_beside(self.survived)
+    }
+
+    /// The share that is noticed of those that were run and do not survive for a reason.
+    fn share_without_reason(self) -> String {
+        self.share_beside(self.survived - self.explained)
+    }
+
+    /// The share of those that are noticed beside these survivors.
+    fn share_beside(self, survivors: usize) -> String {
         let noticed = self.noticed + self.hung;
-        let run = noticed + self.survived;
-        match run {
+        match noticed + survivors {
             0 => "–".to_owned(),
             // Tenths of a percent, rounded down: 100 % means all.
-            run => {
-                let tenths = noticed * 1000 / run;
+            all => {
+                let tenths = noticed * 1000 / all;
                 format!("{}.{} %", tenths / 10, tenths % 10)
             }
         }
@@ -100,12 +113,14 @@ impl Numbers {
             survived,
             unreached,
             partial,
+            explained,
             not_run,
         } = self;
         let (share, of_deletions) = (self.share(), deletions.share());
+        let without_reason = self.share_without_reason();
         format!(
             "| {title} | {all} | {uncompiled} | {not_run} | {noticed} | {hung} | {survived} | {unreached} | {partial} \
-             | {share} | {of_deletions} |\n"
+             | {explained} | {share} | {without_reason} | {of_deletions} |\n"
         )
     }
 }
@@ -141,8 +156,6 @@ pub(crate) fn write(root: &Path, mutants: &[Mutant], results: &Results) -> anyho
 
 /// The text of the report, and the names in reasons that are no survivors'.
 fn report(outcomes: &[(&Mutant, Option<&Outcome>)], reasons: &Reasons) -> (String, Vec<String>) {
-    let mut text = INTRODUCTION.to_owned();
-    text.push_str(&tables(outcomes));
     let survivors: Vec<&Mutant> = outcomes
         .iter()
         .filter(|(_, outcome)| matches!(outcome, Some(Outcome::Survived { .. })))
@@ -164,6 +177,8 @@ fn report(outcomes: &[(&Mutant, Option<&Outcome>)], reasons: &Reasons) -> (Strin
             }
         }
     }
+    let mut text = INTRODUCTION.to_owned();
+    text.push_str(&tables(outcomes, &explained));
     let (with, without): (Vec<&Mutant>, Vec<&Mutant>) = survivors
         .into_iter()
         .partition(|mutant| explained.contains_key(&mutant.name()));
@@ -196,21 +211,23 @@ fn report(outcomes: &[(&Mutant, Option<&Outcome>)], reasons: &Reasons) -> (Strin
     (text, outdated)
 }
 
-/// The table of numbers.
-fn tables(outcomes: &[(&Mutant, Option<&Outcome>)]) -> String {
+/// The table of numbers; `explained` has the names of the survivors with a reason.
+fn tables(outcomes: &[(&Mutant, Option<&Outcome>)], explained: &BTreeMap<String, usize>) -> String {
     let mut numbers = vec![(Numbers::default(), Numbers::default()); AREAS.len()];
     for (mutant, outcome) in outcomes {
         let Some(area) = areas::of(&mutant.file) else {
             continue;
         };
-        numbers[area].0.count(*outcome);
+        let is_explained = explained.contains_key(&mutant.name());
+        numbers[area].0.count(*outcome, is_explained);
         if mutant.change.starts_with("delete `") {
-            numbers[area].1.count(*outcome);
+            numbers[area].1.count(*outcome, is_explained);
         }
     }
     let mut text = "| | mutants | do not compile | not run | noticed by a golden | noticed by a hang or crash | survive | \
-         of these reached by no scenario | of these run with some scenarios | noticed | deleted statements noticed |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+         of these reached by no scenario | of these run with some scenarios | of these with a reason | noticed | noticed of those without a reason \
+         | deleted statements noticed |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     let mut sum = |title: &str, is_workload: bool| {
         let mut sums = (Numbers::default(), Numbers::default());

@@ -165,7 +165,8 @@ fn survived(number: u32, passed: BTreeSet<u64>, reach: &BTreeMap<String, Reach>)
 }
 
 /// These scenarios, likely ones first: a few that noticed others of its function, a few that are about the same things,
-/// then those that differ most in what else they reach of its file, for their time.
+/// then those that differ most in what else they reach of its file, for their time. A scenario of the file's own
+/// controller reaches little else: that counts as much as what it is about.
 fn order<'a>(
     mut left: Vec<(&'a str, &Reach)>,
     near: &Near,
@@ -193,7 +194,10 @@ fn order<'a>(
     let known = known.take(KNOWN).count();
     let mut rest = left.split_off(known);
     // Stable: those that reach the least stay first.
-    rest.sort_by_cached_key(|(name, _)| Reverse(words.in_common(name, mutant)));
+    rest.sort_by_cached_key(|(name, one)| {
+        let of_file = one.mutants.range(near.file.clone()).count();
+        Reverse((1 + words.in_common(name, mutant)) * of_file * 1_000 / one.mutants.len().max(1))
+    });
     let others = rest.split_off(ALIKE.min(rest.len()));
     left.append(&mut rest);
     let mut order: Vec<&str> = left.into_iter().map(|(name, _)| name).collect();
@@ -269,7 +273,8 @@ pub(crate) fn shard<T>(mutants: Vec<T>, index: usize, count: usize) -> Vec<T> {
     of_shard.map(|(_, mutant)| mutant).collect()
 }
 
-/// The file of the program with all mutants, and the file with the hash of its sources.
+/// The copy of the workspace, the file of the program with all mutants, and the file with the hash of its sources.
+pub(crate) const TREE: &str = "tree";
 const PROGRAM: &str = "mutants";
 const SOURCES: &str = "sources";
 
@@ -284,7 +289,7 @@ pub(crate) fn is_built(dir: &Path, sources: u64) -> bool {
 /// # Errors
 /// It cannot be copied.
 pub(crate) fn keep(dir: &Path, sources: u64) -> anyhow::Result<()> {
-    let built = dir.join("build").join("release").join("kubeproof");
+    let built = dir.join("build").join("debug").join("kubeproof");
     let (path, copy) = (dir.join(PROGRAM), dir.join("mutants.new"));
     let copied = std::fs::copy(&built, &copy);
     copied.with_context(|| format!("cannot copy {}", built.display()))?;
@@ -294,8 +299,10 @@ pub(crate) fn keep(dir: &Path, sources: u64) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The program with all mutants.
-pub(crate) fn program(root: &Path, dir: &Path) -> Program {
-    let (path, root) = (dir.join(PROGRAM), root.to_owned());
-    Program { path, root }
+/// The program with all mutants. It runs in the copy of the workspace, so that changes of the workspace do not disturb it.
+pub(crate) fn program(dir: &Path) -> Program {
+    Program {
+        path: dir.join(PROGRAM),
+        root: dir.join(TREE),
+    }
 }

@@ -30,7 +30,7 @@ fn reported(reasons: &str) -> (String, Vec<String>) {
 fn the_report_counts_and_lists_survivors() {
     let (text, outdated) = reported("");
     assert!(outdated.is_empty());
-    let row = "| StatefulSet | 4 | 0 | 1 | 1 | 0 | 2 | 1 | 1 | 33.3 % | 33.3 % |\n";
+    let row = "| StatefulSet | 4 | 0 | 1 | 1 | 0 | 2 | 1 | 1 | 0 | 33.3 % | 33.3 % | 33.3 % |\n";
     assert!(text.contains(row), "{text}");
     assert!(text.contains("3 of 4 mutants that compile were run."));
     assert!(text.contains("Survivors with a reason\n\n0 mutants"));
@@ -48,6 +48,8 @@ fn a_reason_is_for_survivors_only() {
     };
     let (text, outdated) = reported(&reason("b"));
     assert!(outdated.is_empty(), "{outdated:?}");
+    let row = "| 2 | 1 | 1 | 1 | 33.3 % | 50.0 % | 33.3 % |\n";
+    assert!(text.contains(row), "{text}");
     assert!(text.contains("with a reason\n\n1 mutants.\n\nIt is so.\n\n- `controller"));
     // It may survive yet.
     assert!(reported(&reason("d")).1.is_empty());
