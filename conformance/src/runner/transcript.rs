@@ -14,6 +14,8 @@ use crate::outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Place, Scenario};
 use crate::timeline::{RevisionNames, Timeline, since};
 
+/// The length up to which parts of the given state share a line.
+const GIVEN_WIDTH: usize = 140;
 /// Heads the timeline; says how to read a line.
 const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed";
 /// What counts and signs mean, by two parts of the lines that have them.
@@ -82,7 +84,7 @@ pub(super) async fn write(
         timeline.learn(entry);
     }
     extend(&mut lines, None, timeline.revisions_known());
-    extend(&mut lines, None, [String::new(), TIMELINE.to_owned()]);
+    extend(&mut lines, None, [TIMELINE.to_owned()]);
     for (index, section) in sections.iter().enumerate() {
         let next = sections.get(index + 1);
         let until = next.map_or(ResourceVersion::MAX, |next| next.after_rv);
@@ -192,33 +194,50 @@ fn header(scenario: &Scenario) -> Vec<String> {
             timings.start, timings.ready, timings.stop
         ),
     ]);
+    let mut parts = Vec::new();
     if given.namespace != DEFAULT_NAMESPACE {
-        lines.push(format!("#        namespace {}", given.namespace));
+        parts.push(format!("namespace {}", given.namespace));
     }
     if let Some(controllers) = &given.controllers {
-        lines.push(format!("#        controllers: {}", controllers.join(", ")));
+        parts.push(format!("controllers: {}", controllers.join(", ")));
     }
     let settings = given.statefulset();
     if settings.profile != Profile::default() {
-        lines.push(format!(
-            "#        the StatefulSet controller of {}",
+        parts.push(format!(
+            "the StatefulSet controller of {}",
             settings.profile
         ));
     }
     if given.default_storage_class {
-        lines.push("#        a default storage class with its provisioner".to_owned());
+        parts.push("a default storage class with its provisioner".to_owned());
     }
     let lists = given.same_images.lists().iter();
-    lines.extend(lists.map(|names| format!("#        one image: {}", names.join(", "))));
+    parts.extend(lists.map(|names| format!("one image: {}", names.join(", "))));
     if given.kruise {
-        lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
+        parts.push("OpenKruise's definitions, webhooks and controllers".to_owned());
     }
     let gates = given.feature_gates.iter();
-    lines.extend(gates.map(|gate| format!("#        feature gate {gate}")));
+    parts.extend(gates.map(|gate| format!("feature gate {gate}")));
     let objects = given.objects.iter();
-    lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
+    parts.extend(objects.map(|manifest| manifest.in_words()));
     let steps = given.steps.iter();
-    lines.extend(steps.map(|step| format!("#        then {}", step.in_words())));
+    parts.extend(steps.map(|step| format!("then {}", step.in_words())));
+    lines.extend(filled(&parts));
+    lines
+}
+
+/// Parts of the given state in lines, as many in each as fit.
+fn filled(parts: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + part.chars().count() <= GIVEN_WIDTH => {
+                line.push_str("; ");
+                line.push_str(part);
+            }
+            _ => lines.push(format!("#        {part}")),
+        }
+    }
     lines
 }
 
@@ -232,5 +251,23 @@ fn ending(section: &Section, changes: usize) -> Option<String> {
             since(section.began, section.ended)
         )),
         None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_given_state_share_a_line_while_they_fit() {
+        let long = "x".repeat(GIVEN_WIDTH);
+        let parts = ["configmap a", "configmap b", long.as_str(), "configmap c"];
+        let lines = filled(&parts.map(str::to_owned));
+        let expected = [
+            "#        configmap a; configmap b".to_owned(),
+            format!("#        {long}"),
+            "#        configmap c".to_owned(),
+        ];
+        assert_eq!(lines, expected);
     }
 }
