@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::{Value, json};
 
+use crate::bare::Answers;
 use crate::client::{Connection, Target};
 use crate::objects::{pod, status_patch};
+use crate::rows::Side;
 
 /// Connections that send requests at the same time.
 const CLIENTS: usize = 16;
@@ -64,11 +66,18 @@ impl Call {
         }
     }
 
-    async fn send(&self, connection: &mut Connection) {
+    /// Sends the request; returns the length of the answer's body.
+    async fn send(&self, connection: &mut Connection) -> usize {
         let (code, body) = connection
             .request(self.method, &self.path, self.content_type, &self.body)
             .await;
         assert_eq!(code, self.code, "{}", String::from_utf8_lossy(&body));
+        body.len()
+    }
+
+    /// The bare server's answers to this request, with bodies of this length.
+    pub(crate) fn answers(&self, body: usize) -> Answers {
+        Answers::of(self.code, body)
     }
 }
 
@@ -78,6 +87,8 @@ pub(crate) struct Took {
     pub(crate) whole: Duration,
     /// Each request, in ascending order.
     each: Vec<Duration>,
+    /// The length of an answer's body, on average.
+    pub(crate) body: usize,
 }
 
 impl Took {
@@ -111,30 +122,35 @@ impl Clients {
         let tasks = self.0.drain(..).map(|mut connection| {
             let (calls, next) = (Arc::clone(&calls), Arc::clone(&next));
             tokio::spawn(async move {
-                let mut each = Vec::new();
+                let (mut each, mut bytes) = (Vec::new(), 0);
                 while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let sent = Instant::now();
-                    call.send(&mut connection).await;
+                    bytes += call.send(&mut connection).await;
                     each.push(sent.elapsed());
                 }
-                (connection, each)
+                (connection, each, bytes)
             })
         });
         let tasks: Vec<_> = tasks.collect();
-        let mut each = Vec::new();
+        let (mut each, mut bytes) = (Vec::new(), 0);
         for task in tasks {
-            let (connection, own) = task.await.expect("every request succeeds");
+            let (connection, own, read) = task.await.expect("every request succeeds");
             self.0.push(connection);
             each.extend(own);
+            bytes += read;
         }
         let whole = started.elapsed();
         each.sort_unstable();
-        Took { whole, each }
+        let body = bytes / each.len().max(1);
+        Took { whole, each, body }
     }
 }
 
-/// Creates a namespace; returns its path.
-pub(crate) async fn create_namespace(target: &Target, name: &str) -> String {
+/// Creates a namespace; returns its path. The bare server has no use for one.
+pub(crate) async fn create_namespace((side, target): (Side, &Target), name: &str) -> String {
+    if side == Side::Bare {
+        return format!("/api/v1/namespaces/{name}");
+    }
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": format!("{name}-") },
     });
@@ -151,8 +167,15 @@ pub(crate) async fn create_namespace(target: &Target, name: &str) -> String {
 }
 
 /// Creates pods of a StatefulSet that a kubelet has reported as running; returns their path.
-pub(crate) async fn running_pods(target: &Target, name: &str, count: usize) -> String {
-    let pods = create_namespace(target, name).await + "/pods";
+pub(crate) async fn running_pods(
+    (side, target): (Side, &Target),
+    name: &str,
+    count: usize,
+) -> String {
+    let pods = create_namespace((side, target), name).await + "/pods";
+    if side == Side::Bare {
+        return pods;
+    }
     let mut clients = Clients::open(target).await;
     clients
         .send(count, |index| Call::create(&pods, &pod(index)))

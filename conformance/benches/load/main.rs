@@ -11,9 +11,13 @@
 //! | `--token TOKEN` | the token of an administrator of that server |
 //! | `--ca FILE` | the authority of that server's certificate, in PEM; without it any certificate is accepted |
 //!
+//! Each row has the figure of a bare server, too, measured in turns: hyper and rustls alone, which answer as many bytes.
+//! No server can exceed it, and the ratio says how near this one comes.
+//!
 //! The other server has to accept pods without service accounts, as kube-apiserver does with
 //! `--disable-admission-plugins=ServiceAccount`.
 
+mod bare;
 mod calls;
 mod client;
 mod lists;
@@ -33,13 +37,22 @@ use rows::{Row, Unit};
 use server::Server;
 use size::sized;
 
+/// As the measured server has it, so that the bare one can be compared with it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
-    let options = Options::parse(std::env::args().skip(1));
+    let mut arguments = std::env::args().skip(1).peekable();
+    let is_bare = arguments.next_if(|argument| argument == bare::BARE);
+    let options = Options::parse(arguments);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .expect("a runtime can be built");
     runtime.block_on(async {
+        if is_bare.is_some() {
+            bare::serve(options.tls).await;
+        }
         if options.wants("start") {
             start(options.tls).await;
         }

@@ -1,15 +1,19 @@
 //! Requests for single objects.
 
+use crate::bare::Answers;
 use crate::calls::{Call, Clients, create_namespace};
 use crate::objects::{config_map, pod};
 use crate::options::Options;
 use crate::rows::{Row, Servers, Side, Unit};
 use crate::size::sized;
 
-/// Rows and the server's processor time for each of their requests.
+/// Rows and the servers' processor time for each of their requests.
 struct Timed {
     row: Row,
     processor_us: Vec<f64>,
+    bare_us: Vec<f64>,
+    /// The bare server's answers; known once this build's server has answered.
+    answers: Option<Answers>,
 }
 
 impl Timed {
@@ -17,15 +21,23 @@ impl Timed {
         Self {
             row: Row::new(name, Unit::PerSecond),
             processor_us: Vec::new(),
+            bare_us: Vec::new(),
+            answers: None,
         }
     }
 
     fn print(mut self) {
         self.row.print();
-        self.processor_us.sort_by(f64::total_cmp);
-        let middle = self.processor_us[self.processor_us.len() / 2];
-        println!("    {middle:.0} µs of the server's processor time each");
+        let (ours, bare) = (median(&mut self.processor_us), median(&mut self.bare_us));
+        println!(
+            "    {ours:.1} µs of the server's processor time each, {bare:.1} of the bare one's"
+        );
     }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Makes the requests of a row.
@@ -44,7 +56,7 @@ pub(crate) async fn measure(options: &Options) {
     for (round, turn) in servers.turns() {
         rounds = round + 1;
         for (side, target) in turn {
-            let namespace = create_namespace(target, "load").await;
+            let namespace = create_namespace((side, target), "load").await;
             let mut clients = Clients::open(target).await;
             let maps = format!("{namespace}/configmaps");
             let pods = format!("{namespace}/pods");
@@ -63,12 +75,22 @@ pub(crate) async fn measure(options: &Options) {
                 }),
             ];
             for (timed, count, call) in rows {
-                let before = servers.ours.processor_us();
+                if let (Side::Bare, Some(answers)) = (side, timed.answers) {
+                    servers.tell(answers).await;
+                }
+                let before = servers.processor_us(side);
                 let took = clients.send(count, call).await;
                 timed.row.add(side, took.rate());
-                if side == Side::Ours {
-                    let taken = servers.ours.processor_us() - before;
-                    timed.processor_us.push(taken / count as f64);
+                let after = servers.processor_us(side);
+                let taken = before.zip(after).map(|(before, after)| after - before);
+                let each = taken.map(|taken| taken / count as f64);
+                match side {
+                    Side::Ours => {
+                        timed.processor_us.extend(each);
+                        timed.answers = Some(call(0).answers(took.body));
+                    }
+                    Side::Theirs => {}
+                    Side::Bare => timed.bare_us.extend(each),
                 }
             }
         }
@@ -77,6 +99,6 @@ pub(crate) async fn measure(options: &Options) {
         timed.print();
     }
     let stored = rounds * written;
-    let resident = servers.ours.resident_mb();
+    let resident = servers.resident_mb();
     println!("resident with {stored} pods and {stored} ConfigMaps: {resident:.0} MB");
 }

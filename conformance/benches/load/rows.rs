@@ -1,6 +1,7 @@
 //! Rows of the table: measurements of this server, and of another in turns with it.
 
-use crate::client::Target;
+use crate::bare::Answers;
+use crate::client::{Connection, Target};
 use crate::options::Options;
 use crate::server::Server;
 use crate::size::sized;
@@ -35,6 +36,7 @@ pub(crate) struct Row {
     unit: Unit,
     ours: Vec<f64>,
     theirs: Vec<f64>,
+    bare: Vec<f64>,
 }
 
 impl Row {
@@ -44,6 +46,7 @@ impl Row {
             unit,
             ours: Vec::new(),
             theirs: Vec::new(),
+            bare: Vec::new(),
         }
     }
 
@@ -51,6 +54,7 @@ impl Row {
         match side {
             Side::Ours => self.ours.push(value),
             Side::Theirs => self.theirs.push(value),
+            Side::Bare => self.bare.push(value),
         }
     }
 
@@ -61,16 +65,18 @@ impl Row {
     /// Prints the median, with the least and the most; and of the ratios of each turn the same.
     pub(crate) fn print(&self) {
         let unit = |value| self.unit.print(value);
-        let mut line = format!("{}: {}", self.name, spread(&self.ours, unit));
-        if !self.theirs.is_empty() {
-            let turns = self.ours.iter().zip(&self.theirs);
+        println!("{}: {}", self.name, spread(&self.ours, unit));
+        for (name, others) in [("the other", &self.theirs), ("a bare server", &self.bare)] {
+            if others.is_empty() {
+                continue;
+            }
+            let turns = self.ours.iter().zip(others);
             let ratios: Vec<f64> = turns
                 .map(|(ours, theirs)| self.unit.ratio(*ours, *theirs))
                 .collect();
-            line += &format!("; the other {}", spread(&self.theirs, unit));
-            line += &format!("; ratio {}", spread(&ratios, |ratio| format!("{ratio:.2}")));
+            let ratio = spread(&ratios, |ratio| format!("{ratio:.2}"));
+            println!("    {name} {}, ratio {ratio}", spread(others, unit));
         }
-        println!("{line}");
     }
 }
 
@@ -83,17 +89,22 @@ fn spread(values: &[f64], print: impl Fn(f64) -> String) -> String {
     format!("{middle} ({} to {})", print(least), print(most))
 }
 
-/// One of the two servers.
+/// One of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
+    /// This build's.
     Ours,
+    /// The one to compare with.
     Theirs,
+    /// The one that only answers.
+    Bare,
 }
 
-/// This build's server, and the other one.
+/// This build's server, the other one, and the bare one.
 pub(crate) struct Servers {
-    pub(crate) ours: Server,
+    ours: Server,
     theirs: Option<Target>,
+    bare: Server,
 }
 
 impl Servers {
@@ -102,19 +113,43 @@ impl Servers {
         Self {
             ours: Server::start(options.tls),
             theirs: options.against.clone(),
+            bare: Server::bare(options.tls),
         }
     }
 
-    /// The rounds, each with the servers in its order: they take turns in being first.
+    /// The rounds, each with the servers in its order: they take turns in being first. In the first round this build's
+    /// server is the first, as the bare one answers with as many bytes.
     pub(crate) fn turns(&self) -> impl Iterator<Item = (usize, Vec<(Side, &Target)>)> {
         (0..sized(5)).map(|round| {
             let ours = std::iter::once((Side::Ours, &self.ours.target));
             let theirs = self.theirs.iter().map(|target| (Side::Theirs, target));
-            let mut servers: Vec<_> = ours.chain(theirs).collect();
+            let bare = std::iter::once((Side::Bare, &self.bare.target));
+            let mut servers: Vec<_> = ours.chain(theirs).chain(bare).collect();
             if round % 2 == 1 {
                 servers.reverse();
             }
             (round, servers)
         })
+    }
+
+    /// Processor time that a server of this machine has taken so far, in µs; `None` for the other one.
+    pub(crate) fn processor_us(&self, side: Side) -> Option<f64> {
+        match side {
+            Side::Ours => Some(self.ours.processor_us()),
+            Side::Theirs => None,
+            Side::Bare => Some(self.bare.processor_us()),
+        }
+    }
+
+    /// Resident memory of this build's server in MB.
+    pub(crate) fn resident_mb(&self) -> f64 {
+        self.ours.resident_mb()
+    }
+
+    /// Tells the bare server what to answer with.
+    pub(crate) async fn tell(&self, answers: Answers) {
+        let mut connection = Connection::open(&self.bare.target).await;
+        let (code, _) = connection.request("PUT", &answers.path(), "", b"").await;
+        assert_eq!(code, 200, "the bare server takes any answers");
     }
 }

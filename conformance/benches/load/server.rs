@@ -1,13 +1,16 @@
-//! `kubeproof serve` as a process of its own.
+//! Servers as processes of their own.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kubeproof::exchange::{Trust, connector as anybody};
 use serde_json::Value;
 
+use crate::bare::BARE;
 use crate::client::{Target, connector};
 
 const TOKEN: &str = "load";
@@ -19,7 +22,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the server, alone as a kube-apiserver is; answers once it says that it listens.
+    /// Starts `kubeproof serve`, alone as a kube-apiserver is; answers once it says that it listens.
     pub(crate) fn start(tls: bool) -> Self {
         let kubeconfig = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("load.kubeconfig");
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
@@ -29,15 +32,27 @@ impl Server {
             .arg(&kubeconfig)
             .args(tls.then_some("--tls"))
             .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("cargo builds the program");
-        let mut line = String::new();
-        let output = child.stdout.as_mut().expect("it is piped");
-        let read = BufReader::new(output).read_line(&mut line);
-        read.expect("it prints a line");
-        let (_, address) = line.trim().rsplit_once('/').expect("it prints its URL");
+        let (child, address) = spawn(command);
         let target = Target {
-            address: address.parse().expect("the URL ends with an address"),
+            address,
             tls: tls.then(|| connector(&authority(&kubeconfig))),
+            token: TOKEN.to_owned(),
+        };
+        Self { child, target }
+    }
+
+    /// Starts the bare server, which is this program.
+    pub(crate) fn bare(tls: bool) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+        command
+            .arg(BARE)
+            .args((!tls).then_some("--plain"))
+            .stdout(Stdio::piped());
+        let (child, address) = spawn(command);
+        let anybody = || anybody(&Trust::Anybody).expect("it reads no file");
+        let target = Target {
+            address,
+            tls: tls.then(anybody),
             token: TOKEN.to_owned(),
         };
         Self { child, target }
@@ -63,6 +78,18 @@ impl Server {
         let kib: f64 = number.and_then(|number| number.parse().ok()).unwrap_or(0.0);
         kib * 1024.0 / 1e6
     }
+}
+
+/// Starts a server; answers with its address once it has printed its URL.
+fn spawn(mut command: Command) -> (Child, SocketAddr) {
+    let mut child = command.spawn().expect("cargo builds the program");
+    let mut line = String::new();
+    let output = child.stdout.as_mut().expect("it is piped");
+    let read = BufReader::new(output).read_line(&mut line);
+    read.expect("it prints a line");
+    let (_, address) = line.trim().rsplit_once('/').expect("it prints its URL");
+    let address = address.parse().expect("the URL ends with an address");
+    (child, address)
 }
 
 impl Drop for Server {

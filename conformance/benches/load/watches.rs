@@ -5,11 +5,12 @@ use std::time::Instant;
 use futures::future::join_all;
 use serde_json::Value;
 
+use crate::bare::Answers;
 use crate::calls::{Call, Clients, create_namespace, running_pods};
 use crate::client::{Connection, Target, Watch};
 use crate::objects::config_map;
 use crate::options::Options;
-use crate::rows::{Row, Servers, Unit};
+use crate::rows::{Row, Servers, Side, Unit};
 use crate::size::sized;
 
 /// Open watches.
@@ -29,14 +30,29 @@ pub(crate) async fn of_all(options: &Options) {
     };
     let (mut small, mut large) = (row("ConfigMap"), row("pod"));
     let count = sized(2000);
+    let (mut of_maps, mut of_pods) = (None, None);
     for (_, turn) in servers.turns() {
         for (side, target) in turn {
-            let maps = create_namespace(target, "watch").await + "/configmaps";
+            let maps = create_namespace((side, target), "watch").await + "/configmaps";
             let create = |index| Call::create(&maps, &config_map(index));
-            small.add(side, watched(target, &maps, count, create).await);
-            let pods = running_pods(target, "watch", count).await;
+            let rate = watched(
+                (side, &servers),
+                target,
+                &maps,
+                (count, &create),
+                &mut of_maps,
+            );
+            small.add(side, rate.await);
+            let pods = running_pods((side, target), "watch", count).await;
             let patch = |index| Call::status_patch(&pods, index, 1);
-            large.add(side, watched(target, &pods, count, patch).await);
+            let rate = watched(
+                (side, &servers),
+                target,
+                &pods,
+                (count, &patch),
+                &mut of_pods,
+            );
+            large.add(side, rate.await);
         }
     }
     small.print();
@@ -54,9 +70,18 @@ pub(crate) async fn of_one(options: &Options) {
     let mut slowest = Row::new("  99 % of these deletes take at most", Unit::Milliseconds);
     let name = format!("events of one pod to its {watches} watches");
     let mut events = Row::new(&name, Unit::PerSecond);
+    // What this build's server answers with: a watch's first line, a delete and a patch.
+    let (mut first, mut of_delete, mut of_patch) = (0, None, None);
     for (_, turn) in servers.turns() {
         for (side, target) in turn {
-            let pods = running_pods(target, "one", count).await;
+            let pods = running_pods((side, target), "one", count).await;
+            if side == Side::Bare {
+                let begin = Answers {
+                    first,
+                    ..Answers::of(200, 0)
+                };
+                servers.tell(begin).await;
+            }
             let path = format!("{pods}?watch=1&fieldSelector=metadata.name%3Dweb-0");
             let connections = join_all((0..watches).map(|_| Connection::open(target))).await;
             let started = Instant::now();
@@ -71,23 +96,40 @@ pub(crate) async fn of_one(options: &Options) {
             let open = join_all(open.collect::<Vec<_>>()).await;
             opened.add(side, started.elapsed().as_secs_f64() * 1e3);
             let open = open.into_iter().map(|watch| watch.expect("it is served"));
+            let open: Vec<Watch> = open.collect();
+            if side == Side::Ours {
+                first = open[0].bytes;
+            }
 
             let mut clients = Clients::open(target).await;
             let others = count - 1;
-            let took = clients
-                .send(others, |index| Call::delete(&pods, index + 1))
-                .await;
+            if let (Side::Bare, Some(answers)) = (side, of_delete) {
+                servers.tell(answers).await;
+            }
+            let delete = |index| Call::delete(&pods, index + 1);
+            let took = clients.send(others, delete).await;
             deletes.add(side, took.rate());
             slowest.add(side, took.p99_ms());
+            if side == Side::Ours {
+                of_delete = Some(delete(0).answers(took.body));
+            }
 
+            if let (Side::Bare, Some(answers)) = (side, of_patch) {
+                servers.tell(answers).await;
+            }
             let (started, changes) = (Instant::now(), sized(1000));
-            let seen = count_events(open.collect(), changes);
-            clients
-                .send(changes, |index| Call::status_patch(&pods, 0, index + 1))
-                .await;
-            seen.await;
+            let seen = count_events(open, changes);
+            let patch = |index| Call::status_patch(&pods, 0, index + 1);
+            let took = clients.send(changes, patch).await;
+            let bytes = seen.await;
             let seconds = started.elapsed().as_secs_f64();
             events.add(side, (changes * watches) as f64 / seconds);
+            if side == Side::Ours {
+                of_patch = Some(Answers {
+                    event: (bytes - watches * first) / (watches * changes),
+                    ..patch(0).answers(took.body)
+                });
+            }
         }
     }
     for row in [opened, deletes, slowest, events] {
@@ -95,8 +137,8 @@ pub(crate) async fn of_one(options: &Options) {
     }
 }
 
-/// Completes when each of the watches has seen `count` events.
-fn count_events(watches: Vec<Watch>, count: usize) -> impl Future<Output = ()> {
+/// Completes when each of the watches has seen `count` events; returns the bytes of all events that they have seen ever.
+fn count_events(watches: Vec<Watch>, count: usize) -> impl Future<Output = usize> {
     let watches = watches.into_iter().map(|mut watch| {
         tokio::spawn(async move {
             let mut seen = 0;
@@ -104,25 +146,35 @@ fn count_events(watches: Vec<Watch>, count: usize) -> impl Future<Output = ()> {
                 seen += watch.next().await;
             }
             assert_eq!(seen, count, "each write is one event");
+            watch.bytes
         })
     });
     let watches: Vec<_> = watches.collect();
     async move {
-        for watch in join_all(watches).await {
-            watch.expect("it has seen every event");
-        }
+        let bytes = join_all(watches).await.into_iter();
+        bytes
+            .map(|bytes| bytes.expect("it has seen every event"))
+            .sum()
     }
 }
 
-/// The rate at which all watches of `path` together see the events of `count` writes.
-async fn watched(target: &Target, path: &str, count: usize, write: impl Fn(usize) -> Call) -> f64 {
+/// The rate at which all watches of `path` together see the events of `count` writes. `answers` are those of this
+/// build's server, for the bare one.
+async fn watched(
+    (side, servers): (Side, &Servers),
+    target: &Target,
+    path: &str,
+    (count, write): (usize, &impl Fn(usize) -> Call),
+    answers: &mut Option<Answers>,
+) -> f64 {
     let mut connection = Connection::open(target).await;
-    let (_, list) = connection
-        .request("GET", &format!("{path}?limit=1"), "", b"")
-        .await;
-    let list: Value = serde_json::from_slice(&list).expect("lists are JSON");
-    let version = list["metadata"]["resourceVersion"].as_str();
-    let version = version.expect("a list has a version");
+    let version = match (side, &answers) {
+        (Side::Bare, Some(answers)) => {
+            servers.tell(*answers).await;
+            String::new()
+        }
+        _ => version(&mut connection, path).await,
+    };
     let mut watches = Vec::new();
     for _ in 0..open_watches() {
         let connection = Connection::open(target).await;
@@ -132,7 +184,24 @@ async fn watched(target: &Target, path: &str, count: usize, write: impl Fn(usize
     let mut clients = Clients::open(target).await;
     let started = Instant::now();
     let seen = count_events(watches, count);
-    clients.send(count, write).await;
-    seen.await;
-    (count * open_watches()) as f64 / started.elapsed().as_secs_f64()
+    let took = clients.send(count, write).await;
+    let bytes = seen.await;
+    let seconds = started.elapsed().as_secs_f64();
+    if side == Side::Ours {
+        *answers = Some(Answers {
+            event: bytes / (count * open_watches()),
+            ..write(0).answers(took.body)
+        });
+    }
+    (count * open_watches()) as f64 / seconds
+}
+
+/// The version of a collection.
+async fn version(connection: &mut Connection, path: &str) -> String {
+    let (_, list) = connection
+        .request("GET", &format!("{path}?limit=1"), "", b"")
+        .await;
+    let list: Value = serde_json::from_slice(&list).expect("lists are JSON");
+    let version = list["metadata"]["resourceVersion"].as_str();
+    version.expect("a list has a version").to_owned()
 }
