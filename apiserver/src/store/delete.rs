@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Store, check_name};
+use super::{Store, WriteResult, check_name};
 use crate::clock::{go_seconds, later, rfc3339};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
@@ -25,9 +25,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
     /// The object is removed; this was its last state.
-    Gone(Arc<Value>),
+    Gone(WriteResult),
     /// The object is terminating and still stored.
-    Terminating(Arc<Value>),
+    Terminating(WriteResult),
 }
 
 /// The effect of a DELETE on an object, decided from the object's state alone.
@@ -54,34 +54,36 @@ impl Store<'_> {
         loop {
             cancellation::check()?;
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            // The value is held: an object that is kept as text would be decoded for each reader.
+            let value = current.value();
             // An object that cannot be converted to the request's version cannot be deleted in it.
             let shown = match self.request_attributes {
                 Some(_) => self.converted(Arc::clone(&current)).await?,
                 None => Arc::clone(&current),
             };
-            self.check_delete_preconditions(&current.value(), name, options)?;
+            self.check_delete_preconditions(&value, name, options)?;
             let mut chain = self.chain(Step::Admit, Operation::Delete);
-            let admitted = admission::admit_delete(self.resource, &current.value(), &mut chain);
+            let admitted = admission::admit_delete(self.resource, &value, &mut chain);
             if let Err(refusal) = admitted {
                 return chain.end(Err(refusal));
             }
-            let (next, gone) = match self.decide(&current.value(), options) {
+            let (next, gone) = match self.decide(&value, options) {
                 Decision::Nothing => {
-                    return Ok(Deleted::Terminating(Arc::clone(&current.value())));
+                    return Ok(Deleted::Terminating(WriteResult::Stored(current)));
                 }
                 Decision::Mark(next) => (next, false),
                 Decision::Remove(last) => (last, true),
             };
             // A deletion whose grace period already runs was admitted before.
-            if pending_grace(&current.value()) == 0 {
+            if pending_grace(&value) == 0 {
                 self.admit_deletion(&shown, chain).await?;
             }
             if self.dry_run || options.dry_run {
-                let value = Arc::new(next);
+                let unstored = WriteResult::Unstored(Arc::new(next));
                 return Ok(if gone {
-                    Deleted::Gone(value)
+                    Deleted::Gone(unstored)
                 } else {
-                    Deleted::Terminating(value)
+                    Deleted::Terminating(unstored)
                 });
             }
             let commit = |expected: &Arc<StoredObject>, change: Change| {
@@ -96,30 +98,30 @@ impl Store<'_> {
                     },
                 )
             };
-            if gone && next == *current.value() {
+            if gone && next == *value {
                 let Ok(removed) = commit(&current, Change::Remove(next)) else {
                     continue;
                 };
-                return Ok(Deleted::Gone(Arc::clone(&removed.value())));
+                return Ok(Deleted::Gone(WriteResult::Stored(removed)));
             }
             // An object with a grace period is first marked as terminating, then removed.
             let Ok(marked) = commit(&current, Change::Put(next)) else {
                 continue;
             };
             if !gone {
-                return Ok(Deleted::Terminating(Arc::clone(&marked.value())));
+                return Ok(Deleted::Terminating(WriteResult::Stored(marked)));
             }
             let uid = meta(&marked.value(), "uid").to_owned();
             let mut last = Arc::clone(&marked);
             loop {
                 if let Ok(removed) = commit(&last, Change::Remove((*last.value()).clone())) {
-                    return Ok(Deleted::Gone(Arc::clone(&removed.value())));
+                    return Ok(Deleted::Gone(WriteResult::Stored(removed)));
                 }
                 // Another writer has changed or removed the marked object. A removed object is the
                 // requested result (kubernetes#19403).
                 match table.get(&key) {
                     Some(now) if meta(&now.value(), "uid") == uid => last = now,
-                    _ => return Ok(Deleted::Gone(Arc::clone(&marked.value()))),
+                    _ => return Ok(Deleted::Gone(WriteResult::Stored(marked))),
                 }
                 if options.preconditions.rv.is_some() {
                     break;

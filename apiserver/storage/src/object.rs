@@ -182,15 +182,6 @@ impl StoredObject {
         fields.get(name)
     }
 
-    /// Keeps the object decoded until [`Self::evict`].
-    pub(super) fn keep_decoded(&self) {
-        if self.is_deep {
-            return;
-        }
-        let value = self.value();
-        *self.value.lock() = Form::Decoded(value);
-    }
-
     /// Whether the decoded value needs a deep stack.
     pub(super) fn is_deep(&self) -> bool {
         self.is_deep

@@ -23,14 +23,17 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
         Deleted::Terminating(object) => {
             let accepted = options.orphan_dependents == Some(false);
             let code = if accepted { 202 } else { 200 };
-            request.value(code, &request.converted(&object).await?)
+            match request.resource.shows_as_stored() {
+                true => request.written(code, &object),
+                false => request.value(code, &request.converted(&object.value()).await?),
+            }
         }
         Deleted::Gone(object) if request.resource.strategy().return_deleted_object() => {
-            request.value(200, &object)
+            request.written(200, &object)
         }
         Deleted::Gone(object) => Ok(response::value(
             200,
-            &success(request, &object),
+            &success(request, &object.value()),
             request.accepted,
         )),
     }

@@ -67,12 +67,8 @@ impl Table {
                 previous: event.previous.as_ref().map(JournaledObject::of),
             });
             let object = Arc::clone(&event.object);
-            // Watchers read both versions.
-            if let Some(previous) = &event.previous {
-                previous.keep_decoded();
-            }
-            let written = [event.previous.clone(), Some(Arc::clone(&object))];
-            let evicted = state.keep_decoded(written.into_iter().flatten());
+            // The previous version keeps its labels and selectable fields, which selectors read.
+            let evicted = state.keep_decoded(std::iter::once(Arc::clone(&object)));
             let compacted = state.compacted;
             let woken = state.groups.note(&event, compacted);
             (object, evicted, woken)
