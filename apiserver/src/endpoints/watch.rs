@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::Stream;
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -34,6 +35,7 @@ use super::body::Dropped;
 use super::negotiation::MediaType;
 use super::pace::Pacer;
 use super::selectors::Selection;
+use crate::clock::Clock;
 use crate::fault::{self, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::meta::ResourceVersion;
@@ -56,9 +58,18 @@ pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// Upstream sends a bookmark about once a minute to those who allow it.
 pub(crate) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// Turns an object into the client's representation; `None` when it cannot be represented. The flag
-/// says whether it is the first of the stream.
-pub(crate) type Render = Arc<dyn Fn(&Value, bool) -> Option<Value> + Send + Sync>;
+/// Turns objects into the client's representation.
+pub(crate) struct Render {
+    /// A text that representations have in common if they show every object alike at one time.
+    pub(crate) name: String,
+    /// The clock that ages are shown by, in whole seconds.
+    pub(crate) clock: Clock,
+    /// Turns an object into its representation at a time; `None` when it cannot be represented. The flag says whether
+    /// it is the first of the stream.
+    pub(crate) show: Show,
+}
+
+type Show = Box<dyn Fn(&Value, Timestamp, bool) -> Option<Value> + Send + Sync>;
 
 /// The first events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +193,11 @@ impl Watch {
             },
             faults,
             pace: WatchPace::new(request.pacer, &table),
-            encoder: Encoder::new(resource, request.bookmark, representation),
+            encoder: Encoder::new(
+                (resource, Arc::clone(&table)),
+                request.bookmark,
+                representation,
+            ),
             pending: VecDeque::new(),
             schedule: Schedule::new(now, request.timeout, period),
             began: now,

@@ -3,6 +3,7 @@
 //! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
 
 mod commit;
+mod frames;
 mod groups;
 mod state;
 mod subscription;
@@ -22,6 +23,7 @@ use crate::meta::GroupVersionResource;
 use crate::meta::ResourceVersion;
 use crate::schema::protobuf;
 pub use commit::{Change, Conflict, Transaction};
+use frames::Frames;
 use groups::Groups;
 pub use groups::{Filter, SelectedEvent};
 use state::State;
@@ -172,6 +174,8 @@ pub struct Table {
     versions: Arc<Versions>,
     state: RwLock<State>,
     changed: Arc<Notify>,
+    /// Frames that equal watches share.
+    frames: Frames,
     controls: ControlCounters,
     /// Whether the resource is not served any more.
     retired: AtomicBool,
@@ -236,6 +240,7 @@ impl Table {
             versions,
             state: RwLock::new(state),
             changed: Arc::default(),
+            frames: Frames::default(),
             controls: ControlCounters::default(),
             retired: AtomicBool::new(false),
         }
@@ -282,6 +287,7 @@ impl Table {
             versions,
             state: RwLock::new(state),
             changed: Arc::default(),
+            frames: Frames::default(),
             controls: ControlCounters::default(),
             retired: AtomicBool::new(false),
         })
@@ -459,6 +465,17 @@ impl Table {
     /// in random order, and so make the order of the clients' actions random.
     pub fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
+    }
+
+    /// The frame of the event at version `rv` for the watches that are called `name`: the one that another of them
+    /// has made, or else what `make` returns. Only frames of the latest events are kept.
+    pub fn shared_frame(
+        &self,
+        rv: ResourceVersion,
+        name: String,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        self.frames.get_or_make((rv, name), make)
     }
 
     /// Forgets all past events, as etcd's compaction does: older versions are Expired from now on.

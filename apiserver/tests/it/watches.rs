@@ -510,3 +510,51 @@ async fn large_events_are_forgotten_before_many() {
         assert_eq!(watch.shown().await, "MODIFIED a");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn equal_watches_share_the_lines_of_tables_and_metadata() {
+    const PARTIAL: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let server = server();
+    config_map(&server, "a").await;
+    let mut lines = Vec::new();
+    for (accept, query) in [
+        (TABLE, ""),
+        (TABLE, ""),
+        (TABLE, "&includeObject=None"),
+        (PARTIAL, ""),
+        (PARTIAL, ""),
+        (PARTIAL, "&labelSelector=!tier"),
+    ] {
+        let path = format!("{CONFIGMAPS}?watch=1{query}");
+        let mut watch = Watch::open_as(&server, &path, accept).await;
+        assert_eq!(watch.event().await["type"], "ADDED");
+        lines.push(watch);
+    }
+    config_map(&server, "b").await;
+    let mut shared = Vec::new();
+    for watch in &mut lines {
+        let frame = watch.0.frame().await.unwrap().unwrap();
+        shared.push(frame.into_data().unwrap());
+    }
+    let [table, same, bare, partial, alike, selected] = &shared[..] else {
+        panic!("{shared:?}");
+    };
+    assert_eq!(table.as_ptr(), same.as_ptr());
+    assert_eq!(partial.as_ptr(), alike.as_ptr());
+    assert_eq!(
+        partial.as_ptr(),
+        selected.as_ptr(),
+        "selectors do not matter"
+    );
+    assert_ne!(table, bare);
+    let row = |line: &Bytes| -> Value {
+        let event: Value = serde_json::from_slice(line).unwrap();
+        event["object"]["rows"][0].clone()
+    };
+    assert_eq!(row(table)["object"]["metadata"]["name"], "b");
+    assert_eq!(row(table)["cells"], row(bare)["cells"]);
+    assert!(row(bare)["object"].is_null());
+    let partial: Value = serde_json::from_slice(partial).unwrap();
+    assert_eq!(partial["object"]["kind"], "PartialObjectMetadata");
+    assert_eq!(partial["object"]["metadata"]["name"], "b");
+}

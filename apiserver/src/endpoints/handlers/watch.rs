@@ -11,7 +11,9 @@ use super::list_options::{invalid, requested_version, validate};
 use super::{Answer, Request};
 use crate::clock::go_seconds;
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::negotiation::{MediaType, PROTOBUF_STREAM, Transform, accepted_stream};
+use crate::endpoints::negotiation::{
+    Accepted, MediaType, PROTOBUF_STREAM, Transform, accepted_stream,
+};
 use crate::endpoints::selectors::Selection;
 use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
@@ -189,33 +191,44 @@ fn bookmark(gvk: &GroupVersionKind) -> Value {
 }
 
 fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
-    let version = request.accepted.version;
-    let render: Option<Render> = match request.accepted.transform {
+    let Accepted {
+        version, transform, ..
+    } = request.accepted;
+    let named = |options: &str, show| Render {
+        name: format!(
+            "{transform:?} {version} {:?} {options}",
+            request.resource.gvr()
+        ),
+        clock: request.state.clock.clone(),
+        show,
+    };
+    Ok(match transform {
         Transform::None => None,
-        Transform::PartialObjectMetadata => Some(Arc::new(move |object, _| {
-            Some(partial::partial_object_metadata(object, version))
-        })),
+        Transform::PartialObjectMetadata => Some(named(
+            "",
+            Box::new(move |object, _, _| Some(partial::partial_object_metadata(object, version))),
+        )),
         // No event is a list.
-        Transform::PartialObjectMetadataList => Some(Arc::new(|_, _| None)),
+        Transform::PartialObjectMetadataList => Some(named("", Box::new(|_, _, _| None))),
         Transform::Table => {
             let options = request.table_options()?;
             let resource = Arc::clone(&request.resource);
-            let clock = request.state.clock.clone();
-            Some(Arc::new(move |object, first| {
+            let show = move |object: &Value, now, first| {
                 let ends = !object["metadata"]["annotations"][INITIAL_EVENTS_END].is_null();
                 let include_object = match options.include_object {
                     IncludeObject::None if ends => IncludeObject::Metadata,
                     asked => asked,
                 };
                 let options = TableOptions {
-                    now: clock.now(),
+                    now,
                     column_definitions: first,
                     include_object,
                     ..options
                 };
                 Some(table::table_of_one(&resource, object, options))
-            }))
+            };
+            let name = format!("{:?}", options.include_object);
+            Some(named(&name, Box::new(show)))
         }
-    };
-    Ok(render)
+    })
 }

@@ -12,12 +12,14 @@ use crate::endpoints::negotiation::MediaType;
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::{protobuf, write_answer};
-use crate::storage::{Event, EventType, StoredObject, watch_frame};
+use crate::storage::{Event, EventType, StoredObject, Table, watch_frame};
 
 /// Encodes the events of one watch, in the representation that its client asks for.
 pub(super) struct Encoder {
     /// The resource in whose version objects are shown.
     resource: Arc<ResourceInfo>,
+    /// The table of the events.
+    table: Arc<Table>,
     /// The object of a bookmark of a kind, without its version.
     bookmark: fn(&GroupVersionKind) -> Value,
     /// `None` shows objects as they are.
@@ -29,12 +31,13 @@ pub(super) struct Encoder {
 
 impl Encoder {
     pub(super) fn new(
-        resource: Arc<ResourceInfo>,
+        (resource, table): (Arc<ResourceInfo>, Arc<Table>),
         bookmark: fn(&GroupVersionKind) -> Value,
         (render, media): (Option<Render>, MediaType),
     ) -> Self {
         Self {
             resource,
+            table,
             bookmark,
             render,
             media,
@@ -75,6 +78,18 @@ impl Encoder {
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
             return self.object(event_type, &departed);
         }
+        // The first of a stream may differ from the same event later in one. A custom resource may be shown by two
+        // definitions for a moment.
+        if !self.is_first
+            && self.resource.custom.is_none()
+            && let Some(render) = &self.render
+        {
+            let now = render.clock.now().as_second();
+            let (name, media) = (&render.name, self.media);
+            let name = format!("{name} {} {media:?} {now}", event_type.as_str());
+            let table = Arc::clone(&self.table);
+            return table.shared_frame(event.rv, name, || self.object(event_type, &event.object));
+        }
         if event_type != event.event_type || !self.shows_stored(&event.object) {
             return self.object(event_type, &event.object);
         }
@@ -109,7 +124,10 @@ impl Encoder {
         let is_first = std::mem::take(&mut self.is_first);
         match &self.render {
             None => frame(event_type, object, self.media),
-            Some(render) => frame(event_type, &render(object, is_first)?, self.media),
+            Some(render) => {
+                let shown = (render.show)(object, render.clock.now(), is_first);
+                frame(event_type, &shown?, self.media)
+            }
         }
     }
 }
