@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::gvk::{GroupKind, GroupResource};
 
 pub use body::Status;
-pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, quoted};
+pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, found_warnings, quoted};
 
 /// Everything a handler may answer with instead of an object.
 ///

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Store;
 use crate::admission::webhook;
 use crate::cancellation;
+use crate::status::found_warnings;
 use crate::storage::{Conflict, StoredObject, Table, Transaction};
 
 impl Store<'_> {
@@ -32,7 +33,7 @@ impl Store<'_> {
         let Some(held) = self.warnings else {
             return;
         };
-        let found = self.strategy.warnings(new, old);
+        let found = found_warnings(|| self.strategy.warnings(new, old));
         if found.is_empty() {
             return;
         }

@@ -23,16 +23,33 @@ impl Store<'_> {
         }
     }
 
+    /// The faults that `search` finds in an object.
+    fn faults(&self, search: impl Fn() -> FieldErrors) -> FieldErrors {
+        match self.resource.custom.is_some() {
+            // The search in a custom resource may be long, and is the same with and without texts of paths.
+            true => search(),
+            false => FieldErrors::found_by(search),
+        }
+    }
+
     pub(super) fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
         let meta = &object["metadata"];
-        let mut errors = devices::faults(self.state, self.resource, object, None, false);
-        if self.strategy.validates_new_metadata() {
-            errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
-            errors.extend(self.validate_finalizers(meta));
-        }
-        errors.extend(self.strategy.validate(object));
+        let validates_metadata = self.strategy.validates_new_metadata();
+        let errors = self.faults(|| {
+            let mut errors = devices::faults(self.state, self.resource, object, None, false);
+            if validates_metadata {
+                errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
+                errors.extend(self.validate_finalizers(meta));
+            }
+            errors.extend(self.strategy.validate(object));
+            errors
+        });
         self.invalid(name, errors)?;
-        self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment))
+        // A name that another rule allows is a segment of a path as well.
+        match validates_metadata {
+            true => Ok(()),
+            false => self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment)),
+        }
     }
 
     pub(super) fn validate_changed(
@@ -43,38 +60,40 @@ impl Store<'_> {
         subresource: Subresource,
     ) -> Result<(), ApiError> {
         let meta = &next["metadata"];
-        let path = FieldPath::new("metadata");
-        let updated = validation::validate_object_meta_update(meta, &current["metadata"], &path);
-        let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
-        errors.extend(updated.clone());
-        let checks = match subresource {
-            Subresource::Status => self.strategy.status_metadata_checks(),
-            Subresource::None | Subresource::Other | Subresource::Unchecked => {
-                self.strategy.metadata_checks()
-            }
-        };
-        for check in checks {
-            errors.extend(match check {
-                MetadataCheck::ObjectMeta => {
-                    self.validate_metadata(meta, self.strategy.name_rule())
-                }
-                MetadataCheck::ObjectMetaUpdate => updated.clone(),
-            });
-            errors.extend(self.validate_finalizers(meta));
-        }
         let is_status = subresource == Subresource::Status;
+        let checks = match is_status {
+            true => self.strategy.status_metadata_checks(),
+            false => self.strategy.metadata_checks(),
+        };
         let old = Some(current);
-        errors.extend(devices::faults(
-            self.state,
-            self.resource,
-            next,
-            old,
-            is_status,
-        ));
-        errors.extend(match subresource {
-            Subresource::None => self.strategy.validate_update(next, current),
-            Subresource::Status => self.strategy.validate_status_update(next, current),
-            Subresource::Other | Subresource::Unchecked => FieldErrors::new(),
+        let errors = self.faults(|| {
+            let path = FieldPath::new("metadata");
+            let updated =
+                validation::validate_object_meta_update(meta, &current["metadata"], &path);
+            let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
+            let is_valid = errors.is_empty();
+            errors.extend(updated.clone());
+            for check in checks {
+                errors.extend(match check {
+                    // The rules differ in what names they allow.
+                    MetadataCheck::ObjectMeta if is_valid => {
+                        validation::validate_names(meta, self.strategy.name_rule(), &path)
+                    }
+                    MetadataCheck::ObjectMeta => {
+                        self.validate_metadata(meta, self.strategy.name_rule())
+                    }
+                    MetadataCheck::ObjectMetaUpdate => updated.clone(),
+                });
+                errors.extend(self.validate_finalizers(meta));
+            }
+            let (state, resource) = (self.state, self.resource);
+            errors.extend(devices::faults(state, resource, next, old, is_status));
+            errors.extend(match subresource {
+                Subresource::None => self.strategy.validate_update(next, current),
+                Subresource::Status => self.strategy.validate_status_update(next, current),
+                Subresource::Other | Subresource::Unchecked => FieldErrors::new(),
+            });
+            errors
         });
         self.invalid(name, errors)
     }

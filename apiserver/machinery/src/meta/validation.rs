@@ -39,6 +39,24 @@ pub fn validate_object_meta(
     name_rule: NameRule,
     path: &FieldPath,
 ) -> FieldErrors {
+    let mut errors = validate_names(meta, name_rule, path);
+    validate_namespace(meta, namespaced, &path.child("namespace"), &mut errors);
+    let generation = integer(meta, "generation");
+    if generation < 0 {
+        let detail = "must be greater than or equal to 0";
+        errors.invalid(&path.child("generation"), &generation.into(), detail);
+    }
+    validate_labels(meta.get("labels"), &path.child("labels"), &mut errors);
+    validate_annotations(meta, &path.child("annotations"), &mut errors);
+    validate_owner_references(meta, &path.child("ownerReferences"), &mut errors);
+    validate_finalizers(meta, &path.child("finalizers"), &mut errors);
+    validate_managed_fields(meta, &path.child("managedFields"), &mut errors);
+    errors
+}
+
+/// Validates the name and its prefix, which is the first part of [`validate_object_meta`].
+#[must_use]
+pub fn validate_names(meta: &Value, name_rule: NameRule, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let generate_name = text(meta, "generateName");
     if !generate_name.is_empty() {
@@ -57,17 +75,6 @@ pub fn validate_object_meta(
     {
         errors.invalid(&path.child("name"), &name.into(), &fault);
     }
-    validate_namespace(meta, namespaced, &path.child("namespace"), &mut errors);
-    let generation = integer(meta, "generation");
-    if generation < 0 {
-        let detail = "must be greater than or equal to 0";
-        errors.invalid(&path.child("generation"), &generation.into(), detail);
-    }
-    validate_labels(meta.get("labels"), &path.child("labels"), &mut errors);
-    validate_annotations(meta, &path.child("annotations"), &mut errors);
-    validate_owner_references(meta, &path.child("ownerReferences"), &mut errors);
-    validate_finalizers(meta, &path.child("finalizers"), &mut errors);
-    validate_managed_fields(meta, &path.child("managedFields"), &mut errors);
     errors
 }
 

@@ -1,5 +1,6 @@
 //! Faults of an object's fields, worded as apimachinery's `field.Error`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -82,20 +83,44 @@ impl CauseReason {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldPath(String);
 
+thread_local! {
+    /// Whether paths have no text, as it is only asked whether there is a fault.
+    static ARE_PATHS_BARE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets paths have no text while `search` runs.
+fn with_bare_paths<T>(search: impl FnOnce() -> T) -> T {
+    /// Ends it, also when the search panics.
+    struct Restored(bool);
+
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            ARE_PATHS_BARE.set(self.0);
+        }
+    }
+
+    let _restored = Restored(ARE_PATHS_BARE.replace(true));
+    search()
+}
+
 impl FieldPath {
     /// The path of a top-level field, or a dotted path of several.
     #[must_use]
     pub fn new(path: &str) -> Self {
-        Self(path.to_owned())
+        match ARE_PATHS_BARE.get() {
+            true => Self::default(),
+            false => Self(path.to_owned()),
+        }
     }
 
     /// The path of field `name` below this one.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() {
+        if ARE_PATHS_BARE.get() {
+            Self::default()
+        } else if self.0.is_empty() {
             Self(name.to_owned())
         } else {
-            // Most paths are of fields without faults: they are to cost little.
             Self([&self.0, ".", name].concat())
         }
     }
@@ -103,13 +128,29 @@ impl FieldPath {
     /// The path of item `index` of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self([&self.0, "[", &index.to_string(), "]"].concat())
+        match ARE_PATHS_BARE.get() {
+            true => Self::default(),
+            false => Self([&self.0, "[", &index.to_string(), "]"].concat()),
+        }
     }
 
     /// The path of entry `key` of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self([&self.0, "[", key, "]"].concat())
+        match ARE_PATHS_BARE.get() {
+            true => Self::default(),
+            false => Self([&self.0, "[", key, "]"].concat()),
+        }
+    }
+}
+
+/// The warnings that `search` finds. Most objects have none, so it first runs without the texts of paths, and with them
+/// only if it has found something. What it finds may not depend on these texts.
+pub fn found_warnings(search: impl Fn() -> Vec<String>) -> Vec<String> {
+    let found = with_bare_paths(&search);
+    match found.is_empty() {
+        true => found,
+        false => search(),
     }
 }
 
@@ -153,6 +194,16 @@ impl FieldErrors {
         Self {
             causes: Vec::new(),
             rest: rest.map(Box::new),
+        }
+    }
+
+    /// The faults that `search` finds. Most objects have none, so it first runs without the texts of paths, and with
+    /// them only if it has found something. What it finds may not depend on these texts.
+    pub fn found_by(search: impl Fn() -> Self) -> Self {
+        let found = with_bare_paths(&search);
+        match found.is_empty() && found.warnings().is_empty() {
+            true => found,
+            false => search(),
         }
     }
 
@@ -376,4 +427,47 @@ impl fmt::Display for FieldErrors {
 
 pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
     format!("{kind} {name:?} is invalid: {errors}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fault of a value that is not null.
+    fn search(value: &Value, searches: &Cell<usize>) -> FieldErrors {
+        searches.set(searches.get() + 1);
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec").child("list").index(3).key("a");
+        if !value.is_null() {
+            errors.required(&path, "");
+        }
+        errors
+    }
+
+    #[test]
+    fn faults_have_their_paths_and_what_has_none_is_searched_once() {
+        let searches = Cell::new(0);
+        let none = FieldErrors::found_by(|| search(&Value::Null, &searches));
+        assert_eq!((none.is_empty(), searches.take()), (true, 1));
+        let found = FieldErrors::found_by(|| search(&true.into(), &searches));
+        assert_eq!(found.causes()[0].field, "spec.list[3][a]");
+        assert_eq!(searches.take(), 2);
+        let forgiven = FieldErrors::found_by(|| {
+            let mut errors = FieldErrors::new();
+            errors.forgive(&search(&true.into(), &searches));
+            errors
+        });
+        assert_eq!(forgiven.warnings(), ["spec.list[3][a]: Required value"]);
+        let warnings = found_warnings(|| vec![FieldPath::new("a").child("b").to_string()]);
+        assert_eq!(warnings, ["a.b"]);
+        assert_eq!(found_warnings(Vec::new), [""; 0]);
+    }
+
+    #[test]
+    fn a_search_that_panics_leaves_later_paths_their_texts() {
+        let panics = || -> FieldErrors { panic!("a search") };
+        let caught = std::panic::catch_unwind(|| FieldErrors::found_by(panics));
+        assert!(caught.is_err());
+        assert_eq!(FieldPath::new("a").child("b").to_string(), "a.b");
+    }
 }
