@@ -41,9 +41,21 @@ impl Store<'_> {
 
     /// Removes empty lists from the object to store, after their ownership has been recorded.
     pub(super) fn forget_empty_lists(&self, object: &mut Value) {
-        if let Some(schema) = schema::builtin(self.resource.gvk()) {
+        // Few objects have any, and their fields need not be looked up then.
+        if has_empty_list(object)
+            && let Some(schema) = schema::builtin(self.resource.gvk())
+        {
             schema.forget_empty_lists(object);
         }
+    }
+}
+
+/// Whether a list without items is in `value`.
+fn has_empty_list(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty_list),
+        Value::Object(fields) => fields.values().any(has_empty_list),
+        _ => false,
     }
 }
 
@@ -51,15 +63,24 @@ impl Store<'_> {
 pub(super) fn is_no_change(next: &mut Value, current: &Value) -> bool {
     let held = current["metadata"].get("managedFields");
     let (Some(held), Some(managed)) = (held, next["metadata"].get_mut("managedFields")) else {
-        return next == current;
+        return equal(next, current);
     };
     if managed == held || !equal_but_for_times(managed, held) {
-        return next == current;
+        return equal(next, current);
     }
     let newer = std::mem::replace(managed, held.clone());
-    if next == current {
+    if equal(next, current) {
         return true;
     }
     meta_mut(next).insert("managedFields".to_owned(), newer);
     false
+}
+
+/// Whether two objects are equal. The last fields are compared first: in most writes it is the status that differs, and
+/// the spec before it is long.
+fn equal(next: &Value, current: &Value) -> bool {
+    match (next.as_object(), current.as_object()) {
+        (Some(next), Some(current)) => next.iter().rev().eq(current.iter().rev()),
+        _ => next == current,
+    }
 }

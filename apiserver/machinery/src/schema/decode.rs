@@ -396,11 +396,11 @@ impl<'s> Node<'_, 's> {
                 None => {}
             }
         }
-        for (field, seen) in fields.iter().zip(seen) {
-            if seen != Seen::Set
-                && let Some(value) = field.unset()
-            {
-                out.insert(field.name.clone().into_owned(), value);
+        // Most types have few fields that are encoded although nothing was said of them, or none.
+        for (name, value) in object.nothing().as_object().into_iter().flatten() {
+            let at = object.position(name).expect("it is a field");
+            if seen[at] != Seen::Set {
+                out.insert(name.clone(), value.clone());
             }
         }
         Ok(Some(Value::Object(out)))

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::security_context::validate_app_armor;
 use crate::meta::object::child_mut;
 use crate::status::{FieldErrors, FieldPath};
-use crate::unstructured::{items, text};
+use crate::unstructured::{entries, items, text};
 
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST: &str = "localhost/";
@@ -42,6 +42,13 @@ fn is_valid(profile: &Value) -> bool {
 
 /// Gives a new pod the fields for its annotations, and warns of annotations without fields.
 pub(crate) fn synchronize(pod: &mut Value, warnings: &mut Vec<String>) {
+    let is_annotated = |pod: &Value| {
+        let mut annotations = entries(&pod["metadata"]["annotations"]);
+        annotations.any(|(key, _)| key.starts_with(ANNOTATION))
+    };
+    if !is_annotated(pod) {
+        return;
+    }
     if pod["spec"]["os"]["name"] == "windows" {
         return;
     }

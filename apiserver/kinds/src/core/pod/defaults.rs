@@ -181,10 +181,12 @@ fn default_volume(volume: &mut Map<String, Value>) {
             default(source, "defaultMode", MODE);
         }
     }
-    for (source, field, value) in SOURCE_DEFAULTS {
-        if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
-            default_text(source, field, value);
-        }
+    for (name, source) in volume.iter_mut() {
+        let Some(source) = source.as_object_mut() else {
+            continue;
+        };
+        let own = SOURCE_DEFAULTS.iter().filter(|(own, ..)| own == name);
+        own.for_each(|(_, field, value)| default_text(source, field, value));
     }
     if let Some(disk) = volume.get_mut("azureDisk").and_then(Value::as_object_mut) {
         default(disk, "readOnly", false);

@@ -15,6 +15,10 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Writes the values of the keys that the pod's terms name into the selectors of the terms.
 pub(crate) fn merge(pod: &mut Value) {
+    let spec = &pod["spec"];
+    if spec["affinity"].is_null() && is_empty(&spec["topologySpreadConstraints"]) {
+        return;
+    }
     let labels = pod["metadata"]["labels"].clone();
     for kind in ["podAffinity", "podAntiAffinity"] {
         for list in [PREFERRED, REQUIRED] {
