@@ -224,11 +224,14 @@ impl FieldManager {
         changed.subtract(&UNOWNED);
         if !changed.is_empty() {
             let fields = match managers.0.remove(&id) {
-                Some(own) => changed.union(own.fields.into_set()),
-                None => changed,
+                Some(mut own) => {
+                    own.fields.extend(changed);
+                    own.fields
+                }
+                None => Fields::Set(changed),
             };
             let entry = Entry {
-                fields: Fields::Set(fields),
+                fields,
                 api_version: self.api_version.clone(),
                 time: Some(now.to_owned()),
             };

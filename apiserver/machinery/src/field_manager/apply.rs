@@ -37,7 +37,7 @@ impl FieldManager {
         let held = meta_mut(&mut live)
             .remove("managedFields")
             .unwrap_or_default();
-        let mut managers = Managers::decode(&held)
+        let mut managers = Managers::stored(&held)
             .map_err(|why| ApiError::Unknown(format!("failed to decode managed fields: {why}")))?;
         if managers.0.is_empty() && !meta(&live, "uid").is_empty() {
             let comparison = Comparison::of(self.shape(), self.nothing(), &live);
@@ -128,15 +128,20 @@ impl FieldManager {
         };
         let last = managers.0.insert(id.clone(), entry);
         let mut object = merge::merge(shape, live, applied).unwrap_or_default();
-        if let Some(mut last) = last.filter(|last| !last.fields.is_empty()) {
-            object = self.prune(object, &mut managers, last.fields.set());
+        if let Some(mut last) = last {
+            let now = managers.0.get_mut(&id).expect("inserted above");
+            let dropped = last.fields.set().clone().difference(now.fields.set());
+            // Without a field that was applied last time only, there is nothing to remove.
+            if !dropped.is_empty() {
+                object = self.prune(object, &mut managers, last.fields.set());
+            }
         }
         let mut comparison = Comparison::of(shape, live, &object);
         comparison.exclude(&self.reset);
         let (changed, removed) = comparison.into_set_and_removed();
         let mut conflicts = Vec::new();
         for (other, entry) in managers.0.iter_mut().filter(|(other, _)| **other != id) {
-            let contested = entry.fields.set().intersection(&changed);
+            let contested = entry.fields.intersection(&changed);
             let conflict = |path| Conflict {
                 manager: other.clone(),
                 path,

@@ -21,7 +21,8 @@ impl Comparison {
     /// Compares two objects, `metadata.managedFields` aside.
     pub(super) fn of(shape: Shape<'_>, old: &Value, new: &Value) -> Self {
         // The root of the object has no owner.
-        let root = Difference::of(shape, 0, Some(old), Some(new));
+        // Most objects differ, and each of their fields is compared anyway.
+        let root = Difference::of_unequal(shape, 0, Some(old), Some(new));
         Self {
             added: root.added.children,
             modified: root.modified.children,

@@ -116,6 +116,22 @@ impl Fields {
         std::mem::take(self.set())
     }
 
+    /// Adds the paths of `other`. Fields that have them all stay as they are.
+    pub(super) fn extend(&mut self, other: FieldSet) {
+        if !matches!(self, Self::Stored(fields) if other.is_within(fields)) {
+            let own = std::mem::take(self.set());
+            *self = Self::Set(other.union(own));
+        }
+    }
+
+    /// The paths that are in `other`, too.
+    pub(super) fn intersection(&mut self, other: &FieldSet) -> FieldSet {
+        match self {
+            Self::Stored(fields) if !other.may_overlap(fields) => FieldSet::default(),
+            _ => self.set().intersection(other),
+        }
+    }
+
     pub(super) fn subtract(&mut self, other: &FieldSet) {
         if !matches!(self, Self::Stored(fields) if !other.may_overlap(fields)) {
             self.set().subtract(other);

@@ -36,17 +36,17 @@ fn merge_entries(
     live: &Map<String, Value>,
     applied: &Map<String, Value>,
 ) -> Option<Value> {
-    let mut merged = live.clone();
-    for (name, value) in applied {
+    // Each value is copied once: a copy of all of `live` would be thrown away for the fields that are applied.
+    let kept = live.iter().filter(|(name, _)| !applied.contains_key(*name));
+    let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
+    let outcomes = applied.iter().filter_map(|(name, value)| {
         let outcome = match live.get(name) {
-            Some(live) => merge(shape.field(name), live, value),
-            None => Some(value.clone()),
+            Some(live) => merge(shape.field(name), live, value)?,
+            None => value.clone(),
         };
-        match outcome {
-            Some(outcome) => merged.insert(name.clone(), outcome),
-            None => merged.remove(name),
-        };
-    }
+        Some((name.clone(), outcome))
+    });
+    let merged: Map<String, Value> = kept.chain(outcomes).collect();
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 

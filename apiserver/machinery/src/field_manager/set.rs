@@ -1,6 +1,7 @@
 //! Sets of paths, the `FieldsV1` of managed fields.
 
 mod read;
+mod within;
 
 use std::cmp::Ordering;
 use std::mem;

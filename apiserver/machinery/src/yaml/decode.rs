@@ -1,6 +1,7 @@
 //! YAML bodies, read as Go's decoder for YAML 1.1 reads them and made JSON of.
 
 mod fault;
+mod json;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Value};
 
 use crate::nesting;
+pub use json::json_object;
 
 /// The namespace of YAML's own tags.
 const TAGS: &str = "tag:yaml.org,2002:";

@@ -23,7 +23,7 @@ use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object, scheme};
 use crate::status::ApiError;
-use crate::yaml::decode::{Yaml, unmarshal_errors};
+use crate::yaml::decode::{Yaml, json_object, unmarshal_errors};
 
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
 pub(super) use patched::{applied, patched};
@@ -201,6 +201,9 @@ fn fast_path(
 /// # Errors
 /// `BadRequest` for a body that is not an object.
 pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>), ApiError> {
+    if let Some(fields) = json_object(&request.body) {
+        return Ok((Value::Object(fields), Vec::new()));
+    }
     let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
     let Yaml { json, duplicates } = Yaml::parse(&request.body)
         .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
