@@ -27,6 +27,8 @@ type HostPort = (String, String, i32);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pods: Vec<Arc<Pod>>,
+    /// The pods among them with required anti-affinity, which keep others away.
+    repelling: Vec<Arc<Pod>>,
     /// The number of pods, including those counted without details.
     count: usize,
     ports: BTreeSet<HostPort>,
@@ -39,6 +41,9 @@ impl Load {
         if let Some(spec) = &pod.spec {
             self.ports.extend(host_ports(spec));
             resources::add(&mut self.requested, &resources::requests(spec));
+        }
+        if inter_pod_affinity::repels(pod) {
+            self.repelling.push(Arc::clone(pod));
         }
         self.pods.push(Arc::clone(pod));
         self.count += 1;
@@ -64,6 +69,7 @@ pub(super) struct Cluster<'a> {
 
 static IDLE: Load = Load {
     pods: Vec::new(),
+    repelling: Vec::new(),
     count: 0,
     ports: BTreeSet::new(),
     requested: Amounts::new(),
@@ -82,6 +88,7 @@ fn name(node: &Node) -> &str {
 /// The state of the filters for one pod, computed once for all nodes (PreFilter).
 struct Filters<'a> {
     pod: &'a Pod,
+    requests: Requests,
     inter_pod_affinity: InterPodAffinity,
     spread: Spread,
     pinned: Option<BTreeSet<String>>,
@@ -89,8 +96,10 @@ struct Filters<'a> {
 
 impl<'a> Filters<'a> {
     fn of(pod: &'a Pod, cluster: &Cluster<'_>) -> Self {
+        let requests = pod.spec.as_ref().map(requests_of);
         Self {
             pod,
+            requests: requests.unwrap_or_default(),
             inter_pod_affinity: InterPodAffinity::of(pod, cluster),
             spread: Spread::of(pod, cluster),
             pinned: pod.spec.as_ref().and_then(affinity::pinned),
@@ -100,7 +109,7 @@ impl<'a> Filters<'a> {
     fn misfit(&self, node: &Node, load: &Load) -> Option<Misfit> {
         match &self.pinned {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
-            _ => misfit(self.pod, node, load)
+            _ => misfit((self.pod, &self.requests), node, load)
                 .or_else(|| self.spread.misfit(node))
                 .or_else(|| self.inter_pod_affinity.misfit(node)),
         }
@@ -167,7 +176,7 @@ fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
 
 /// Returns the reason of the first filter that rejects the node for the pod, regardless of the rest
 /// of the cluster.
-fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
+fn misfit((pod, requests): (&Pod, &Requests), node: &Node, load: &Load) -> Option<Misfit> {
     let spec = pod.spec.as_ref()?;
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     let node_spec = node.spec.as_ref();
@@ -193,7 +202,7 @@ fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     if ports_are_taken(spec, load) {
         return Some(Misfit::passing(Reason::Ports));
     }
-    shortage(spec, node, load)
+    shortage(requests, node, load)
 }
 
 /// Returns whether the pod requests host ports or resources, which other pods may have taken.
@@ -209,8 +218,8 @@ pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
 }
 
 /// Returns a misfit with the resources that the node lacks.
-fn shortage(spec: &PodSpec, node: &Node, load: &Load) -> Option<Misfit> {
-    let lacking = lacking(spec, node, load);
+fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<Misfit> {
+    let lacking = lacking_of(requests, node, load);
     let lasts = lacking
         .iter()
         .any(|lack| lack.resource != "pods" && lack.requested > lack.capacity);
@@ -235,9 +244,14 @@ pub(super) struct Lack {
 
 /// Returns the resources that the pod requests and the node lacks, in upstream's order.
 pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
-    let status = node.status.as_ref();
-    let allocatable = resources::amounts(status.and_then(|status| status.allocatable.as_ref()));
-    let mut requests: Vec<(String, i128)> = resources::requests(spec).into_iter().collect();
+    lacking_of(&requests_of(spec), node, load)
+}
+
+/// The requests of a pod, in upstream's order of resources.
+type Requests = Vec<(String, i128)>;
+
+fn requests_of(spec: &PodSpec) -> Requests {
+    let mut requests: Requests = resources::requests(spec).into_iter().collect();
     let order = |name: &str| match name {
         "cpu" => 0,
         "memory" => 1,
@@ -245,24 +259,35 @@ pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
         _ => 3,
     };
     requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
+    requests
+}
+
+fn lacking_of(requests: &Requests, node: &Node, load: &Load) -> Vec<Lack> {
+    let status = node.status.as_ref();
+    let allocatable = status.and_then(|status| status.allocatable.as_ref());
+    // Only the quantities that count are read.
+    let capacity = |resource: &str| {
+        let quantity = allocatable.and_then(|all| all.get(resource));
+        quantity.map(|quantity| resources::amount(resource, quantity))
+    };
     let mut lacking = Vec::new();
     let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
     // A node without a capacity for pods has room for any number.
-    if let Some(capacity) = allocatable.get("pods").filter(|places| pods >= **places) {
+    if let Some(capacity) = capacity("pods").filter(|places| pods >= *places) {
         lacking.push(Lack {
             resource: "pods".to_owned(),
             requested: 1,
             used: pods,
-            capacity: *capacity,
+            capacity,
         });
     }
-    for (resource, requested) in requests {
-        let used = load.requested.get(&resource).copied().unwrap_or(0);
-        let capacity = allocatable.get(&resource).copied().unwrap_or(0);
-        if requested > 0 && requested > capacity - used {
+    for (resource, requested) in requests.iter().filter(|(_, requested)| *requested > 0) {
+        let used = load.requested.get(resource).copied().unwrap_or(0);
+        let capacity = capacity(resource).unwrap_or(0);
+        if *requested > capacity - used {
             lacking.push(Lack {
-                resource,
-                requested,
+                resource: resource.clone(),
+                requested: *requested,
                 used,
                 capacity,
             });

@@ -83,6 +83,11 @@ fn refused(pod: &Pod) -> &[PodAffinityTerm] {
     terms.unwrap_or_default()
 }
 
+/// Whether required anti-affinity of the pod keeps others away.
+pub(super) fn repels(pod: &Pod) -> bool {
+    !refused(pod).is_empty()
+}
+
 /// Returns the preferred terms with their weights, negative for anti-affinity.
 fn preferred(pod: &Pod) -> Vec<(i64, &PodAffinityTerm)> {
     let affinity = affinity(pod);
@@ -192,7 +197,7 @@ impl InterPodAffinity {
 fn forbidden(pod: &Pod, cluster: &Cluster<'_>) -> BTreeSet<Domain> {
     let mut domains = BTreeSet::new();
     for node in &cluster.nodes {
-        for other in &cluster.load(node).pods {
+        for other in &cluster.load(node).repelling {
             for term in refused(other) {
                 let scope = Scope {
                     term,

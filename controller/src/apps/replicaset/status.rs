@@ -28,10 +28,7 @@ pub(super) fn compute(set: &impl Set, observed: &Observed<'_>) -> ReplicaSetStat
         .template()
         .and_then(|template| template.metadata.as_ref()?.labels.clone());
     let labels = labels.unwrap_or_default();
-    let count = |counts: &dyn Fn(&Pod) -> bool| {
-        let counted = observed.active.iter().filter(|pod| counts(pod)).count();
-        i32::try_from(counted).unwrap_or(i32::MAX)
-    };
+    let number = |counted: usize| i32::try_from(counted).unwrap_or(i32::MAX);
     let is_labeled = |pod: &Pod| {
         let of_pod = pod.labels();
         labels
@@ -39,14 +36,23 @@ pub(super) fn compute(set: &impl Set, observed: &Observed<'_>) -> ReplicaSetStat
             .all(|(key, value)| of_pod.get(key) == Some(value))
     };
     let min_ready_seconds = set.min_ready_seconds();
-    let is_available = |pod: &Pod| pod::is_available(pod, min_ready_seconds, observed.now);
+    let (mut labeled, mut ready, mut available) = (0, 0, 0);
+    for pod in &observed.active {
+        labeled += usize::from(is_labeled(pod));
+        // Only a ready pod can be available.
+        if pod::has_ready_condition(pod) {
+            ready += 1;
+            let is_available = pod::is_available(pod, min_ready_seconds, observed.now);
+            available += usize::from(is_available);
+        }
+    }
     let shown = |count: i32| Some(count).filter(|count| *count != 0);
     let stored = set.status();
     ReplicaSetStatus {
-        replicas: count(&|_| true),
-        fully_labeled_replicas: shown(count(&is_labeled)),
-        ready_replicas: shown(count(&pod::has_ready_condition)),
-        available_replicas: shown(count(&is_available)),
+        replicas: number(observed.active.len()),
+        fully_labeled_replicas: shown(number(labeled)),
+        ready_replicas: shown(number(ready)),
+        available_replicas: shown(number(available)),
         terminating_replicas: i32::try_from(observed.terminating).ok(),
         conditions: conditions(set, stored.conditions, observed),
         observed_generation: stored.observed_generation,
