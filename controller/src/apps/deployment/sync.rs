@@ -13,7 +13,7 @@ use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
-use super::replica_sets::{ReplicaSets, age};
+use super::replica_sets::ReplicaSets;
 use super::{Controller, KIND, is_paused, is_rolling, owner_ref, scale, status, stored_status};
 use crate::workload::adoption::{self, Claims};
 use crate::workload::event_handlers::Workload;
@@ -61,7 +61,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// The deployment's sets, oldest first, after adopting orphans and releasing strangers.
+    /// The deployment's sets after adopting orphans and releasing strangers.
     async fn claim_sets(
         &self,
         deployment: &Deployment,
@@ -80,9 +80,7 @@ impl Controller {
         let cached = self.sets.claimable(&namespace, &uid);
         let matches = |set: &ReplicaSet| selector.matches(set.labels());
         let claimed = claims.claim_all(cached, matches, confirm, |_| {}).await?;
-        let mut sets: Vec<ReplicaSet> = claimed.iter().map(|set| ReplicaSet::clone(set)).collect();
-        sets.sort_by_key(age);
-        Ok(sets)
+        Ok(claimed.iter().map(|set| ReplicaSet::clone(set)).collect())
     }
 
     /// Whether a pod of another set than the new one is there and may still run.
