@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let chosen = spread(chosen, |task| task.mutant.file.clone());
         println!("mutants: {} of {} to run", chosen.len(), mutants.len());
         let near = near(&mutants);
-        run::run(&program, &chosen, &near, &reach, &mut results, &limits)?;
+        let all = (mutants.as_slice(), near.as_slice());
+        run::run(&program, &chosen, all, &reach, &mut results, &limits)?;
     }
     report::write(&root, &mutants, &results)?;
     Ok(ExitCode::SUCCESS)

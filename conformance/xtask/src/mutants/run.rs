@@ -20,6 +20,8 @@ use super::words::Words;
 const CHUNKS: [usize; 3] = [1, 6, 36];
 /// How many scenarios come first because they noticed other mutants of the function.
 const KNOWN: usize = 2;
+/// How many scenarios come next because they noticed the most mutants of the file.
+const KNOWN_BY_FILE: usize = 4;
 /// How many scenarios come next because they have the most words in common with the mutant.
 const ALIKE: usize = 3;
 /// A run hangs that uses this much processor time for each of its scenarios, and this much more: on average a scenario
@@ -32,6 +34,16 @@ const HANG: Duration = Duration::from_secs(3);
 struct Noticed<'a> {
     by_function: BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, usize>>,
     by_file: BTreeMap<&'a str, BTreeMap<&'a str, usize>>,
+}
+
+impl<'a> Noticed<'a> {
+    fn add(&mut self, mutant: &'a Mutant, scenario: &'a str) {
+        let function = (mutant.file.as_str(), mutant.function.as_str());
+        let of_function = self.by_function.entry(function).or_default();
+        *of_function.entry(scenario).or_default() += 1;
+        let of_file = self.by_file.entry(&mutant.file).or_default();
+        *of_file.entry(scenario).or_default() += 1;
+    }
 }
 
 /// How much is run.
@@ -63,21 +75,28 @@ pub(crate) struct Task<'a> {
     pub(crate) passed: BTreeSet<u64>,
 }
 
-/// Runs these mutants, and adds what comes of them to the results. `near` has what is near each mutant, in
-/// the order of their numbers.
+/// Runs these mutants, and adds what comes of them to the results. `near` has what is near each of `mutants`, all that
+/// there are, in the order of their numbers.
 ///
 /// # Errors
 /// The program cannot be run, or a result not be written.
 pub(crate) fn run(
     program: &Program,
     tasks: &[Task<'_>],
-    near: &[Near],
+    (mutants, near): (&[Mutant], &[Near]),
     reach: &BTreeMap<String, Reach>,
     results: &mut Results,
     limits: &Limits,
 ) -> anyhow::Result<()> {
     let words = Words::read(&program.root, reach.keys())?;
-    let noticed = parking_lot::Mutex::new(Noticed::default());
+    let mut noticed = Noticed::default();
+    for mutant in mutants {
+        let scenario = results.of(mutant).and_then(Outcome::scenario);
+        if let Some((name, _)) = scenario.and_then(|name| reach.get_key_value(name)) {
+            noticed.add(mutant, name);
+        }
+    }
+    let noticed = parking_lot::Mutex::new(noticed);
     // How many scenarios reach each mutant.
     let mut popularity: BTreeMap<u32, u64> = BTreeMap::new();
     for number in reach.values().flat_map(|one| &one.mutants) {
@@ -104,12 +123,7 @@ pub(crate) fn run(
         if let Some(name) = outcome.scenario()
             && let Some((name, _)) = reach.get_key_value(name)
         {
-            let mut noticed = noticed.lock();
-            let function = (mutant.file.as_str(), mutant.function.as_str());
-            let of_function = noticed.by_function.entry(function).or_default();
-            *of_function.entry(name).or_default() += 1;
-            let of_file = noticed.by_file.entry(&mutant.file).or_default();
-            *of_file.entry(name).or_default() += 1;
+            noticed.lock().add(mutant, name);
         }
         anyhow::Ok(outcome)
     };
@@ -164,9 +178,9 @@ fn survived(number: u32, passed: BTreeSet<u64>, reach: &BTreeMap<String, Reach>)
     }
 }
 
-/// These scenarios, likely ones first: a few that noticed others of its function, a few that are about the same things,
-/// then those that differ most in what else they reach of its file, for their time. A scenario of the file's own
-/// controller reaches little else: that counts as much as what it is about.
+/// These scenarios, likely ones first: a few that noticed others of its function, a few that noticed others of its file,
+/// a few that are about the same things, then those that differ most in what else they reach of its file, for their
+/// time. Of the last two, those come first whose directory noticed others of the file.
 fn order<'a>(
     mut left: Vec<(&'a str, &Reach)>,
     near: &Near,
@@ -193,16 +207,33 @@ fn order<'a>(
         .take_while(|(name, _)| times(times_by_function, name) > Reverse(0));
     let known = known.take(KNOWN).count();
     let mut rest = left.split_off(known);
-    // Stable: those that reach the least stay first.
-    rest.sort_by_cached_key(|(name, one)| {
-        let of_file = one.mutants.range(near.file.clone()).count();
-        Reverse((1 + words.in_common(name, mutant)) * of_file * 1_000 / one.mutants.len().max(1))
-    });
+    // Stable, as are the others: those that reach the least stay first.
+    rest.sort_by_key(|(name, _)| times(times_by_file, name));
+    let by_file = rest
+        .iter()
+        .take_while(|(name, _)| times(times_by_file, name) > Reverse(0));
+    let by_file = by_file.take(KNOWN_BY_FILE).count();
+    let others = rest.split_off(by_file);
+    left.append(&mut rest);
+    let directories: BTreeSet<&str> = times_by_file
+        .into_iter()
+        .flat_map(BTreeMap::keys)
+        .map(|name| directory(name))
+        .collect();
+    let is_near = |(name, _): &(&str, &Reach)| directories.contains(directory(name));
+    let (mut rest, far): (Vec<_>, Vec<_>) = others.into_iter().partition(is_near);
+    rest.sort_by_cached_key(|(name, _)| Reverse(words.in_common(name, mutant)));
     let others = rest.split_off(ALIKE.min(rest.len()));
     left.append(&mut rest);
     let mut order: Vec<&str> = left.into_iter().map(|(name, _)| name).collect();
     order.extend(diverse(others, near, popularity));
+    order.extend(diverse(far, near, popularity));
     order
+}
+
+/// The part of a scenario's name before the slash.
+fn directory(name: &str) -> &str {
+    name.split('/').next().unwrap_or_default()
 }
 
 /// Scenarios in an order in which each reaches the most mutants that those before it do not reach: first of the next
