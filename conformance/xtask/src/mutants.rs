@@ -156,7 +156,7 @@ fn compiled<'a>(args: &Args, mutants: &'a [Mutant], results: &Results) -> Vec<(u
     numbered.filter(|(_, mutant)| is_compiled(mutant)).collect()
 }
 
-/// These tasks in an order in which the files advance evenly: a run that is stopped tells of all of them.
+/// These tasks in an order in which the files advance evenly: a run that is stopped has mutants of each.
 fn spread<T>(tasks: Vec<T>, file: impl Fn(&T) -> String) -> Vec<T> {
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
     for task in &tasks {

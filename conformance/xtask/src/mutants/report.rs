@@ -91,7 +91,7 @@ impl Numbers {
         self.share_beside(self.survived - self.explained)
     }
 
-    /// The share of those that are noticed beside these survivors.
+    /// The share that is noticed of those and these survivors.
     fn share_beside(self, survivors: usize) -> String {
         let noticed = self.noticed + self.hung;
         match noticed + survivors {
