@@ -28,7 +28,7 @@ pub(crate) const BARE: &str = "--bare-server";
 /// The path at which the server is told its answers.
 const ANSWERS: &str = "/answers";
 
-/// What the bare server answers with, in bytes and codes.
+/// The answers of the bare server, in bytes and codes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     /// The code of an answer.
@@ -108,7 +108,7 @@ impl From<Answers> for Served {
 /// The state of the server.
 struct Bare {
     served: Mutex<Served>,
-    /// The number of writes that watches are told of.
+    /// The number of writes that watches report.
     writes: watch::Sender<usize>,
 }
 

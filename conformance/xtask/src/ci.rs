@@ -14,7 +14,7 @@ struct Step {
     env: &'static [(&'static str, &'static str)],
 }
 
-/// What a step runs.
+/// The program of a step.
 #[derive(Clone, Copy)]
 enum Program {
     Cargo,
@@ -190,7 +190,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// The program beside this one, at the root of the workspace.
+/// The program in the directory of this one, at the root of the workspace.
 fn kubeproof() -> anyhow::Result<Command> {
     let this = std::env::current_exe()?;
     let name = format!("kubeproof{}", std::env::consts::EXE_SUFFIX);

@@ -26,7 +26,7 @@ impl FieldSet {
 /// Reads the fields below an element of which these paths are looked for.
 struct Below<'s>(&'s FieldSet);
 
-/// What was found below an element.
+/// The result of a search below an element.
 struct Found {
     /// Whether all the paths are there.
     has_all: bool,
