@@ -23,6 +23,7 @@ mod tests;
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde::Deserialize;
 
 use crate::status::ApiError;
@@ -62,6 +63,11 @@ pub enum Effect {
     /// The client dies with the request: there is no response, and
     /// [`ApiServer::crashes`](crate::ApiServer::crashes) notifies the owner of the client.
     Crash(Crash),
+    /// The server restarts instead of executing the request: the connection breaks off, as do all watches, and past events
+    /// are forgotten.
+    Restart,
+    /// The server's clock is set forward by this time, or back if it is negative, before the request is executed.
+    Jump(SignedDuration),
     /// The server cannot be reached: 503, and open watches break off when the fault begins.
     Unreachable,
     /// A list or watch is served by a replica that lags by this many writes. A list that asks for
@@ -82,20 +88,25 @@ pub enum Effect {
     /// The event and later ones are withheld for this time; then the watch ends with 410 Expired,
     /// so that the client lists again and never sees the events in between.
     MissEvents(Duration),
+    /// The event and later ones are withheld for this time, and then delivered.
+    Late(Duration),
 }
 
 impl Effect {
     /// Whether the fault affects and counts the events of a watch instead of requests.
     #[must_use]
     pub fn is_of_events(&self) -> bool {
-        matches!(self, Self::Break | Self::Expire | Self::MissEvents(_))
+        matches!(
+            self,
+            Self::Break | Self::Expire | Self::MissEvents(_) | Self::Late(_)
+        )
     }
 
     /// Whether an affected request is executed nevertheless, unless another fault prevents it.
     fn reaches_server(&self) -> bool {
         !matches!(
             self,
-            Self::Refuse(_) | Self::Unreachable | Self::Crash(Crash::Before)
+            Self::Refuse(_) | Self::Unreachable | Self::Restart | Self::Crash(Crash::Before)
         )
     }
 

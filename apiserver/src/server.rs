@@ -490,6 +490,11 @@ impl ApiServer {
             match effect {
                 Effect::Delay(time) => tokio::time::sleep(*time).await,
                 Effect::Crash(Crash::Before) => match faults.crash().await {},
+                Effect::Jump(time) => self.jump(*time),
+                Effect::Restart => {
+                    self.restart();
+                    return Response::new(ResponseBody::dropped());
+                }
                 _ => {}
             }
         }

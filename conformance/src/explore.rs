@@ -50,10 +50,10 @@ const REPORTS: &[&str] = &[
 /// Controllers retry after a thousand seconds at the latest: a write that is still missing after that will not come.
 pub(crate) const FINAL_SETTLE: Duration = Duration::from_secs(1100);
 
-/// The faults to explore. By default: all kinds, one at a time.
+/// The faults to explore. By default: those of [`Kind::DEFAULT`], one at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The kinds of faults; all of them when empty.
+    /// The kinds of faults; those of [`Kind::DEFAULT`] when empty.
     pub kinds: BTreeSet<Kind>,
     /// The user agents whose requests and events meet the faults. When empty: the controllers under test; if there are
     /// none, all controllers.
@@ -123,7 +123,7 @@ fn under_test<'a>(points: &'a [Point], options: &'a Options) -> impl Iterator<It
 
 fn plans(points: &[Point], options: &Options) -> Vec<Plan> {
     let kinds: Vec<Kind> = match options.kinds.is_empty() {
-        true => Kind::ALL.to_vec(),
+        true => Kind::DEFAULT.to_vec(),
         false => options.kinds.iter().copied().collect(),
     };
     let with_kinds = |point: &Point| {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests};
 use kubeproof_apiserver::meta::ResourceVersion;
@@ -16,6 +17,17 @@ const STALE_WRITES: u64 = 10;
 const STALE_TIME: Duration = Duration::from_secs(60);
 /// The time for which missed events are withheld.
 const MISS_TIME: Duration = Duration::from_secs(30);
+/// The longest time for which a fault of a plan lasts in a run in real time.
+const REAL_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The time by which events of a late watch are late.
+const LATE_TIME: Duration = Duration::from_secs(180);
+/// The time after which a throttled client may try again.
+const THROTTLE_SECONDS: u32 = 1;
+/// The number of conflicts in a storm.
+const STORM_TIMES: u32 = 5;
+/// The time by which the server's clock is ahead of that of a controller.
+const SKEW: SignedDuration = SignedDuration::from_mins(10);
 
 /// A kind of fault that an exploration injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
@@ -43,11 +55,21 @@ pub enum Kind {
     /// only the final states.
     #[serde(rename = "miss")]
     MissEvents,
+    /// The event and later ones of the watch are delivered three minutes late.
+    Late,
+    /// The write is refused with 429 and a Retry-After of one second.
+    Throttle,
+    /// The write and the next four of its kind are refused as conflicts.
+    ConflictStorm,
+    /// The server restarts instead of carrying the write out: all watches break off, and past events are forgotten.
+    Restart,
+    /// The server's clock is set forward by ten minutes before the write.
+    ClockSkew,
 }
 
 impl Kind {
-    /// Every kind of fault.
-    pub const ALL: [Self; 9] = [
+    /// The kinds of faults that are explored unless others are named.
+    pub const DEFAULT: [Self; 9] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::StaleRestart,
@@ -57,6 +79,24 @@ impl Kind {
         Self::Break,
         Self::Expire,
         Self::MissEvents,
+    ];
+
+    /// Every kind of fault.
+    pub const ALL: [Self; 14] = [
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::StaleRestart,
+        Self::Conflict,
+        Self::Refuse,
+        Self::DropResponse,
+        Self::Break,
+        Self::Expire,
+        Self::MissEvents,
+        Self::Late,
+        Self::Throttle,
+        Self::ConflictStorm,
+        Self::Restart,
+        Self::ClockSkew,
     ];
 
     /// Returns the name on the command line.
@@ -72,13 +112,21 @@ impl Kind {
             Self::Break => "break",
             Self::Expire => "expire",
             Self::MissEvents => "miss",
+            Self::Late => "late",
+            Self::Throttle => "throttle",
+            Self::ConflictStorm => "conflict-storm",
+            Self::Restart => "restart",
+            Self::ClockSkew => "clock-skew",
         }
     }
 
     /// Whether the fault meets events of watches, not requests.
     #[must_use]
     pub(crate) fn is_of_events(self) -> bool {
-        matches!(self, Self::Break | Self::Expire | Self::MissEvents)
+        matches!(
+            self,
+            Self::Break | Self::Expire | Self::MissEvents | Self::Late
+        )
     }
 
     /// Whether the controllers crash and restart.
@@ -97,12 +145,14 @@ impl Kind {
             Self::CrashBefore | Self::CrashAfter | Self::DropResponse | Self::StaleRestart => {
                 point.event.is_none() && point.is_write()
             }
-            Self::Conflict => {
+            Self::Conflict | Self::ConflictStorm => {
                 let conflicts = ["update", "patch", "delete"];
                 point.event.is_none() && conflicts.contains(&&*point.verb)
             }
-            Self::Refuse => point.event.is_none() && point.is_write(),
-            Self::Break | Self::Expire => point.event.is_some(),
+            Self::Refuse | Self::Throttle | Self::Restart | Self::ClockSkew => {
+                point.event.is_none() && point.is_write()
+            }
+            Self::Break | Self::Expire | Self::Late => point.event.is_some(),
             // Nothing is missed of the last thing that happens to an object but its end.
             Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),
         }
@@ -120,7 +170,7 @@ impl Kind {
         match self {
             Self::CrashBefore => Effect::Crash(Crash::Before),
             Self::CrashAfter | Self::StaleRestart => Effect::Crash(Crash::After),
-            Self::Conflict => {
+            Self::Conflict | Self::ConflictStorm => {
                 let resource = point.resource.split('/').next().unwrap_or_default();
                 let name = point.name.as_deref().unwrap_or_default();
                 let message = format!(
@@ -137,6 +187,15 @@ impl Kind {
             Self::Break => Effect::Break,
             Self::Expire => Effect::Expire,
             Self::MissEvents => Effect::MissEvents(MISS_TIME),
+            Self::Late => Effect::Late(LATE_TIME),
+            Self::Throttle => Effect::Refuse(Refusal {
+                code: 429,
+                reason: "TooManyRequests".to_owned(),
+                message: "too many requests, please try again later".to_owned(),
+                retry_after_seconds: Some(THROTTLE_SECONDS),
+            }),
+            Self::Restart => Effect::Restart,
+            Self::ClockSkew => Effect::Jump(SKEW),
         }
     }
 }
@@ -223,7 +282,14 @@ impl Planned {
     /// Returns the rule that the server is given, under `name`.
     #[must_use]
     pub fn to_fault(&self, name: &str) -> Fault {
-        self.point.fault(name, self.kind.effect(&self.point))
+        let fault = self.point.fault(name, self.kind.effect(&self.point));
+        match self.kind {
+            Kind::ConflictStorm => Fault {
+                times: Some(STORM_TIMES),
+                ..fault
+            },
+            _ => fault,
+        }
     }
 }
 
@@ -256,12 +322,34 @@ impl Plan {
         faults.collect()
     }
 
+    /// Returns the plan's faults as [`Self::to_faults`] does, none of which lasts longer than a run in real time can wait.
+    pub(crate) fn to_brief_faults(&self) -> Vec<Fault> {
+        let faults = self.to_faults().into_iter().map(|fault| Fault {
+            effect: match fault.effect {
+                Effect::MissEvents(time) => Effect::MissEvents(time.min(REAL_TIME_MAX)),
+                Effect::Late(time) => Effect::Late(time.min(REAL_TIME_MAX)),
+                effect => effect,
+            },
+            ..fault
+        });
+        faults.collect()
+    }
+
     /// Returns the stale reads of a controller after a crash; `None` without a [`Kind::StaleRestart`].
     pub(crate) fn stale_reads(&self) -> Option<StaleReads> {
         let stale = self.0.iter().find(|one| one.kind == Kind::StaleRestart);
         stale.map(|one| StaleReads {
             from: one.point.from.clone(),
             writes: STALE_WRITES,
+            lasts: STALE_TIME,
+        })
+    }
+
+    /// Returns the stale reads as [`Self::stale_reads`] does, for a run in real time.
+    pub(crate) fn brief_stale_reads(&self) -> Option<StaleReads> {
+        self.stale_reads().map(|reads| StaleReads {
+            lasts: REAL_TIME_MAX,
+            ..reads
         })
     }
 }
@@ -271,6 +359,7 @@ impl Plan {
 pub(crate) struct StaleReads {
     pub(crate) from: String,
     pub(crate) writes: u64,
+    pub(crate) lasts: Duration,
 }
 
 impl StaleReads {
@@ -284,7 +373,7 @@ impl StaleReads {
             },
             after: 0,
             times: None,
-            lasts: Some(STALE_TIME),
+            lasts: Some(self.lasts),
             effect: Effect::Stale(self.writes),
         }
     }

@@ -418,6 +418,11 @@ impl Watch {
                 None => break,
             }
         }
+        if let (Some(withheld_after), State::Streaming { rv, .. }) =
+            (self.faults.withheld_after(), &mut self.state)
+        {
+            *rv = withheld_after;
+        }
     }
 
     /// Delivers the last event.

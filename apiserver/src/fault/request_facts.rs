@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::Requests;
 use crate::request::{RequestInfo, Verb};
 
+/// The product of a client that sends no user agent, as managed fields name it.
+const UNKNOWN: &str = "unknown";
+
 /// The facts of a request that rules match.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestFacts {
@@ -59,10 +62,13 @@ impl RequestFacts {
         self.name.as_deref()
     }
 
-    /// The product in the user agent.
+    /// The product in the user agent; [`UNKNOWN`] without one.
     pub(crate) fn product(&self) -> &str {
         let end = self.user_agent.find(['/', ' ']);
-        &self.user_agent[..end.unwrap_or(self.user_agent.len())]
+        match &self.user_agent[..end.unwrap_or(self.user_agent.len())] {
+            "" => UNKNOWN,
+            product => product,
+        }
     }
 
     /// These facts with the name in the `body` of a create.

@@ -38,7 +38,7 @@ impl Rule {
         self.is_about(asked, now) && self.seen >= self.fault.after
     }
 
-    fn is_over(&self, now: Timestamp) -> bool {
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
         let is_used_up = self.fault.times.is_some_and(|times| self.met >= times);
         self.is_lifted || is_used_up || self.ends.is_some_and(|ends| ends <= now)
     }

@@ -39,6 +39,8 @@ struct State {
     /// Requests and events met, in order.
     hits: Mutex<Vec<Hit>>,
     crashes: watch::Sender<u64>,
+    /// The last time up to which a watch misses events.
+    missing: Mutex<Option<Timestamp>>,
 }
 
 /// The next step of a watch.
@@ -68,6 +70,7 @@ pub(crate) enum EventEffect {
     Break,
     Expire,
     MissEvents(Duration),
+    Late(Duration),
 }
 
 impl Faults {
@@ -80,6 +83,7 @@ impl Faults {
             branches: Mutex::default(),
             hits: Mutex::default(),
             crashes: watch::Sender::new(0),
+            missing: Mutex::default(),
         };
         Self {
             clock,
@@ -270,9 +274,43 @@ impl Faults {
         match rule? {
             Effect::Break => Some(EventEffect::Break),
             Effect::Expire => Some(EventEffect::Expire),
-            Effect::MissEvents(time) => Some(EventEffect::MissEvents(time)),
+            Effect::MissEvents(time) => {
+                self.withhold(now, time);
+                Some(EventEffect::MissEvents(time))
+            }
+            Effect::Late(time) => {
+                self.withhold(now, time);
+                Some(EventEffect::Late(time))
+            }
             _ => None,
         }
+    }
+
+    /// Notes that a watch misses events for `time`.
+    fn withhold(&self, now: Timestamp, time: Duration) {
+        let over = now.checked_add(time).unwrap_or(Timestamp::MAX);
+        let mut missing = self.state.missing.lock();
+        *missing = (*missing).max(Some(over));
+    }
+
+    /// The last time up to which a fault in force withholds events or the present state from clients; `None` without
+    /// such a fault, and for faults that last until they are lifted.
+    pub(crate) fn withheld_until(&self) -> Option<Timestamp> {
+        if self.is_idle() {
+            return None;
+        }
+        let now = self.clock.now();
+        let rules = self.state.rules.lock();
+        let lasting = rules.iter().filter(|rule| {
+            let withholds = matches!(
+                rule.fault.effect,
+                Effect::Hold | Effect::Batch(_) | Effect::Stale(_) | Effect::Unreachable
+            );
+            withholds && !rule.is_over(now)
+        });
+        let ends = lasting.filter_map(|rule| rule.ends).max();
+        let missing = self.state.missing.lock().filter(|over| *over > now);
+        ends.max(missing)
     }
 
     /// The number of past events that a resumed watch repeats.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Crash, Effect, Fault, Refusal, Requests};
 use crate::suggestion;
 
-/// The fields of a fault: its effect is one of the last twelve.
+/// The fields of a fault: its effect is one of those from `refuse` on.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Fields {
@@ -27,6 +27,10 @@ pub(super) struct Fields {
     delay: Option<Duration>,
     crash: Option<Crash>,
     #[serde(default)]
+    restart: bool,
+    #[serde(default, deserialize_with = "signed")]
+    jump: Option<SignedDuration>,
+    #[serde(default)]
     unreachable: bool,
     stale: Option<u64>,
     #[serde(default)]
@@ -42,6 +46,8 @@ pub(super) struct Fields {
     expire: bool,
     #[serde(default, deserialize_with = "duration")]
     miss: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    late: Option<Duration>,
 }
 
 /// No fault needs more, and timers reach as far.
@@ -55,6 +61,16 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
     let read = read.filter(|duration| *duration <= LONGEST);
     read.map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!("{text:?} is not a duration, such as 90s or 1m30s"))
+    })
+}
+
+/// `90s`, `-10m`.
+fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SignedDuration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let read = text.parse::<SignedDuration>().ok();
+    let read = read.filter(|duration| duration.unsigned_abs() <= LONGEST);
+    read.map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format!("{text:?} is not a duration, such as 90s or -10m"))
     })
 }
 
@@ -85,6 +101,8 @@ impl TryFrom<Fields> for Fault {
             fields.lose_answer.then_some(Effect::DropResponse),
             fields.delay.map(Effect::Delay),
             fields.crash.map(Effect::Crash),
+            fields.restart.then_some(Effect::Restart),
+            fields.jump.map(Effect::Jump),
             fields.unreachable.then_some(Effect::Unreachable),
             fields.stale.map(Effect::Stale),
             fields.hold.then_some(Effect::Hold),
@@ -96,13 +114,14 @@ impl TryFrom<Fields> for Fault {
             fields.breaks.then_some(Effect::Break),
             fields.expire.then_some(Effect::Expire),
             fields.miss.map(Effect::MissEvents),
+            fields.late.map(Effect::Late),
         ]
         .into_iter()
         .flatten();
         let (Some(effect), None) = (effects.next(), effects.next()) else {
             return Err(
-                "a fault needs one of refuse, loseAnswer, delay, crash, unreachable, stale, hold, \
-                 batch, withholdBookmarks, repeat, break, expire and miss"
+                "a fault needs one of refuse, loseAnswer, delay, crash, restart, jump, unreachable, stale, \
+                 hold, batch, withholdBookmarks, repeat, break, expire, miss and late"
                     .to_owned(),
             );
         };

@@ -21,7 +21,7 @@
 //! A client needs the permission for the verb on the path, as for any path that names no resource.
 
 use http::Method;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -183,6 +183,13 @@ impl ApiServer {
     #[must_use]
     pub fn fault_hits(&self) -> Vec<Hit> {
         self.core.faults.hits()
+    }
+
+    /// The last time up to which faults withhold events or the present state from clients; `None` if no fault does, or
+    /// until it is lifted.
+    #[must_use]
+    pub fn withheld_until(&self) -> Option<Timestamp> {
+        self.core.faults.withheld_until()
     }
 
     /// Records, from now on, every request and every delivered event as a point that a fault could

@@ -134,6 +134,84 @@ async fn what_a_watch_misses_it_never_delivers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn late_events_come_all_and_once() {
+    let server = server();
+    // A watch with a selector reads from a subscription.
+    for (name, selector) in [("b", ""), ("bb", "&labelSelector=!other")] {
+        let mut late = watch(&server, &format!("&resourceVersion=0{selector}")).await;
+        while !is_silent(&mut late, 1).await {}
+        let on = json!({"verb": "watch", "name": name});
+        inject(
+            &server,
+            json!({"name": "l", "on": on, "times": 1, "late": "3m"}),
+        );
+        create(&server, &format!("a{name}")).await;
+        assert_eq!(next(&mut late).await, format!("ADDED a{name}"));
+        assert_eq!(server.withheld_until(), None);
+        create(&server, name).await;
+        assert!(is_silent(&mut late, 60).await);
+        assert!(server.withheld_until().is_some());
+        create(&server, &format!("c{name}")).await;
+        assert!(is_silent(&mut late, 110).await);
+        assert_eq!(next(&mut late).await, format!("ADDED {name}"));
+        assert_eq!(next(&mut late).await, format!("ADDED c{name}"));
+        assert!(is_silent(&mut late, 10).await);
+        assert_eq!(server.withheld_until(), None);
+    }
+    let met: Vec<u32> = server.faults_met().iter().map(|(_, met)| *met).collect();
+    assert_eq!(met, [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_breaks_watches_off_and_forgets_the_past() {
+    let server = server();
+    let rv = create(&server, "before").await;
+    create(&server, "since").await;
+    let mut broken = watch(&server, &format!("&resourceVersion={rv}")).await;
+    let on = json!({"verb": "create"});
+    inject(
+        &server,
+        json!({"name": "r", "on": on, "times": 1, "restart": true}),
+    );
+    let body = json!({"metadata": {"name": "lost"}});
+    let sent = server
+        .handle(request(&format!("POST {CONFIGMAPS}"), &body))
+        .await;
+    assert!(
+        sent.into_body().frame().await.unwrap().is_err(),
+        "there is no answer"
+    );
+    let (code, _) = send(&server, &format!("GET {CONFIGMAPS}/lost"), Value::Null).await;
+    assert_eq!(code, 404);
+    assert_eq!(next(&mut broken).await, "BROKEN");
+    create(&server, "after").await;
+    let mut old = watch(&server, &format!("&resourceVersion={rv}")).await;
+    assert_eq!(next(&mut old).await, "ERROR 410");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clock_jumps_at_a_request() {
+    let server = server();
+    let created = async |name: &str| {
+        let body = json!({"metadata": {"name": name}});
+        let (_, created) = send(&server, &format!("POST {CONFIGMAPS}"), body).await;
+        let time = created["metadata"]["creationTimestamp"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        time.parse::<jiff::Timestamp>().unwrap()
+    };
+    let before = created("a").await;
+    let on = json!({"verb": "create"});
+    inject(
+        &server,
+        json!({"name": "j", "on": on, "times": 1, "jump": "-10m"}),
+    );
+    let after = created("b").await;
+    assert_eq!(before.duration_since(after).as_secs(), 600);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stale_replica_answers_lists_and_watches_from_the_past() {
     let server = server();
     for name in ["a", "b", "c"] {

@@ -48,7 +48,8 @@ pub(super) struct ExploreArgs {
     /// Write the results into this file as JUnit XML: a case for each scenario and kind of fault.
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     junit: Option<PathBuf>,
-    /// The kinds of faults, between commas [default: all].
+    /// The kinds of faults, between commas [default: crashes, refusals, lost answers, and watches that break off, expire or
+    /// miss events].
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     faults: Vec<Kind>,
     /// Only faults that meet requests and events of these user agents, between commas [default: all controllers].

@@ -48,10 +48,12 @@ fn delays_events(fault: &Fault) -> bool {
         | Effect::Break
         | Effect::Expire
         | Effect::MissEvents(_)
+        | Effect::Late(_)
+        | Effect::Restart
         | Effect::Delay(_)
         | Effect::Unreachable => true,
         Effect::Refuse(_) | Effect::DropResponse => is_read(),
-        Effect::Crash(_) | Effect::WithholdBookmarks => false,
+        Effect::Crash(_) | Effect::Jump(_) | Effect::WithholdBookmarks => false,
     }
 }
 

@@ -40,6 +40,10 @@ pub(super) struct Fault {
     delay: Option<HumanDuration>,
     /// The client dies before or after the request.
     crash: Option<Crash>,
+    /// The server restarts instead: watches and the connection break off, and past events are forgotten.
+    restart: Option<bool>,
+    /// The server's clock is set forward by this time before the request, or back by a negative one.
+    jump: Option<HumanDuration>,
     /// The server cannot be reached.
     unreachable: Option<bool>,
     /// A list or watch is answered with the state of this many writes ago.
@@ -59,6 +63,8 @@ pub(super) struct Fault {
     expire: Option<bool>,
     /// Nothing is delivered for this long; then the watch ends with 410 Expired.
     miss: Option<HumanDuration>,
+    /// The event and later ones are delivered after this time.
+    late: Option<HumanDuration>,
 }
 
 /// The treatment of unknown and duplicate fields, in Kubernetes' words.

@@ -84,10 +84,16 @@ impl Testbed {
     /// Injects the faults of `plan` from now on, and notes the points of other possible faults.
     pub(crate) fn plan_faults(&self, plan: &Plan) {
         self.cluster().server.record_points();
-        for fault in plan.to_faults() {
+        let (faults, stale) = match self.cluster().options.mode {
+            Mode::Virtual => (plan.to_faults(), plan.stale_reads()),
+            Mode::RealTime | Mode::Programs(_) => {
+                (plan.to_brief_faults(), plan.brief_stale_reads())
+            }
+        };
+        for fault in faults {
             self.cluster().server.plan(fault);
         }
-        self.cluster().crashes.stale().set(plan.stale_reads());
+        self.cluster().crashes.stale().set(stale);
     }
 
     /// Calls `takes` with the index of each of `plans` at the point where its first fault would strike, to decide

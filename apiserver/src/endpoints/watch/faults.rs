@@ -20,8 +20,11 @@ pub(super) struct WatchFaults {
     faults: Option<(Faults, RequestFacts)>,
     /// While a fault delivers in batches: the last version of this batch, and the time of the next.
     batch: Option<(ResourceVersion, Instant)>,
-    /// The time at which the watch ends as expired, if a fault withholds events.
+    /// The time up to which a fault withholds events, if one does.
     missing: Option<Instant>,
+    /// The version of the first event that a fault has delivered late, or will; `None` if the watch ends as expired
+    /// instead.
+    late: Option<ResourceVersion>,
 }
 
 /// Whether a fault withholds all further events.
@@ -40,6 +43,7 @@ impl WatchFaults {
             faults,
             batch: None,
             missing: None,
+            late: None,
         }
     }
 
@@ -123,11 +127,21 @@ impl WatchFaults {
                 EventEffect::Break => Some(Err(Dropped)),
                 EventEffect::Expire => Some(Ok(WatchEvent::Error(expired()))),
                 EventEffect::MissEvents(time) => {
+                    (self.missing, self.late) = (Some(Instant::now() + time), None);
+                    None
+                }
+                EventEffect::Late(time) => {
                     self.missing = Some(Instant::now() + time);
+                    self.late = event.rv();
                     None
                 }
             }
         })
+    }
+
+    /// The version after which a fault withholds events that it delivers later, from which the watch then goes on.
+    pub(super) fn withheld_after(&self) -> Option<ResourceVersion> {
+        self.missing.and(self.late).map(|rv| rv.before(1))
     }
 
     fn meet(&self, event: &WatchEvent) -> Option<EventEffect> {
@@ -135,6 +149,10 @@ impl WatchFaults {
         else {
             return None;
         };
+        // A late event has met its fault.
+        if self.late == Some(event.rv) {
+            return None;
+        }
         let key = event.object.key.as_str();
         let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
         faults.meet_event(watch, (name, event.event_type, event.rv))
@@ -147,7 +165,10 @@ impl WatchFaults {
             Some(until) if now < until => Missing::Withheld,
             Some(_) => {
                 self.missing = None;
-                Missing::Over
+                match self.late {
+                    Some(_) => Missing::Nothing,
+                    None => Missing::Over,
+                }
             }
         }
     }

@@ -49,6 +49,16 @@ pub(super) enum WatchEvent {
     Error(ApiError),
 }
 
+impl WatchEvent {
+    /// The version of a change.
+    pub(super) fn rv(&self) -> Option<ResourceVersion> {
+        match self {
+            Self::Change { event, .. } => Some(event.rv),
+            Self::Initial(_) | Self::Bookmark { .. } | Self::Error(_) => None,
+        }
+    }
+}
+
 /// The state of a watch: what it delivers next.
 #[derive(Debug)]
 pub(super) enum State {

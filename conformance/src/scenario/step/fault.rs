@@ -44,6 +44,8 @@ pub(crate) fn effect_words(effect: &Effect) -> String {
         Effect::Delay(time) => format!("delay by {}", in_time(time)),
         Effect::Crash(Crash::Before) => "crash before".to_owned(),
         Effect::Crash(Crash::After) => "crash after".to_owned(),
+        Effect::Restart => "the server restarts".to_owned(),
+        Effect::Jump(time) => format!("set the clock by {time:#}"),
         Effect::Unreachable => "the server cannot be reached".to_owned(),
         Effect::Stale(writes) => format!("answer as {writes} writes ago"),
         Effect::Hold => "hold back what is delivered".to_owned(),
@@ -53,6 +55,7 @@ pub(crate) fn effect_words(effect: &Effect) -> String {
         Effect::Break => "break off".to_owned(),
         Effect::Expire => "expire".to_owned(),
         Effect::MissEvents(time) => format!("miss what happens for {}", in_time(time)),
+        Effect::Late(time) => format!("deliver {} late", in_time(time)),
     }
 }
 
