@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
 pub use crate::fault_plan::{Kind, Plan, PlanError, Planned};
+use crate::outcome::{Facts, Unstable, program_objects};
 use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
-use crate::user_agent::is_component;
+use crate::user_agent::{LOADER, SCENARIO_ACTOR, actor, is_component};
 
 #[doc(hidden)]
 pub use bounds::Bounds;
@@ -86,10 +86,28 @@ impl Reference {
     /// [`RunError`] when it does not go well.
     pub fn with(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
         let run = runner::run_whole(scenario, options)?;
-        Ok(Self {
-            seen: seen(&run.transcript?, &run.journal, options),
-            points: run.points,
-        })
+        let seen = seen(scenario, &run, options);
+        let (seen, points) = (seen.map_err(|_| ()), run.points);
+        run.transcript?;
+        let seen = seen.expect("the run has a transcript");
+        if options.programs.is_none() {
+            return Ok(Self { seen, points });
+        }
+        let unstable = match &options.unstable {
+            Some(unstable) => unstable.clone(),
+            None => {
+                let again = runner::run_whole(scenario, options)?;
+                let again = objects_of(scenario, &again);
+                Unstable::between(seen.objects(), &again)
+            }
+        };
+        let seen = seen.with_unstable(unstable);
+        Ok(Self { seen, points })
+    }
+
+    /// What runs without faults do not agree on.
+    pub(crate) fn unstable(&self) -> &Unstable {
+        self.seen.unstable()
     }
 
     /// The points of the controllers under test.
@@ -259,12 +277,20 @@ fn verdict_of(
 
 /// What is compared of a run. How often something is tried, and so its events, depends on the order of what happens in
 /// one instant, and in real time on the machine.
-fn seen(transcript: &str, journal: &[JournalEntry], options: &RunOptions) -> Seen {
-    let seen = Seen::of_transcript(transcript);
-    match options.schedule_seed == 0 && options.programs.is_none() {
-        true => seen.with_events(journal),
-        false => seen,
-    }
+fn seen<'r>(scenario: &Scenario, run: &'r Run, options: &RunOptions) -> Result<Seen, &'r RunError> {
+    let seen = Seen::of_transcript(run.transcript.as_ref()?);
+    Ok(match (&options.programs, options.schedule_seed) {
+        (Some(_), _) => seen.with_objects(objects_of(scenario, run)),
+        (None, 0) => seen.with_events(&run.journal),
+        (None, _) => seen,
+    })
+}
+
+/// The objects of programs at the end of a run.
+fn objects_of(scenario: &Scenario, run: &Run) -> Facts {
+    let others = run.exchanges.iter().map(|own| actor(&own.user_agent));
+    let others = others.chain([SCENARIO_ACTOR, LOADER]).collect();
+    program_objects(&run.journal, &others, &scenario.given.namespace)
 }
 
 fn judge(
@@ -273,8 +299,7 @@ fn judge(
     options: &RunOptions,
     run: &Run,
 ) -> Option<Divergence> {
-    let seen = run.transcript.as_ref();
-    let seen = seen.map(|transcript| self::seen(transcript, &run.journal, options));
+    let seen = seen(scenario, run, options);
     compare(
         &reference.seen,
         seen.as_ref().map_err(|error| *error),

@@ -2,6 +2,7 @@
 
 mod counted;
 mod facts;
+mod objects;
 mod portable;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use crate::timeline::Timeline;
 
 pub(crate) use counted::{EventKey, Occurrences, reported};
 pub(crate) use facts::{Facts, facts};
+pub use objects::Unstable;
+pub(crate) use objects::{objects_in_words, program_objects};
 pub use portable::portable_outcome;
 
 /// The title of the requests that faults have met.

@@ -31,6 +31,7 @@ pub use known::Caches;
 pub(crate) use known::unanswered;
 pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
+pub(crate) use liveness::WRITE_LOOPS;
 pub use world::World;
 
 /// A violation of a property by one write.

@@ -57,14 +57,20 @@ impl Quiescence {
             return Ok(());
         };
         self.last = newest.time;
-        if self.last > later(self.began, self.longest) {
-            return Err(NotSettled {
-                after: HumanDuration(self.longest),
-                user_agent: newest.user_agent.to_string(),
-                object: named(newest),
-            });
+        match self.last > later(self.began, self.longest) {
+            true => Err(self.not_settled(journal, self.longest)),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Returns the error of a wait that is given up `after` its beginning.
+    pub(crate) fn not_settled(&self, journal: &[JournalEntry], after: Duration) -> NotSettled {
+        let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
+        NotSettled {
+            after: HumanDuration(after),
+            user_agent: newest.map_or_else(String::new, |entry| entry.user_agent.to_string()),
+            object: newest.map_or_else(String::new, named),
+        }
     }
 
     /// Returns the time of the last write, or of the beginning.

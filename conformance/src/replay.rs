@@ -126,6 +126,7 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
         notes: true,
         kubectl: None,
         programs: None,
+        unstable: None,
         final_settle: None,
         reconciles_again: false,
         under_test: Vec::new(),

@@ -26,12 +26,14 @@ use serde_json::json;
 
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;
+use crate::outcome::Unstable;
 use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation, general};
 use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
-    ControllerUnderTest, ExternalPrograms, Mode, QUIET, Testbed, TestbedError, TestbedOptions,
+    ControllerUnderTest, ExternalPrograms, Mode, PROGRAM_QUIET, QUIET, SettlePause, Testbed,
+    TestbedError, TestbedOptions,
 };
 use crate::wire::Exchange;
 
@@ -117,6 +119,8 @@ pub struct RunOptions {
     /// Programs that are the controllers. Then only the controllers of `controllers` run in this process. They start when
     /// the objects of `given` exist.
     pub programs: Option<ExternalPrograms>,
+    /// What runs of the programs without faults do not agree on, if that is known.
+    pub unstable: Option<Unstable>,
     /// The program for kubectl steps; without a program these are simulated.
     pub kubectl: Option<PathBuf>,
     /// After the last step, waits until nothing was written for this long.
@@ -325,7 +329,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         mode: match &options.programs {
             None => Mode::Virtual,
             Some(programs) => Mode::Programs(ExternalPrograms {
-                quiet: programs.quiet + fitness::min_ready(scenario),
+                pause: pause(programs.pause, fitness::min_ready(scenario)),
                 ..programs.clone()
             }),
         },
@@ -341,6 +345,15 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         testbed_options.controllers.clone_from(controllers);
     }
     Ok(Testbed::start(testbed_options).await?)
+}
+
+/// The pause for a scenario in which something happens of its own accord after `min_ready`.
+fn pause(pause: SettlePause, min_ready: Duration) -> SettlePause {
+    match pause {
+        SettlePause::ByActivity if min_ready.is_zero() => pause,
+        SettlePause::ByActivity => SettlePause::Fixed(PROGRAM_QUIET + min_ready),
+        SettlePause::Fixed(pause) => SettlePause::Fixed(pause + min_ready),
+    }
 }
 
 async fn carry_through(

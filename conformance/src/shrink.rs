@@ -50,8 +50,17 @@ pub struct Reproducer {
 /// Drops from the scenario and plan of `subject` what its divergence does not need. `tried` is called for each candidate.
 /// `None` if the divergence does not come again at all.
 pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
+    let mut base = subject.base.clone();
+    if base.programs.is_some() {
+        // Found out once, and not again for each candidate.
+        let reference = Reference::with(&subject.file.scenario, &base).ok()?;
+        base.unstable = Some(reference.unstable().clone());
+    }
     let search = Search {
-        subject,
+        subject: Subject {
+            base: &base,
+            ..subject
+        },
         wanted: subject.divergence.labels(),
         tried,
     };

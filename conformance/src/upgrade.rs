@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::properties::WRITE_LOOPS;
 use crate::runner::{self, RunError, RunOptions};
 use crate::scenario::{AllowedFinding, FindingKind, Scenario};
 use crate::testbed::{QUIET, Testbed, TestbedError};
@@ -120,7 +121,7 @@ async fn change(
         &testbed.program_refusals()[refusals..],
     ));
     for violation in testbed.violations_since(given_rv) {
-        if violation.rv > given_rv && violation.property == findings::WRITE_LOOPS {
+        if violation.rv > given_rv && violation.property == WRITE_LOOPS {
             findings.push(Finding::about(FindingKind::Looped, "", violation.what));
         }
     }

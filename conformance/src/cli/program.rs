@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -11,7 +10,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::runner::remote::unfit_for_program;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::suite;
-use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
+use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService, SettlePause};
 
 use super::{out, threads};
 
@@ -21,8 +20,6 @@ const AT_ONCE: usize = 8;
 const HTTPS: u16 = 443;
 /// The directory of the output of programs, in that of a report.
 const OUTPUT: &str = "programs";
-/// A cluster with a program counts as settled after this long without a write.
-pub(super) const QUIET: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
 pub(super) struct ProgramArgs {
@@ -52,10 +49,15 @@ pub(super) struct ProgramArgs {
     /// Append the requests of the programs to this file, as audit.k8s.io/v1 events at level Metadata. Runs at once share it.
     #[arg(long, value_name = "FILE", requires = "program")]
     audit_log: Option<PathBuf>,
-    /// In real time: the cluster counts as settled after this long without a write [default: 3s with --program, 4s
-    /// with --kubeconfig].
+    /// In real time: the cluster counts as settled after this long without a write [default: with --program 500ms while
+    /// the programs wait for events, else 3s, and up to 30s while they work; 4s with --kubeconfig].
     #[arg(long, value_name = "DURATION", alias = "quiet")]
     pub(super) settle_after: Option<HumanDuration>,
+}
+
+/// When a cluster with programs counts as settled.
+pub(super) fn pause(settle_after: Option<HumanDuration>) -> SettlePause {
+    settle_after.map_or(SettlePause::ByActivity, |pause| SettlePause::Fixed(pause.0))
 }
 
 pub(super) fn command(text: &str) -> Result<String, String> {
@@ -94,7 +96,7 @@ impl ProgramArgs {
     pub(super) fn programs(&self) -> Option<ExternalPrograms> {
         (!self.program.is_empty()).then(|| ExternalPrograms {
             commands: self.program.clone(),
-            quiet: self.settle_after.map_or(QUIET, |quiet| quiet.0),
+            pause: pause(self.settle_after),
             account: self.as_service_account.clone(),
             services: self.service.clone(),
             audit_log: self.audit_log.clone(),

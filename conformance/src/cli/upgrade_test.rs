@@ -47,7 +47,8 @@ pub(super) struct UpgradeTestArgs {
     /// Keep what the programs print in this directory, in files AREA__NAME.program-1.log (first version) and -2.log.
     #[arg(long, value_name = "DIR")]
     program_output: Option<PathBuf>,
-    /// The cluster counts as settled after this long without a write [default: 3s].
+    /// The cluster counts as settled after this long without a write [default: 500ms while the program waits for events,
+    /// else 3s, and up to 30s while it works].
     #[arg(long, value_name = "DURATION")]
     settle_after: Option<HumanDuration>,
     /// Print a JSON object for each scenario.
@@ -63,7 +64,7 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
     }
     let programs = ExternalPrograms {
         commands: vec![args.from, args.to],
-        quiet: args.settle_after.map_or(program::QUIET, |quiet| quiet.0),
+        pause: program::pause(args.settle_after),
         account: args.as_service_account,
         services: args.service,
         first: Some(0),

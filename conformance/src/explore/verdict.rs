@@ -12,7 +12,9 @@ use similar::TextDiff;
 
 use super::bounds::Bounds;
 use super::difference::Difference;
-use crate::outcome::{EventKey, Facts, Occurrences, facts, portable_outcome, reported};
+use crate::outcome::{
+    EventKey, Facts, Occurrences, Unstable, facts, objects_in_words, portable_outcome, reported,
+};
 use crate::properties::Violation;
 use crate::runner::RunError;
 
@@ -137,6 +139,10 @@ pub struct Seen {
     /// The outcome without events and without the faults met.
     outcome: String,
     facts: Facts,
+    /// The objects of programs.
+    objects: Facts,
+    /// What runs without faults do not agree on, if this is one of them.
+    unstable: Unstable,
     /// How often each event occurred; `None` when events are not compared.
     events: Option<BTreeMap<EventKey, Occurrences>>,
     timeline: String,
@@ -150,6 +156,8 @@ impl Seen {
         Self {
             outcome: comparable(&with_revisions(&names, &portable_outcome(transcript))),
             facts: facts(transcript, |line| with_revisions(&names, line)),
+            objects: Facts::new(),
+            unstable: Unstable::default(),
             events: None,
             timeline: transcript.to_owned(),
         }
@@ -160,6 +168,8 @@ impl Seen {
         Self {
             outcome: comparable(outcome),
             facts: Facts::new(),
+            objects: Facts::new(),
+            unstable: Unstable::default(),
             events: None,
             timeline: timeline.to_owned(),
         }
@@ -172,6 +182,24 @@ impl Seen {
             events: Some(reported(journal)),
             ..self
         }
+    }
+
+    /// Adds the objects of programs.
+    pub(super) fn with_objects(self, objects: Facts) -> Self {
+        Self { objects, ..self }
+    }
+
+    /// Adds what runs without faults do not agree on.
+    pub(super) fn with_unstable(self, unstable: Unstable) -> Self {
+        Self { unstable, ..self }
+    }
+
+    pub(super) fn objects(&self) -> &Facts {
+        &self.objects
+    }
+
+    pub(super) fn unstable(&self) -> &Unstable {
+        &self.unstable
     }
 
     /// The timeline of the run, or its whole transcript.
@@ -208,6 +236,17 @@ pub fn compare(
             false => differences.extend(fields),
         }
         words.push(diff(&reference.outcome, &run.outcome, OUTCOME_CONTEXT));
+    }
+    let (expected, found) = (&reference.objects, &run.objects);
+    if expected != found {
+        let stable = |objects: &Facts| reference.unstable.without(objects);
+        let (expected, found) = (stable(expected), stable(found));
+        let fields = fields(&expected, &found);
+        if !fields.is_empty() {
+            let (expected, found) = (objects_in_words(&expected), objects_in_words(&found));
+            words.push(diff(&expected, &found, 0));
+        }
+        differences.extend(fields);
     }
     if let (Some(expected), Some(found)) = (&reference.events, &run.events) {
         let events = bounds.exceeded(expected, found);

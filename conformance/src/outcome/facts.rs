@@ -47,6 +47,17 @@ pub(crate) struct Object {
     place: usize,
 }
 
+impl Object {
+    /// The object of this kind and name.
+    pub(crate) fn named(kind: &str, name: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            place: 0,
+        }
+    }
+}
+
 /// The fields of each object.
 pub(crate) type Facts = BTreeMap<Object, BTreeMap<String, String>>;
 

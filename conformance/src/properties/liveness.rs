@@ -11,6 +11,8 @@ use super::{Property, Violation, World};
 use crate::heartbeat::is_heartbeat;
 use crate::user_agent;
 
+/// The name of the property that no writer writes an object again and again.
+pub(crate) const WRITE_LOOPS: &str = "no write loops";
 /// This many consecutive writes of one object by one writer are a loop.
 const WRITES_MAX: u32 = 10;
 /// This many equal requests while nothing changes are a hot requeue: a failing request that is retried with back-off
@@ -28,7 +30,7 @@ pub(super) struct WriteLoop {
 
 impl Property for WriteLoop {
     fn name(&self) -> &str {
-        "no write loops"
+        WRITE_LOOPS
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
@@ -47,8 +49,8 @@ impl Property for WriteLoop {
             self.last = Some(written.clone());
         }
         let (writer, object) = written;
-        // Writes without a user agent and writes of the test itself end with the test.
-        let is_controller = !writer.is_empty() && writer != user_agent::TEST;
+        // Writes without a user agent, and those of the test or scenario itself, end with it.
+        let is_controller = user_agent::is_component(&writer);
         match self.times == WRITES_MAX && is_controller {
             true => vec![format!(
                 "{writer} wrote {object} {WRITES_MAX} times in a row"

@@ -4,9 +4,11 @@
 //! They run in real time, as their clocks cannot be set; everything around them then does too.
 
 mod account;
+pub(crate) mod activity;
 mod environment;
 mod output;
 mod process;
+mod processes;
 mod requests;
 
 use std::collections::BTreeSet;
@@ -28,6 +30,7 @@ pub(super) use environment::Reserved;
 use environment::{Environment, Variables};
 use output::Output;
 use process::live;
+use processes::Groups;
 
 /// A program that has sent no request after this long is given up.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -41,8 +44,8 @@ pub struct ExternalPrograms {
     /// The command of each program, as a shell reads it. A name in braces, such as `{url}`, is replaced by the value of
     /// the variable.
     pub commands: Vec<String>,
-    /// Everything counts as settled after this long without a write.
-    pub quiet: Duration,
+    /// When everything counts as settled.
+    pub pause: SettlePause,
     /// The service account that the programs are; `None` for administrators.
     pub account: Option<AccountName>,
     /// Services of webhooks that the programs serve.
@@ -54,6 +57,17 @@ pub struct ExternalPrograms {
     pub first: Option<usize>,
     /// The file to which the programs' requests are appended, as audit events at level Metadata.
     pub audit_log: Option<PathBuf>,
+}
+
+/// How long there must be no write for everything to count as settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SettlePause {
+    /// Half a second while the programs are seen to wait for events, 3 s as a rule, and at most 30 s while they are seen to
+    /// work.
+    #[default]
+    ByActivity,
+    /// A fixed time, whatever the programs do.
+    Fixed(Duration),
 }
 
 /// A service whose webhooks are called at the port for webhooks of a program.
@@ -71,9 +85,10 @@ pub struct ServedService {
 
 /// The programs, and the sockets on which they speak to the server.
 pub(super) struct RunningPrograms {
-    /// The time without a write, as [`ExternalPrograms::quiet`].
-    pub(super) quiet: Duration,
+    /// When everything counts as settled.
+    pub(super) pause: SettlePause,
     environment: Environment,
+    groups: Groups,
     /// The programs that run at first.
     first: BTreeSet<usize>,
     wanted: watch::Sender<Wanted>,
@@ -129,25 +144,27 @@ impl RunningPrograms {
         let ended = Arc::<Mutex<Option<String>>>::default();
         let (wanted, alive) = (watch::Sender::new(Wanted::default()), watch::Sender::new(0));
         let (mut controllers, mut outputs) = (Vec::new(), Vec::new());
+        let (groups, requests) = (Groups::default(), environment.requests().clone());
         for (index, command) in programs.commands.iter().enumerate() {
             let output = Output::of(programs.output.as_deref(), index, environment.directory())?;
             outputs.push(output.clone());
             let (command, noted, wanted) =
                 (command.clone(), Arc::clone(&ended), wanted.subscribe());
-            let alive = alive.clone();
+            let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
             controllers.push(ControllerUnderTest::new("", move |_| {
                 let (command, output) = (command.clone(), output.clone());
                 let (noted, mut wanted) = (Arc::clone(&noted), wanted.clone());
-                let alive = alive.clone();
+                let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
                 async move {
                     // The testbed ends when there is no sender any more.
                     while let Some(variables) = once_wanted(&mut wanted, index).await {
                         let counted = Counted::begin(&alive);
+                        requests.starts();
                         let stop = async {
                             // Without a sender the process is killed anyway.
                             let _ = wanted.wait_for(|wanted| !wanted.runs(index)).await;
                         };
-                        let how = live(&command, &variables[index], &output, stop).await;
+                        let how = live(&command, &variables[index], (&output, &groups), stop).await;
                         drop(counted);
                         if let Some(how) = how {
                             *noted.lock() = Some(format!("program {}: {how}", index + 1));
@@ -162,8 +179,9 @@ impl RunningPrograms {
             None => (0..programs.commands.len()).collect(),
         };
         let running = Self {
-            quiet: programs.quiet,
+            pause: programs.pause,
             environment,
+            groups,
             first,
             wanted,
             alive,

@@ -11,8 +11,6 @@ use crate::scenario::FindingKind;
 use crate::timeline::fields;
 use crate::user_agent::{SCENARIO, actor};
 
-/// The name of the property that no writer writes an object again and again.
-pub(super) const WRITE_LOOPS: &str = "no write loops";
 /// Fields of metadata that the server writes.
 const SERVER_FIELDS: [&str; 5] = [
     "resourceVersion",

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod roles;
+mod settling;
 
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use crate::support::process::{file, kubeproof, output, stdout};
-use roles::{copy_all, in_cluster, keep_set, refuse_bad, renew};
+use roles::{copy_all, copy_watched, in_cluster, keep_set, refuse_bad, renew};
 
 /// Set in a process that is the controller; says which.
 const ROLE: &str = "KUBEPROOF_TEST_COPIER";
@@ -51,6 +52,9 @@ async fn controller_program() {
     if role == "webhook" {
         let refuse_bad = refuse_bad().await;
         tokio::spawn(refuse_bad);
+    }
+    if role == "watches" || role == "ponders" {
+        copy_watched(&api, role == "ponders").await;
     }
     loop {
         // A failed round is retried.
@@ -129,8 +133,8 @@ fn a_program_that_stands_crashes_is_killed_and_started_again() {
     let said = stdout(&ran);
     assert!(ran.status.success(), "{said}");
     assert!(said.ends_with("4 runs, 0 diverged\n"), "{said}");
-    // One without faults, and two each in the others.
-    assert_eq!(ids.len(), 9, "{said}");
+    // One each in the two runs without faults, and two each in the others.
+    assert_eq!(ids.len(), 10, "{said}");
     assert!(!ids.iter().any(|id| stays(id)), "one is left running");
 }
 
@@ -364,6 +368,15 @@ fn an_elected_leader_that_renews_its_lease_settles() {
     let ran = run_as("elected", SCENARIO, &[]);
     let said = stdout(&ran);
     assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+}
+
+/// The command of this program in a role.
+fn in_role(role: &str) -> String {
+    let program = std::env::current_exe().unwrap();
+    format!(
+        "export {ROLE}={role}; exec {} --exact --nocapture outside::controller_program",
+        program.display()
+    )
 }
 
 #[test]

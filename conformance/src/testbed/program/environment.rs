@@ -143,6 +143,12 @@ impl Environment {
         &self.reserved.requests
     }
 
+    /// The ports of the sockets.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        let sockets = self.plain.iter().chain([&self.encrypted]);
+        sockets.map(|socket| socket.address().port()).collect()
+    }
+
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }

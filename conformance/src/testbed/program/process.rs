@@ -10,6 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 
 use super::environment::{Variables, filled};
 use super::output::Output;
+use super::processes::{Groups, Listed};
 
 /// The time that a program has to end after it was asked to: the grace period of a pod, cut short.
 const GRACE: Duration = Duration::from_secs(10);
@@ -24,13 +25,16 @@ const WATCH: &str =
 pub(super) async fn live(
     command: &str,
     variables: &Variables,
-    output: &Output,
+    (output, groups): (&Output, &Groups),
     stop: impl Future<Output = ()>,
 ) -> Option<String> {
     let mut process = match Process::start(command, variables, output) {
         Err(error) => return Some(format!("it cannot be started: {error}")),
         Ok(process) => process,
     };
+    let _listed: Option<Listed> = process
+        .group
+        .map(|group| groups.list(group.as_raw_nonzero().get()));
     let how = tokio::select! {
         how = process.child.wait() => how,
         () = stop => {

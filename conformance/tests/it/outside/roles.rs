@@ -1,18 +1,26 @@
 //! What this test program does as a controller.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, ResourceExt};
 use kubeproof_apiserver::{ServingCertificate, serve_requests};
 use serde_json::json;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
+
+/// Longer than the pause after which a run goes on.
+const PONDERING: Duration = Duration::from_secs(5);
+
+/// The time until a failed request is sent again.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// A client as a pod has it, with the mounted files in another place.
 pub(super) fn in_cluster() -> Client {
@@ -115,6 +123,35 @@ pub(super) async fn refuse_bad() -> impl Future<Output = ()> {
         let acceptor = Some(certificate.acceptor());
         let served = serve_requests(listener, acceptor, std::future::pending(), answer);
         served.await.unwrap();
+    }
+}
+
+/// Copies each ConfigMap that asks for it as soon as it is there; with `ponders` only after [`PONDERING`], in which it
+/// computes.
+pub(super) async fn copy_watched(api: &Api<ConfigMap>, ponders: bool) {
+    let wanted = watcher::Config::default().labels("copy=yes");
+    let watched = watcher(api.clone(), wanted)
+        .default_backoff()
+        .applied_objects();
+    let mut watched = std::pin::pin!(watched);
+    while let Some(original) = watched.next().await {
+        let Ok(original) = original else {
+            continue;
+        };
+        let began = Instant::now();
+        while ponders && began.elapsed() < PONDERING {
+            std::hint::spin_loop();
+        }
+        let mut copy = ConfigMap::default();
+        copy.metadata.name = Some(format!("{}-copy", original.name_any()));
+        copy.data = original.data;
+        loop {
+            match api.create(&PostParams::default(), &copy).await {
+                Ok(_) => break,
+                Err(kube::Error::Api(status)) if status.code == 409 => break,
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
     }
 }
 
