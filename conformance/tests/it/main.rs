@@ -30,6 +30,8 @@ mod orders;
 #[cfg(feature = "cli")]
 mod outside;
 mod planted;
+#[cfg(feature = "cli")]
+mod planted_operators;
 mod planted_requests;
 #[cfg(feature = "cli")]
 mod remote;
