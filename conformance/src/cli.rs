@@ -2,11 +2,13 @@
 
 mod chosen;
 mod controllers;
+mod definitions;
 mod envtest;
 mod exchange;
 mod explore;
 mod export;
 mod flags;
+mod init;
 mod known;
 mod kruise_gates;
 mod kubeconfig;
@@ -50,6 +52,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Write a first scenario.
     New(new::NewArgs),
+    /// Write a first scenario from the schema of an operator's resource.
+    Init(init::InitArgs),
     /// Repeat the run of a log, and report whether the new log is byte-identical.
     Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
@@ -86,6 +90,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
         Command::New(args) => new::new(args),
+        Command::Init(args) => init::init(args),
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),

@@ -96,7 +96,8 @@
 //! - [`properties`], `kruise`: invariants; webhooks and definitions of OpenKruise
 //! - `scenario`, `fault_plan`, `log`, `quiescence`: scenario files, faults of a run, logs, waits until a cluster has settled
 //! - `recording`: what a control plane did in a scenario, object by object
-//! - [`testbed`], `runner`: a cluster for one test; a scenario on a testbed or on an existing cluster
+//! - [`testbed`], `first_scenario`, `runner`: a cluster for one test; scenarios made from a schema; a scenario on a testbed or
+//!   on an existing cluster
 //! - `replay`, [`explore`], `shrink`, `suite`: logs run again, runs with faults, minimal reproducers, comparisons with goldens
 //! - `report`, `rbac`, `upgrade`, `exchange`, `cli`: pages, roles for requests, changes of version, recorded exchanges, the program
 
@@ -113,6 +114,8 @@ pub mod credentials;
 #[doc(hidden)]
 pub mod exchange;
 mod fault_plan;
+#[doc(hidden)]
+pub mod first_scenario;
 mod fold;
 mod generated;
 mod heartbeat;

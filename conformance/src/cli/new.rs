@@ -56,12 +56,24 @@ enum Kind {
 
 /// The area and the name of a scenario.
 #[derive(Clone, Debug)]
-struct ScenarioName {
+pub(super) struct ScenarioName {
     area: String,
     name: String,
 }
 
-fn name(text: &str) -> Result<ScenarioName, String> {
+impl ScenarioName {
+    /// Returns the path of the scenario below `directory`, or below that of `kubeproof run`.
+    pub(super) fn path(&self, directory: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+        let directory = match directory {
+            Some(directory) => directory,
+            None => default_directory()?,
+        };
+        let Self { area, name } = self;
+        Ok(directory.join(area).join(format!("{name}.yaml")))
+    }
+}
+
+pub(super) fn name(text: &str) -> Result<ScenarioName, String> {
     let is_word = |word: &str| {
         let mut bytes = word.bytes();
         let first = bytes.next();
@@ -82,12 +94,7 @@ fn name(text: &str) -> Result<ScenarioName, String> {
 
 pub(super) fn new(args: NewArgs) -> anyhow::Result<ExitCode> {
     let New::Scenario(args) = args.what;
-    let directory = match args.dir {
-        Some(directory) => directory,
-        None => default_directory()?,
-    };
-    let ScenarioName { area, name } = args.name;
-    let path = directory.join(area).join(format!("{name}.yaml"));
+    let path = args.name.path(args.dir)?;
     let text = match &args.object {
         None => of_kind(args.kind),
         Some(manifest) => of_manifest(manifest, &path)?,
@@ -109,7 +116,7 @@ fn default_directory() -> anyhow::Result<PathBuf> {
 }
 
 /// Writes a file that does not exist yet.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", path.display());
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(cannot)?;
@@ -240,7 +247,7 @@ fn of_manifest(manifest: &Path, path: &Path) -> anyhow::Result<String> {
 }
 
 /// Returns the path of `file` as seen from the directory of `from`, quoted for YAML.
-fn relative(file: &Path, from: &Path) -> anyhow::Result<String> {
+pub(super) fn relative(file: &Path, from: &Path) -> anyhow::Result<String> {
     let absolute = |path: &Path| {
         let path = std::path::absolute(path);
         path.context("there is no working directory")

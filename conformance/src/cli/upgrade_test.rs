@@ -1,15 +1,14 @@
 //! `kubeproof upgrade-test`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use kubeproof::runner::RunOptions;
-use kubeproof::scenario::{HumanDuration, ScenarioFile, read_objects};
+use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
 use kubeproof::upgrade::{self, Change, Finding, Report, Versions};
-use kubeproof_apiserver::Manifests;
 use serde_json::{Value, json};
 
 use super::chosen::Chosen;
@@ -109,23 +108,13 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The definitions in the files at `path`; other objects are left out.
+/// The definitions in the files at `path`, if it is given.
 fn definitions(path: &Option<PathBuf>) -> anyhow::Result<Vec<Value>> {
     let Some(path) = path else {
         return Ok(Vec::new());
     };
-    let mut found = Vec::new();
-    for file in Manifests::files(Path::new(path))? {
-        let objects = read_objects(&file).map_err(anyhow::Error::msg)?;
-        let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
-        found.extend(objects.into_iter().filter(is_definition));
-    }
-    ensure!(
-        !found.is_empty(),
-        "there is no CustomResourceDefinition in {}",
-        path.display()
-    );
-    Ok(found)
+    let read = super::definitions::read(path)?.into_iter();
+    Ok(read.map(|(_, definition)| definition).collect())
 }
 
 fn in_words(name: &str, report: &Report) -> String {

@@ -77,6 +77,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "recording",
     "quiescence",
     "testbed",
+    "first_scenario",
     "runner",
     "replay",
     "explore",

@@ -12,6 +12,8 @@ mod comparisons;
 mod envtest;
 #[cfg(all(unix, feature = "cli"))]
 mod guide;
+#[cfg(feature = "cli")]
+mod init;
 mod kruise_types;
 #[cfg(feature = "cli")]
 mod kruise_webhooks;
