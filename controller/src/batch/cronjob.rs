@@ -92,7 +92,13 @@ impl Controller {
         }
     }
 
-    async fn tell(&self, cron: &CronJob, event_type: EventType, reason: &str, message: &str) {
+    async fn record_event(
+        &self,
+        cron: &CronJob,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
         self.recorder
             .publish(&reference(cron), event_type, reason, message)
             .await;

@@ -106,8 +106,8 @@ mod tests {
             (99, since(DENIED, 1), Value::Null, true),
             (99, since(FAILED, 1), Value::Null, true),
         ] {
-            let told = format!("{created} {conditions} {certificate}");
-            assert_eq!(due(created, conditions, certificate), expected, "{told}");
+            let case = format!("{created} {conditions} {certificate}");
+            assert_eq!(due(created, conditions, certificate), expected, "{case}");
         }
     }
 }

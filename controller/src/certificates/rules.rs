@@ -201,8 +201,8 @@ mod tests {
             (LEGACY_UNKNOWN, RequestedCertificate::default(), server, ""),
         ] {
             let checked = check(signer, &request, &usages(own)).unwrap();
-            let told = checked.err().unwrap_or_default();
-            assert_eq!(told, expected, "{signer} {request:?} {own:?}");
+            let refusal = checked.err().unwrap_or_default();
+            assert_eq!(refusal, expected, "{signer} {request:?} {own:?}");
         }
         assert_eq!(check("example.com/own", &node(), &[]), None);
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// Reason and message of the condition.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Disruption {
     pub(crate) reason: &'static str,
     pub(crate) message: &'static str,
 }
@@ -19,11 +19,11 @@ pub(crate) struct Told {
 pub(crate) async fn write(
     api: &Api<Pod>,
     pod: &Pod,
-    told: Option<Told>,
+    disruption: Option<Disruption>,
     phase: Option<&str>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let status = changes(pod, told, phase, now);
+    let status = changes(pod, disruption, phase, now);
     if status.is_empty() {
         return Ok(());
     }
@@ -36,7 +36,7 @@ pub(crate) async fn write(
 
 fn changes(
     pod: &Pod,
-    told: Option<Told>,
+    disruption: Option<Disruption>,
     phase: Option<&str>,
     now: Timestamp,
 ) -> Map<String, Value> {
@@ -48,20 +48,20 @@ fn changes(
     let holds = conditions
         .flatten()
         .find(|known| known.type_ == "DisruptionTarget" && known.status == "True");
-    let Some(told) = told else {
+    let Some(disruption) = disruption else {
         return status;
     };
-    let is_told = holds.is_some_and(|known| {
-        known.reason.as_deref() == Some(told.reason)
-            && known.message.as_deref() == Some(told.message)
+    let is_current = holds.is_some_and(|known| {
+        known.reason.as_deref() == Some(disruption.reason)
+            && known.message.as_deref() == Some(disruption.message)
     });
-    if !is_told {
+    if !is_current {
         let since = holds.and_then(|known| known.last_transition_time.clone());
         let condition = json!({
             "type": "DisruptionTarget",
             "status": "True",
-            "reason": told.reason,
-            "message": told.message,
+            "reason": disruption.reason,
+            "message": disruption.message,
             "lastTransitionTime": since.unwrap_or(Time(now)),
             "observedGeneration": pod.metadata.generation,
         });

@@ -135,7 +135,7 @@ impl Reconcile for Controller {
             if error.is_namespace_terminating() {
                 return Ok(None);
             }
-            self.tell(&wanted, &error).await;
+            self.record_failure(&wanted, &error).await;
             return Err(error);
         }
         Ok(None)
@@ -143,7 +143,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    async fn tell(&self, endpoints: &Endpoints, error: &Error) {
+    async fn record_failure(&self, endpoints: &Endpoints, error: &Error) {
         let (namespace, name) = (
             endpoints.namespace().unwrap_or_default(),
             endpoints.name_any(),

@@ -215,16 +215,17 @@ impl Controller {
         for node in nodes {
             let (name, uid) = (node.name_any(), node.uid().unwrap_or_default());
             if gone.remove(&name).is_none() {
-                let told = format!("Registered Node {name} in Controller");
-                self.tell_of_node(&name, &uid, "RegisteredNode", &told)
+                let event = format!("Registered Node {name} in Controller");
+                self.record_node_event(&name, &uid, "RegisteredNode", &event)
                     .await;
                 self.mark_reachable(node).await;
             }
             known.insert(name, uid);
         }
         for (name, uid) in &gone {
-            let told = format!("Removing Node {name} from Controller");
-            self.tell_of_node(name, uid, "RemovingNode", &told).await;
+            let event = format!("Removing Node {name} from Controller");
+            self.record_node_event(name, uid, "RemovingNode", &event)
+                .await;
         }
         let mut state = self.state.lock();
         for name in gone.keys() {
@@ -233,8 +234,8 @@ impl Controller {
         state.known = known;
     }
 
-    async fn tell_of_node(&self, name: &str, uid: &str, reason: &str, told: &str) {
-        let message = format!("Node {name} event: {told}");
+    async fn record_node_event(&self, name: &str, uid: &str, reason: &str, event: &str) {
+        let message = format!("Node {name} event: {event}");
         self.publish(name, uid, reason, &message).await;
     }
 

@@ -235,7 +235,8 @@ impl Controller {
         match binder::claim_step(&claim, &volumes, class.as_deref()) {
             ClaimStep::WaitForConsumer => {
                 let message = "waiting for first consumer to be created before binding";
-                self.tell(&claim, "WaitForFirstConsumer", message).await;
+                self.record_event(&claim, "WaitForFirstConsumer", message)
+                    .await;
                 Ok(())
             }
             ClaimStep::HandOver(provisioner) => self.hand_over(key, &claim, provisioner).await,
@@ -322,11 +323,12 @@ impl Controller {
              '{provisioner}' or manually by the system administrator. If volume creation is \
              delayed, please verify that the provisioner is running and correctly registered."
         );
-        self.tell(claim, "ExternalProvisioning", &message).await;
+        self.record_event(claim, "ExternalProvisioning", &message)
+            .await;
         Ok(())
     }
 
-    async fn tell(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
+    async fn record_event(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
         let involved = reference_to("v1", "PersistentVolumeClaim", &claim.metadata);
         self.recorder
             .publish(&involved, EventType::Normal, reason, message)

@@ -15,7 +15,7 @@ use kubeproof_runtime::pod;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::taints::{self, OUT_OF_SERVICE};
 
-use crate::core::disruption_target::{self, Told};
+use crate::core::disruption_target::{self, Disruption};
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "pod-garbage-collector";
@@ -67,7 +67,7 @@ impl Collector {
             }
         }
         let gone = self.gone(&pods, quarantine).await;
-        let orphaned = Told {
+        let orphaned = Disruption {
             reason: "DeletionByPodGC",
             message: "PodGC: node no longer exists",
         };
@@ -121,8 +121,8 @@ impl Collector {
     }
 
     /// Marks a pod that has not finished as failed, and deletes it without grace.
-    async fn remove(&self, pod: &Pod, told: Option<Told>) {
-        match self.try_remove(pod, told).await {
+    async fn remove(&self, pod: &Pod, disruption: Option<Disruption>) {
+        match self.try_remove(pod, disruption).await {
             Err(error) if !error.is_not_found() => {
                 let (ns, name) = (pod.namespace(), pod.name_any());
                 tracing::warn!(ns, name, %error, "pod not removed");
@@ -131,11 +131,12 @@ impl Collector {
         }
     }
 
-    async fn try_remove(&self, pod: &Pod, told: Option<Told>) -> Result<(), Error> {
+    async fn try_remove(&self, pod: &Pod, disruption: Option<Disruption>) -> Result<(), Error> {
         let namespace = pod.namespace().unwrap_or_default();
         let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &namespace);
         if !pod::is_finished(pod) {
-            disruption_target::write(&api, pod, told, Some("Failed"), (self.ctx.now)()).await?;
+            disruption_target::write(&api, pod, disruption, Some("Failed"), (self.ctx.now)())
+                .await?;
         }
         let params = DeleteParams {
             grace_period_seconds: Some(0),

@@ -184,11 +184,11 @@ impl Controller {
     async fn cancel(&self, key: &ObjectKey) {
         if self.schedule.lock().cancel(key) {
             let message = format!("Cancelling deletion of Pod {}/{}", key.namespace, key.name);
-            self.tell(key, &message).await;
+            self.record_event(key, &message).await;
         }
     }
 
-    async fn tell(&self, key: &ObjectKey, message: &str) {
+    async fn record_event(&self, key: &ObjectKey, message: &str) {
         let involved = ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Pod".to_owned()),
@@ -231,7 +231,7 @@ impl Controller {
 
     async fn evict(&self, key: &ObjectKey) {
         let message = format!("Marking for deletion Pod {}/{}", key.namespace, key.name);
-        self.tell(key, &message).await;
+        self.record_event(key, &message).await;
         for attempt in 1..=EVICTIONS_MAX {
             match self.delete(key).await {
                 Ok(()) => return,
@@ -247,11 +247,11 @@ impl Controller {
     async fn delete(&self, key: &ObjectKey) -> Result<(), Error> {
         let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
         let pod = api.get(&key.name).await?;
-        let told = disruption_target::Told {
+        let disruption = disruption_target::Disruption {
             reason: "DeletionByTaintManager",
             message: "Taint manager: deleting due to NoExecute taint",
         };
-        disruption_target::write(&api, &pod, Some(told), None, (self.ctx.now)()).await?;
+        disruption_target::write(&api, &pod, Some(disruption), None, (self.ctx.now)()).await?;
         api.delete(&key.name, &DeleteParams::default()).await?;
         Ok(())
     }

@@ -172,14 +172,14 @@ impl Controller {
             .await;
         let mut status = budget.status.clone().unwrap_or_default();
         status.disruptions_allowed = Some(0);
-        let told = condition(
+        let failed = condition(
             &budget.metadata,
             "False",
             "SyncFailed",
             &error.to_string(),
             (self.ctx.now)(),
         );
-        set_condition(&mut status, told);
+        set_condition(&mut status, failed);
         self.write(budget, status).await
     }
 

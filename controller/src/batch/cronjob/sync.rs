@@ -72,7 +72,7 @@ impl Controller {
             Err(fault) => {
                 let text = written_schedule(&pass.cron).0;
                 let message = format!("invalid schedule: {text} : {fault}");
-                self.tell(&pass.cron, Warning, "InvalidSchedule", &message)
+                self.record_event(&pass.cron, Warning, "InvalidSchedule", &message)
                     .await;
                 return Ok(None);
             }
@@ -81,7 +81,7 @@ impl Controller {
             if recent.missed_many() {
                 let message = "too many missed start times. Set or decrease \
                                .spec.startingDeadlineSeconds or check clock skew";
-                self.tell(&pass.cron, Warning, "TooManyMissedTimes", message)
+                self.record_event(&pass.cron, Warning, "TooManyMissedTimes", message)
                     .await;
             }
             if self.is_to_start(&pass.cron, due, now).await && !self.start(pass, due).await? {
@@ -107,7 +107,7 @@ impl Controller {
                 return Ok(());
             }
             let message = format!("Saw a job that the controller did not create or forgot: {name}");
-            self.tell(&pass.cron, Warning, "UnexpectedJob", &message)
+            self.record_event(&pass.cron, Warning, "UnexpectedJob", &message)
                 .await;
             return Ok(());
         };
@@ -115,7 +115,7 @@ impl Controller {
             active::remove(&mut pass.cron, &uid);
             pass.is_changed = true;
             let message = format!("Saw completed job: {name}, condition: {end}");
-            self.tell(&pass.cron, Normal, "SawCompletedJob", &message)
+            self.record_event(&pass.cron, Normal, "SawCompletedJob", &message)
                 .await;
         }
         if end == "Complete" {
@@ -149,7 +149,8 @@ impl Controller {
                 continue;
             }
             let message = format!("Active job went missing: {name}");
-            self.tell(&pass.cron, Normal, "MissingJob", &message).await;
+            self.record_event(&pass.cron, Normal, "MissingJob", &message)
+                .await;
             active::remove(&mut pass.cron, &uid);
             pass.is_changed = true;
         }
@@ -163,7 +164,8 @@ impl Controller {
             && TimeZone::get(zone).is_err()
         {
             let message = format!("invalid timeZone: {zone:?}: unknown time zone {zone}");
-            self.tell(cron, Warning, "UnknownTimeZone", &message).await;
+            self.record_event(cron, Warning, "UnknownTimeZone", &message)
+                .await;
             return None;
         }
         if cron.spec.suspend == Some(true) {
@@ -174,14 +176,14 @@ impl Controller {
                 "CRON_TZ or TZ used in schedule {text:?} is not officially supported, see \
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
             );
-            self.tell(cron, Warning, "UnsupportedSchedule", &message)
+            self.record_event(cron, Warning, "UnsupportedSchedule", &message)
                 .await;
         }
         match schedule(cron) {
             Ok(schedule) => Some(schedule),
             Err(fault) => {
                 let message = format!("unparseable schedule: {text:?} : {fault}");
-                self.tell(cron, Warning, "UnparseableSchedule", &message)
+                self.record_event(cron, Warning, "UnparseableSchedule", &message)
                     .await;
                 None
             }
@@ -196,7 +198,8 @@ impl Controller {
             let time = due.to_zoned(TimeZone::UTC);
             let time = time.strftime("%a, %d %b %Y %H:%M:%S %z");
             let message = format!("Missed scheduled time to start a job: {time}");
-            self.tell(cron, Warning, "MissSchedule", &message).await;
+            self.record_event(cron, Warning, "MissSchedule", &message)
+                .await;
             return false;
         }
         let status = cron.status.as_ref();
@@ -207,7 +210,8 @@ impl Controller {
         }
         if policy(cron) == "Forbid" && !active::is_empty(cron) {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            self.tell(cron, Normal, "JobAlreadyActive", message).await;
+            self.record_event(cron, Normal, "JobAlreadyActive", message)
+                .await;
             return false;
         }
         true
@@ -227,7 +231,7 @@ impl Controller {
         {
             Ok(created) => {
                 let message = format!("Created job {}", created.name_any());
-                self.tell(&pass.cron, Normal, "SuccessfulCreate", &message)
+                self.record_event(&pass.cron, Normal, "SuccessfulCreate", &message)
                     .await;
                 created
             }
@@ -244,7 +248,7 @@ impl Controller {
             Err(error) => {
                 if !error.is_namespace_terminating() {
                     let message = format!("Error creating job: {error}");
-                    self.tell(&pass.cron, Warning, "FailedCreate", &message)
+                    self.record_event(&pass.cron, Warning, "FailedCreate", &message)
                         .await;
                 }
                 return Err(error);
@@ -268,7 +272,8 @@ impl Controller {
                 Ok(job) => job,
                 Err(error) => {
                     let message = format!("Get job: {error}");
-                    self.tell(&pass.cron, Warning, "FailedGet", &message).await;
+                    self.record_event(&pass.cron, Warning, "FailedGet", &message)
+                        .await;
                     return Err(error);
                 }
             };
@@ -293,13 +298,13 @@ impl Controller {
                 active::remove(&mut pass.cron, &job.uid().unwrap_or_default());
                 pass.is_changed = true;
                 let message = format!("Deleted job {name}");
-                self.tell(&pass.cron, Normal, "SuccessfulDelete", &message)
+                self.record_event(&pass.cron, Normal, "SuccessfulDelete", &message)
                     .await;
                 true
             }
             Err(error) => {
                 let message = format!("Deleted job: {error}");
-                self.tell(&pass.cron, Warning, "FailedDelete", &message)
+                self.record_event(&pass.cron, Warning, "FailedDelete", &message)
                     .await;
                 false
             }

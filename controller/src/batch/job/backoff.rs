@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_pod_is_told_by_what_is_known_of_it() {
+    fn a_pods_finish_time_is_taken_from_the_best_that_is_known() {
         assert_eq!(finished_at(&ended(7)), Some(at(7)));
         let unready = json!({"type": "Ready", "status": "False",
             "lastTransitionTime": at(6).to_string()});

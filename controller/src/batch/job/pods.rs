@@ -109,7 +109,9 @@ pub(super) fn make(
     let spec = pod.spec.get_or_insert_default();
     spec.hostname = Some(format!("{name}-{index}"));
     let inits = spec.init_containers.iter_mut().flatten();
-    inits.chain(&mut spec.containers).for_each(tell_index);
+    inits
+        .chain(&mut spec.containers)
+        .for_each(add_index_variable);
     pod
 }
 
@@ -129,7 +131,7 @@ fn note_failures(annotations: &mut BTreeMap<String, String>, job: &Job, replaced
     }
 }
 
-fn tell_index(container: &mut Container) {
+fn add_index_variable(container: &mut Container) {
     let variables = container.env.get_or_insert_default();
     if variables
         .iter()

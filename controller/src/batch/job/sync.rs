@@ -131,7 +131,7 @@ impl Controller {
             // The active deadline counts from here.
             status.start_time = Some(Time(context.now));
         }
-        self.tell(&context.job, EventType::Normal, reason, message)
+        self.record_event(&context.job, EventType::Normal, reason, message)
             .await;
         true
     }
@@ -159,7 +159,7 @@ impl Controller {
         Ok(claimed.into_iter().map(|pod| tracked(pod, &uid)).collect())
     }
 
-    async fn tell(&self, job: &Job, event_type: EventType, reason: &str, message: &str) {
+    async fn record_event(&self, job: &Job, event_type: EventType, reason: &str, message: &str) {
         self.recorder
             .publish(&reference(job), event_type, reason, message)
             .await;

@@ -1,7 +1,7 @@
 //! Counts the pods that have ended, once each, and lets them go.
 //!
 //! A pod's uid is noted in the status before its finalizer is removed, and counted when it is gone:
-//! whatever is interrupted, the next sync can tell how far it came.
+//! whatever is interrupted, the next sync can see how far it came.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -249,7 +249,7 @@ impl Controller {
             self.write_status(&mut context.job).await?;
         }
         if is_finished {
-            self.tell_end(context).await;
+            self.record_finished(context).await;
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl Controller {
             match self.release(&api, pod).await {
                 Ok(()) => {}
                 Err(error) => {
-                    // No change of the pod will tell.
+                    // No later change of the pod reports this.
                     self.finalizer_expectations.seen(key, &uid);
                     if !error.is_not_found() {
                         first_error = first_error.or(Some(error));
@@ -287,28 +287,28 @@ impl Controller {
         Ok(())
     }
 
-    async fn tell_end(&self, context: &SyncContext) {
+    async fn record_finished(&self, context: &SyncContext) {
         let Some(finished_condition) = &context.finished_condition else {
             return;
         };
         let involved = reference(&context.job);
-        let tell = |event_type, reason, message| {
+        let record_event = |event_type, reason, message| {
             self.recorder
                 .publish(&involved, event_type, reason, message)
         };
         if finished_condition.type_ != COMPLETE {
             let reason = finished_condition.reason.as_deref().unwrap_or_default();
             let message = finished_condition.message.as_deref().unwrap_or_default();
-            return tell(EventType::Warning, reason, message).await;
+            return record_event(EventType::Warning, reason, message).await;
         }
         let status = context.job.status.as_ref();
         let succeeded = status.and_then(|status| status.succeeded).unwrap_or(0);
         let wanted = spec::completions(&context.job);
         if wanted.is_some_and(|wanted| usize::try_from(succeeded).is_ok_and(|done| done > wanted)) {
             let message = "Too many succeeded pods running after completion count reached";
-            tell(EventType::Warning, "TooManySucceededPods", message).await;
+            record_event(EventType::Warning, "TooManySucceededPods", message).await;
         }
-        tell(EventType::Normal, "Completed", "Job completed").await;
+        record_event(EventType::Normal, "Completed", "Job completed").await;
     }
 }
 

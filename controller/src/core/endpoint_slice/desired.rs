@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn told(service: Value, pod: Value) -> Value {
+    fn desired(service: Value, pod: Value) -> Value {
         let service = json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": service});
         let service: Service = serde_json::from_value(service).unwrap();
         let pod: Pod = serde_json::from_value(pod).unwrap();
@@ -163,7 +163,7 @@ mod tests {
                 "zone": "z",
             }],
         }]});
-        assert_eq!(told(service, pod("True", &json!({}))), expected);
+        assert_eq!(desired(service, pod("True", &json!({}))), expected);
     }
 
     #[test]
@@ -173,9 +173,14 @@ mod tests {
                 true => json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
                 false => json!({}),
             };
-            let told = told(spec, pod(ready, &extra));
-            let told = &told["IPv4"][0]["endpoints"][0]["conditions"];
-            [&told["ready"], &told["serving"], &told["terminating"]].map(|one| one == true)
+            let slices = desired(spec, pod(ready, &extra));
+            let conditions = &slices["IPv4"][0]["endpoints"][0]["conditions"];
+            [
+                &conditions["ready"],
+                &conditions["serving"],
+                &conditions["terminating"],
+            ]
+            .map(|one| one == true)
         };
         assert_eq!(conditions(json!({}), "True", true), [false, true, true]);
         assert_eq!(conditions(json!({}), "False", false), [false, false, false]);

@@ -238,8 +238,8 @@ mod tests {
         Desired::of(&serde_json::from_value(endpoints).unwrap())
     }
 
-    fn told(desired: &Desired) -> Vec<String> {
-        let told = desired.slices.iter().map(|(key, wanted)| {
+    fn described(desired: &Desired) -> Vec<String> {
+        let lines = desired.slices.iter().map(|(key, wanted)| {
             let ports: Vec<String> = wanted
                 .ports
                 .iter()
@@ -260,7 +260,7 @@ mod tests {
                 endpoints.join(" ")
             )
         });
-        told.collect()
+        lines.collect()
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         ]);
         let desired = desired(subsets);
         assert_eq!(
-            told(&desired),
+            described(&desired),
             [
                 "IPv4 80: 10.0.0.2=true 10.0.0.3=false 10.0.0.9=false",
                 "IPv4 80,81: 10.0.0.1=true",

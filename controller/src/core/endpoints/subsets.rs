@@ -129,7 +129,7 @@ mod tests {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    fn told(spec: Value, pods: &[Arc<Pod>]) -> Vec<String> {
+    fn described(spec: Value, pods: &[Arc<Pod>]) -> Vec<String> {
         let service = json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec});
         let service: Service = serde_json::from_value(service).unwrap();
         let names = |list: &Option<Vec<EndpointAddress>>| {
@@ -138,7 +138,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        let told = |subset: EndpointSubset| {
+        let described = |subset: EndpointSubset| {
             let ports = subset
                 .ports
                 .iter()
@@ -148,7 +148,7 @@ mod tests {
             let (ready, not) = (names(&subset.addresses), names(&subset.not_ready_addresses));
             format!("{}: [{ready}] [{not}]", ports.join(","))
         };
-        of(&service, pods).into_iter().map(told).collect()
+        of(&service, pods).into_iter().map(described).collect()
     }
 
     #[test]
@@ -157,12 +157,12 @@ mod tests {
             {"name": "metrics", "port": 90, "targetPort": 9090}]);
         let one = [pod(0, "True", 80), pod(1, "False", 80)];
         assert_eq!(
-            told(json!({"ports": ports}), &one),
+            described(json!({"ports": ports}), &one),
             ["80,9090: [web-0] [web-1]"]
         );
         let two = [pod(0, "True", 80), pod(1, "True", 8080)];
         assert_eq!(
-            told(json!({"ports": ports}), &two),
+            described(json!({"ports": ports}), &two),
             [
                 "80: [web-0] []",
                 "8080: [web-1] []",
@@ -175,9 +175,9 @@ mod tests {
     fn a_headless_service_may_have_no_ports_and_publish_all() {
         let pods = [pod(0, "True", 80), pod(1, "False", 80)];
         let spec = json!({"clusterIP": "None"});
-        assert_eq!(told(spec, &pods), [": [web-0] [web-1]"]);
+        assert_eq!(described(spec, &pods), [": [web-0] [web-1]"]);
         let spec = json!({"clusterIP": "None", "publishNotReadyAddresses": true});
-        assert_eq!(told(spec, &pods), [": [web-0 web-1] []"]);
-        assert_eq!(told(json!({"clusterIP": "10.0.0.9"}), &pods), [""; 0]);
+        assert_eq!(described(spec, &pods), [": [web-0 web-1] []"]);
+        assert_eq!(described(json!({"clusterIP": "10.0.0.9"}), &pods), [""; 0]);
     }
 }

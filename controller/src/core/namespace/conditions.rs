@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_tell_what_is_left_and_keep_their_times() {
+    fn conditions_list_what_is_left_and_keep_their_times() {
         let mut findings = Findings {
             is_complete: true,
             ..Findings::default()
@@ -172,8 +172,8 @@ mod tests {
         findings.count("configmaps.".to_owned(), 1, held.clone());
         findings.count("deployments.apps".to_owned(), 2, held);
         let mut namespace = Namespace::default();
-        let told = findings.conditions(&namespace, at(5)).unwrap();
-        let said = told.iter().map(|condition| {
+        let conditions = findings.conditions(&namespace, at(5)).unwrap();
+        let said = conditions.iter().map(|condition| {
             let message = condition.message.as_deref().unwrap_or_default();
             format!("{}={} {message}", condition.type_, condition.status)
         });
@@ -186,7 +186,7 @@ mod tests {
                  remaining: example.com/hold in 2 resource instances",
             ]
         );
-        namespace.status.get_or_insert_default().conditions = Some(told);
+        namespace.status.get_or_insert_default().conditions = Some(conditions);
         assert_eq!(findings.conditions(&namespace, at(9)), None);
         let well = Findings::default().conditions(&namespace, at(9)).unwrap();
         let times = well
@@ -203,8 +203,10 @@ mod tests {
             ..Findings::default()
         };
         findings.count("pods.".to_owned(), 1, BTreeMap::new());
-        let told = findings.conditions(&Namespace::default(), at(5)).unwrap();
-        let failing = told.iter().filter(|condition| condition.status == "True");
+        let conditions = findings.conditions(&Namespace::default(), at(5)).unwrap();
+        let failing = conditions
+            .iter()
+            .filter(|condition| condition.status == "True");
         let failing = failing.map(|condition| {
             let reason = condition.reason.as_deref().unwrap_or_default();
             let message = condition.message.as_deref().unwrap_or_default();

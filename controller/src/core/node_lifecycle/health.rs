@@ -158,12 +158,12 @@ mod tests {
         serde_json::from_value(json!({"spec": {"renewTime": time}})).unwrap()
     }
 
-    fn told(observation: &Observation) -> Vec<String> {
-        let told = |one: &NodeCondition| {
+    fn described(observation: &Observation) -> Vec<String> {
+        let described = |one: &NodeCondition| {
             let reason = one.reason.clone().unwrap_or_default();
             format!("{} {} {reason}", one.type_, one.status)
         };
-        observation.overdue.iter().map(told).collect()
+        observation.overdue.iter().map(described).collect()
     }
 
     #[test]
@@ -173,13 +173,13 @@ mod tests {
         let renewed = observe(Some(&first), &node, Some(&lease(10)), at(12)).health;
         assert_eq!(renewed.probed, at(12));
         let silent = |seconds| observe(Some(&renewed), &node, Some(&lease(10)), at(seconds));
-        assert_eq!(told(&silent(62)), [""; 0]);
+        assert_eq!(described(&silent(62)), [""; 0]);
         let overdue = silent(63);
         assert_eq!(overdue.observed, "True");
         let stopped = "Ready Unknown NodeStatusUnknown";
         let never = |type_| format!("{type_} Unknown NodeStatusNeverUpdated");
         assert_eq!(
-            told(&overdue),
+            described(&overdue),
             [
                 stopped.to_owned(),
                 never("MemoryPressure"),
@@ -193,7 +193,7 @@ mod tests {
     fn what_is_unknown_already_is_not_written_again() {
         let known = observe(None, &posted("Unknown"), None, at(0)).health;
         let later = observe(Some(&known), &posted("Unknown"), None, at(3600));
-        assert_eq!(told(&later), [""; 0]);
+        assert_eq!(described(&later), [""; 0]);
         assert_eq!(later.observed, "Unknown");
     }
 
@@ -201,7 +201,10 @@ mod tests {
     fn a_node_that_never_posted_has_its_time_from_its_creation() {
         let never = node(&json!([]));
         let known = observe(None, &never, None, at(30)).health;
-        assert_eq!(told(&observe(Some(&known), &never, None, at(60))), [""; 0]);
+        assert_eq!(
+            described(&observe(Some(&known), &never, None, at(60))),
+            [""; 0]
+        );
         let overdue = observe(Some(&known), &never, None, at(61));
         assert_eq!(overdue.overdue.len(), 4);
         assert_eq!(overdue.overdue[0].last_heartbeat_time, Some(Time(at(0))));

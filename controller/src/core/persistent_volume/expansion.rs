@@ -30,13 +30,13 @@ fn growth(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<Gr
     let spec = claim.spec.as_ref()?;
     let asked_for = spec.resources.as_ref()?.requests.as_ref()?.get(STORAGE)?;
     let of_volume = volume.spec.as_ref()?.capacity.as_ref()?.get(STORAGE)?;
-    let told = claim.status.as_ref()?.capacity.as_ref()?.get(STORAGE)?;
+    let of_claim = claim.status.as_ref()?.capacity.as_ref()?.get(STORAGE)?;
     let size = |quantity: &Quantity| amount(STORAGE, quantity);
     if size(of_volume) < size(asked_for) {
         let spec = json!({ "capacity": { STORAGE: asked_for } });
         return Some(Growth::Volume(json!({ "spec": spec })));
     }
-    (size(told) < size(of_volume)).then(|| {
+    (size(of_claim) < size(of_volume)).then(|| {
         let status = json!({ "capacity": { STORAGE: of_volume } });
         Growth::Claim(json!({ "metadata": { "uid": claim.metadata.uid }, "status": status }))
     })
@@ -70,11 +70,11 @@ pub(super) async fn expand(
 mod tests {
     use super::*;
 
-    fn next(asked_for: &str, volume: &str, told: &str, provisioner: &str) -> Option<Growth> {
+    fn next(asked_for: &str, volume: &str, of_claim: &str, provisioner: &str) -> Option<Growth> {
         let claim = json!({
             "metadata": {"name": "data", "uid": "c"},
             "spec": {"resources": {"requests": {"storage": asked_for}}},
-            "status": {"capacity": {"storage": told}},
+            "status": {"capacity": {"storage": of_claim}},
         });
         let volume = json!({
             "metadata": {"name": "v", "annotations": {PROVISIONED_BY: provisioner}},

@@ -109,7 +109,7 @@ impl Provisioner {
                 Event::Apply(volume) | Event::InitApply(volume) if is_done_with(volume) => {
                     delete(&self.ctx, volume).await
                 }
-                Event::Apply(volume) if expands => tell_claim(&self.ctx, volume).await,
+                Event::Apply(volume) if expands => expand_claim(&self.ctx, volume).await,
                 _ => Ok(()),
             },
         }
@@ -129,7 +129,7 @@ impl Provisioner {
         let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
         let message =
             format!("External provisioner is provisioning volume for claim \"{namespace}/{name}\"");
-        self.tell(claim, "Provisioning", &message).await;
+        self.record_event(claim, "Provisioning", &message).await;
         let api: Api<PersistentVolume> = Api::all(self.ctx.client.clone());
         match api.create(&PostParams::default(), &wanted).await {
             // Made before; the volume controller is about to bind it.
@@ -138,11 +138,12 @@ impl Provisioner {
         }
         let volume = binder::provisioned_name(claim);
         let message = format!("Successfully provisioned volume {volume}");
-        self.tell(claim, "ProvisioningSucceeded", &message).await;
+        self.record_event(claim, "ProvisioningSucceeded", &message)
+            .await;
         Ok(())
     }
 
-    async fn tell(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
+    async fn record_event(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
         let involved = reference_to("v1", "PersistentVolumeClaim", &claim.metadata);
         self.recorder
             .publish(&involved, EventType::Normal, reason, message)
@@ -187,8 +188,8 @@ async fn expand(ctx: &Context, claim: &PersistentVolumeClaim) -> Result<(), kube
     }
 }
 
-/// Lets the claim of a volume that has grown say so.
-async fn tell_claim(ctx: &Context, volume: &PersistentVolume) -> Result<(), kube::Error> {
+/// Writes the capacity of a volume that has grown into its claim.
+async fn expand_claim(ctx: &Context, volume: &PersistentVolume) -> Result<(), kube::Error> {
     let spec = volume.spec.as_ref();
     let Some(claim) = spec.and_then(|spec| spec.claim_ref.as_ref()) else {
         return Ok(());
