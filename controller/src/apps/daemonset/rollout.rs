@@ -244,14 +244,18 @@ mod tests {
     }
 
     /// `revision` with `+` when ready, `!` when failed, `~` when terminating.
-    fn pod(node: &str, index: usize, told: &str) -> Arc<Pod> {
-        let ready = if told.contains('+') { "True" } else { "False" };
-        let phase = if told.contains('!') {
+    fn pod(node: &str, index: usize, shorthand: &str) -> Arc<Pod> {
+        let ready = if shorthand.contains('+') {
+            "True"
+        } else {
+            "False"
+        };
+        let phase = if shorthand.contains('!') {
             "Failed"
         } else {
             "Running"
         };
-        let revision = told.trim_end_matches(['+', '!', '~']);
+        let revision = shorthand.trim_end_matches(['+', '!', '~']);
         let mut pod = json!({
             "metadata": {"name": format!("{node}-{index}"),
                 "labels": {"controller-revision-hash": revision}},
@@ -259,7 +263,7 @@ mod tests {
             "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready,
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
         });
-        if told.contains('~') {
+        if shorthand.contains('~') {
             pod["metadata"]["deletionTimestamp"] = json!(NOW);
         }
         Arc::new(serde_json::from_value(pod).unwrap())
@@ -276,7 +280,9 @@ mod tests {
             let node = json!({"metadata": {"name": name}});
             all.push(Arc::new(serde_json::from_value(node).unwrap()));
             let on_node = on_node.iter().enumerate();
-            let on_node: Vec<_> = on_node.map(|(at, told)| pod(name, at, told)).collect();
+            let on_node: Vec<_> = on_node
+                .map(|(at, shorthand)| pod(name, at, shorthand))
+                .collect();
             if !on_node.is_empty() {
                 pods.insert((*name).to_owned(), on_node);
             }
@@ -294,8 +300,8 @@ mod tests {
             .iter()
             .map(|(_, pod)| format!("!{}", pod.name_any()));
         let created = plan.create.iter().map(|node| format!("+{node}"));
-        let told: Vec<_> = created.chain(deleted).chain(ended).collect();
-        told.join(" ")
+        let lines: Vec<_> = created.chain(deleted).chain(ended).collect();
+        lines.join(" ")
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl Controller {
                     "Found succeeded daemon pod {namespace}/{name} on node {node}, will try to \
                      delete it"
                 );
-                self.tell(set, EventType::Normal, "SucceededDaemonPod", &message)
+                self.record_event(set, EventType::Normal, "SucceededDaemonPod", &message)
                     .await;
             } else if let Some(wait) = self.back_off(set, &node) {
                 next = next.map_or(Some(wait), |next: Duration| Some(next.min(wait)));
@@ -148,7 +148,7 @@ impl Controller {
                 let message = format!(
                     "Found failed daemon pod {namespace}/{name} on node {node}, will try to kill it"
                 );
-                self.tell(set, EventType::Warning, "FailedDaemonPod", &message)
+                self.record_event(set, EventType::Warning, "FailedDaemonPod", &message)
                     .await;
             }
             plan.delete.push(pod);
@@ -277,7 +277,13 @@ impl Controller {
         Ok(())
     }
 
-    async fn tell(&self, set: &DaemonSet, event_type: EventType, reason: &str, message: &str) {
+    async fn record_event(
+        &self,
+        set: &DaemonSet,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
         let involved = reference_to(API_VERSION, KIND, &set.metadata);
         self.recorder
             .publish(&involved, event_type, reason, message)

@@ -18,7 +18,7 @@ pub(super) struct ReplicaSets {
 }
 
 impl ReplicaSets {
-    /// Tells the new set from the old ones; of several with one template the oldest is the new one.
+    /// Separates the new set from the old ones. Of several with one template, the oldest is the new one.
     pub(super) fn of(deployment: &Deployment, mut sets: Vec<ReplicaSet>) -> Self {
         sets.sort_by_key(age);
         let template = deployment.spec.as_ref().map(|spec| &spec.template);

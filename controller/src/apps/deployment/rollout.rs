@@ -23,11 +23,11 @@ impl Controller {
     ) -> Result<Option<Duration>, Error> {
         self.ensure_new(deployment, sets).await?;
         if self.scale_new(deployment, sets).await? {
-            return self.tell_rollout(deployment, sets).await;
+            return self.sync_rollout_status(deployment, sets).await;
         }
         let scales = scale::roll_old_down(deployment, sets);
         if self.scale(deployment, sets, scales).await? {
-            return self.tell_rollout(deployment, sets).await;
+            return self.sync_rollout_status(deployment, sets).await;
         }
         self.finish(deployment, sets).await
     }
@@ -45,7 +45,7 @@ impl Controller {
         let down = down.collect();
         let is_scaled = self.scale(deployment, sets, down).await?;
         if is_scaled || self.old_pods_run(deployment, sets) {
-            return self.tell_rollout(deployment, sets).await;
+            return self.sync_rollout_status(deployment, sets).await;
         }
         self.ensure_new(deployment, sets).await?;
         self.scale_new(deployment, sets).await?;
@@ -60,7 +60,7 @@ impl Controller {
         if status::is_complete(deployment, &stored_status(deployment)) {
             self.clean_up(deployment, sets).await?;
         }
-        self.tell_rollout(deployment, sets).await
+        self.sync_rollout_status(deployment, sets).await
     }
 
     /// Keeps number and annotations of the new set and of the deployment up to date.
@@ -140,7 +140,7 @@ impl Controller {
             }
             Err(error) if error.is_namespace_terminating() => return Err(error),
             Err(error) => {
-                self.tell_create_error(deployment, &set, &error).await;
+                self.record_create_error(deployment, &set, &error).await;
                 return Err(error);
             }
         };
@@ -148,12 +148,12 @@ impl Controller {
         let mut needs_update = number_deployment(deployment, &number.to_string());
         if is_ours {
             if wanted(&created) > 0 {
-                self.tell_scaled(deployment, &created, 0).await;
+                self.record_scaled(deployment, &created, 0).await;
             }
             if progress_deadline(deployment).is_some() {
                 let message = format!("Created new replica set \"{}\"", created.name_any());
-                let told = self.progressing("True", "NewReplicaSetCreated", &message);
-                status::set(&mut status, told);
+                let condition = self.progressing("True", "NewReplicaSetCreated", &message);
+                status::set(&mut status, condition);
                 needs_update = true;
             }
         }
@@ -185,7 +185,7 @@ impl Controller {
         Err(error)
     }
 
-    async fn tell_create_error(
+    async fn record_create_error(
         &self,
         deployment: &mut Deployment,
         set: &ReplicaSet,
@@ -204,7 +204,7 @@ impl Controller {
                 tracing::info!(%error, "status not written");
             }
         }
-        self.tell(deployment, EventType::Warning, reason, &message)
+        self.record_event(deployment, EventType::Warning, reason, &message)
             .await;
     }
 
@@ -258,7 +258,7 @@ impl Controller {
             let api = self.sets_api(deployment);
             let written = api.replace(&scale.name, &params, &set).await?;
             if before != scale.replicas {
-                self.tell_scaled(deployment, &written, before).await;
+                self.record_scaled(deployment, &written, before).await;
                 is_any_scaled = true;
             }
             sets.put(written);
@@ -266,11 +266,11 @@ impl Controller {
         Ok(is_any_scaled)
     }
 
-    async fn tell_scaled(&self, deployment: &Deployment, set: &ReplicaSet, before: i32) {
+    async fn record_scaled(&self, deployment: &Deployment, set: &ReplicaSet, before: i32) {
         let (name, after) = (set.name_any(), wanted(set));
         let direction = if before < after { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {name} from {before} to {after}");
-        self.tell(deployment, EventType::Normal, "ScalingReplicaSet", &message)
+        self.record_event(deployment, EventType::Normal, "ScalingReplicaSet", &message)
             .await;
     }
 

@@ -134,7 +134,7 @@ pub(super) fn compute_rollout(
             let was_complete = status.replicas == status.updated_replicas
                 && current.is_some_and(|one| one.reason.as_deref() == Some(NEW_AVAILABLE));
             if !was_complete {
-                tell_progress(deployment, sets, &mut status, deadline, now);
+                set_progress(deployment, sets, &mut status, deadline, now);
             }
         }
     }
@@ -145,7 +145,7 @@ pub(super) fn compute_rollout(
     status
 }
 
-fn tell_progress(
+fn set_progress(
     deployment: &Deployment,
     sets: &ReplicaSets,
     status: &mut DeploymentStatus,
@@ -252,12 +252,13 @@ pub(super) fn paused_or_resumed(
     progress_deadline(deployment)?;
     let stored = stored_status(deployment);
     let reason = find(&stored, PROGRESSING).and_then(|current| current.reason.as_deref());
-    let tell = |reason, message| Some(condition(PROGRESSING, "Unknown", reason, message, now));
+    let progressing =
+        |reason, message| Some(condition(PROGRESSING, "Unknown", reason, message, now));
     match (super::is_paused(deployment), reason) {
         // A failure is not talked over.
         (_, Some(TIMED_OUT)) | (true, Some(PAUSED)) => None,
-        (true, _) => tell(PAUSED, "Deployment is paused"),
-        (false, Some(PAUSED)) => tell("DeploymentResumed", "Deployment is resumed"),
+        (true, _) => progressing(PAUSED, "Deployment is paused"),
+        (false, Some(PAUSED)) => progressing("DeploymentResumed", "Deployment is resumed"),
         (false, _) => None,
     }
 }

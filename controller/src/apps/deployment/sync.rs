@@ -35,7 +35,7 @@ impl Reconcile for Controller {
         let sets = self.claim_sets(&deployment, &selector).await?;
         if deployment.metadata.deletion_timestamp.is_some() {
             let sets = ReplicaSets::of(&deployment, sets);
-            return self.tell_status(&mut deployment, &sets).await;
+            return self.sync_status(&mut deployment, &sets).await;
         }
         if let Some(condition) = status::paused_or_resumed(&deployment, (self.ctx.now)()) {
             let mut status = stored_status(&deployment);
@@ -50,7 +50,7 @@ impl Reconcile for Controller {
             if is_paused(&deployment) {
                 self.clean_up(&deployment, &sets).await?;
             }
-            return self.tell_status(&mut deployment, &sets).await;
+            return self.sync_status(&mut deployment, &sets).await;
         }
         if is_rolling(&deployment) {
             self.roll(&mut deployment, &mut sets).await
@@ -104,7 +104,7 @@ impl Controller {
     }
 
     /// Writes the status of a deployment that is not rolling out.
-    async fn tell_status(
+    async fn sync_status(
         &self,
         deployment: &mut Deployment,
         sets: &ReplicaSets,
@@ -117,7 +117,7 @@ impl Controller {
     }
 
     /// Writes the status of a rollout; returns the time until its deadline.
-    pub(super) async fn tell_rollout(
+    pub(super) async fn sync_rollout_status(
         &self,
         deployment: &mut Deployment,
         sets: &ReplicaSets,
@@ -147,7 +147,7 @@ impl Controller {
         Ok(())
     }
 
-    pub(super) async fn tell(
+    pub(super) async fn record_event(
         &self,
         deployment: &Deployment,
         event_type: EventType,

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_and_forgotten_when_over() {
+    fn a_failure_is_reported_once_and_removed_when_over() {
         let first = computed(&set(json!({"replicas": 0})), &[], Some("no quota"));
         let condition = json!([{"type": "ReplicaFailure", "status": "True",
             "reason": "FailedCreate", "message": "no quota",

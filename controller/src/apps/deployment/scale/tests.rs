@@ -24,9 +24,9 @@ fn set(name: &str, wanted: i32, available: i32, noted: (i32, i32)) -> ReplicaSet
     .unwrap()
 }
 
-fn told(scales: &[Scale]) -> Vec<String> {
-    let told = |scale: &Scale| format!("{}={}", scale.name, scale.replicas);
-    scales.iter().map(told).collect()
+fn described(scales: &[Scale]) -> Vec<String> {
+    let described = |scale: &Scale| format!("{}={}", scale.name, scale.replicas);
+    scales.iter().map(described).collect()
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn old_sets_lose_unhealthy_replicas_first_and_then_what_is_spare() {
             old: old.to_vec(),
         };
         let scales = roll_old_down(&deployment(10, "25%", "25%"), &sets);
-        assert_eq!(told(&scales), expected, "{old:?}");
+        assert_eq!(described(&scales), expected, "{old:?}");
     }
 }
 
@@ -122,13 +122,13 @@ fn scaling_amid_a_rollout_keeps_proportions() {
         strategy.rolling_update.as_mut().unwrap().max_surge = surge(3);
     };
     set_surge(&mut up);
-    assert_eq!(told(&proportional(&up, &sets)), ["a=11", "n=7"]);
+    assert_eq!(described(&proportional(&up, &sets)), ["a=11", "n=7"]);
     let mut down = deployment(5, "25%", "2");
     set_surge(&mut down);
-    assert_eq!(told(&proportional(&down, &sets)), ["a=5", "n=3"]);
+    assert_eq!(described(&proportional(&down, &sets)), ["a=5", "n=3"]);
     let mut zero = deployment(0, "25%", "2");
     set_surge(&mut zero);
-    assert_eq!(told(&proportional(&zero, &sets)), ["a=0", "n=0"]);
+    assert_eq!(described(&proportional(&zero, &sets)), ["a=0", "n=0"]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_single_set_in_use_takes_all_replicas() {
     let old = |replicas| vec![set("a", replicas, replicas, (5, 7))];
     let scaled = |new, old| {
         let sets = ReplicaSets { new, old };
-        told(&proportional(&deployment(5, "25%", "25%"), &sets))
+        described(&proportional(&deployment(5, "25%", "25%"), &sets))
     };
     assert_eq!(scaled(None, Vec::new()), [""; 0]);
     assert_eq!(scaled(new(), old(0)), [""; 0]);

@@ -36,12 +36,12 @@ fn only(new: ReplicaSet) -> ReplicaSets {
 }
 
 /// `type=status reason message updated/transitioned` with seconds since the start.
-fn told(status: &DeploymentStatus) -> Vec<String> {
+fn described(status: &DeploymentStatus) -> Vec<String> {
     let seconds = |time: &Option<Time>| {
         let time = time.as_ref().unwrap().0;
         time.duration_since(at(0)).as_secs()
     };
-    let told = |one: &DeploymentCondition| {
+    let described = |one: &DeploymentCondition| {
         format!(
             "{}={} {} {} {}/{}",
             one.type_,
@@ -52,7 +52,7 @@ fn told(status: &DeploymentStatus) -> Vec<String> {
             seconds(&one.last_transition_time)
         )
     };
-    status.conditions.iter().flatten().map(told).collect()
+    status.conditions.iter().flatten().map(described).collect()
 }
 
 fn with(status: DeploymentStatus) -> Deployment {
@@ -60,7 +60,7 @@ fn with(status: DeploymentStatus) -> Deployment {
 }
 
 #[test]
-fn a_rollout_tells_its_progress_and_completion() {
+fn a_rollout_reports_its_progress_and_completion() {
     let created = condition(
         PROGRESSING,
         "True",
@@ -81,7 +81,7 @@ fn a_rollout_tells_its_progress_and_completion() {
          availability. 5/5",
         "Progressing=True ReplicaSetUpdated ReplicaSet \"web-1\" is progressing. 5/0",
     ];
-    assert_eq!(told(&status), expected);
+    assert_eq!(described(&status), expected);
     assert_eq!(status.unavailable_replicas, Some(2));
     assert_eq!(status.terminating_replicas, Some(0));
 
@@ -96,8 +96,8 @@ fn a_rollout_tells_its_progress_and_completion() {
         "Progressing=True NewReplicaSetAvailable ReplicaSet \"web-1\" has successfully \
          progressed. 9/0",
     ];
-    assert_eq!(told(&status), expected);
-    assert_eq!(status.terminating_replicas, None, "not told by the set");
+    assert_eq!(described(&status), expected);
+    assert_eq!(status.terminating_replicas, None, "not reported by the set");
     assert_eq!(
         compute_rollout(&with(status.clone()), &complete, at(99)),
         status
@@ -117,12 +117,12 @@ fn a_rollout_that_stands_still_times_out() {
     super::set(&mut status, created);
     let stuck = only(set("web-1", json!({})));
     let status = compute_rollout(&with(status), &stuck, at(60));
-    assert!(told(&status)[0].starts_with("Progressing=True NewReplicaSetCreated"));
+    assert!(described(&status)[0].starts_with("Progressing=True NewReplicaSetCreated"));
     let stood = with(status.clone());
     let left = until_timeout(&stood, &status, at(20));
     assert_eq!(left, Some(std::time::Duration::from_secs(41)));
     let status = compute_rollout(&stood, &stuck, at(61));
-    let last = told(&status).pop();
+    let last = described(&status).pop();
     let expected = "Progressing=False ProgressDeadlineExceeded ReplicaSet \"web-1\" has timed out \
         progressing. 61/61";
     assert_eq!(last.as_deref(), Some(expected));
@@ -133,19 +133,23 @@ fn a_rollout_that_stands_still_times_out() {
 fn pausing_stops_the_clock_unless_time_is_up() {
     let mut paused = deployment(json!({}));
     paused.spec.as_mut().unwrap().paused = Some(true);
-    let told = paused_or_resumed(&paused, at(1)).unwrap();
+    let condition = paused_or_resumed(&paused, at(1)).unwrap();
     assert_eq!(
-        (&*told.status, told.reason.as_deref()),
+        (&*condition.status, condition.reason.as_deref()),
         ("Unknown", Some(PAUSED))
     );
     let status = DeploymentStatus {
-        conditions: Some(vec![told]),
+        conditions: Some(vec![condition]),
         ..DeploymentStatus::default()
     };
     paused.status = Some(status.clone());
-    assert_eq!(paused_or_resumed(&paused, at(2)), None, "told already");
-    let told = paused_or_resumed(&with(status), at(3)).unwrap();
-    assert_eq!(told.reason.as_deref(), Some("DeploymentResumed"));
+    assert_eq!(
+        paused_or_resumed(&paused, at(2)),
+        None,
+        "the condition is set already"
+    );
+    let condition = paused_or_resumed(&with(status), at(3)).unwrap();
+    assert_eq!(condition.reason.as_deref(), Some("DeploymentResumed"));
     let late = json!({"conditions": [{"type": "Progressing", "status": "False",
         "reason": TIMED_OUT}]});
     let mut late = deployment(late);
@@ -154,7 +158,7 @@ fn pausing_stops_the_clock_unless_time_is_up() {
 }
 
 #[test]
-fn failing_replicas_are_told_of_the_new_set_first() {
+fn failing_replicas_of_the_new_set_are_reported_first() {
     let failing = |name: &str| {
         let condition = json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
             "message": name, "lastTransitionTime": START});
@@ -165,7 +169,7 @@ fn failing_replicas_are_told_of_the_new_set_first() {
         old: vec![failing("old")],
     };
     let status = compute_rollout(&deployment(json!({})), &sets, at(1));
-    let last = told(&status).pop();
+    let last = described(&status).pop();
     assert_eq!(
         last.as_deref(),
         Some("ReplicaFailure=True FailedCreate new 0/0")

@@ -84,17 +84,17 @@ fn plan_with(spec: &Value, pods: &str, claims: &[Value]) -> Plan {
     })
 }
 
-fn told(action: &Action) -> String {
+fn described(action: &Action) -> String {
     match action {
         Action::Create { pod, claims, .. } => {
             format!(
                 "{}create {}{}",
-                told_claims(claims),
+                described_claims(claims),
                 name(pod),
                 pod::revision(pod)
             )
         }
-        Action::EnsureClaims { claims, .. } => format!("{}ensure", told_claims(claims)),
+        Action::EnsureClaims { claims, .. } => format!("{}ensure", described_claims(claims)),
         Action::Repair(repair) => format!("repair {}", name(&repair.pod)),
         Action::FixOwners(owners) => format!("fix {}", owners.len()),
         Action::Delete { pod } => format!("delete {pod}"),
@@ -102,12 +102,12 @@ fn told(action: &Action) -> String {
     }
 }
 
-fn told_claims(claims: &[EnsureClaim]) -> String {
-    let told = |claim: &EnsureClaim| match claim {
+fn described_claims(claims: &[EnsureClaim]) -> String {
+    let described = |claim: &EnsureClaim| match claim {
         EnsureClaim::Create(claim) => format!("+{} ", claim.metadata.name.as_deref().unwrap()),
         EnsureClaim::BeingDeleted(name) => format!("!{name} "),
     };
-    claims.iter().map(told).collect()
+    claims.iter().map(described).collect()
 }
 
 /// The plan's actions in order; batches with actions are parted by `|`.
@@ -116,7 +116,7 @@ fn actions(plan: &Plan) -> String {
         batch
             .iter()
             .flatten()
-            .map(told)
+            .map(described)
             .collect::<Vec<_>>()
             .join(", ")
     };
@@ -470,7 +470,7 @@ fn identity_and_storage_are_repaired_once_the_pod_is_up() {
         now: NOW.parse().unwrap(),
     };
     let repair = observed.repair(&wrong).unwrap();
-    assert_eq!(told_claims(&repair.claims), "+data-web-0 ");
+    assert_eq!(described_claims(&repair.claims), "+data-web-0 ");
     let labels = repair.pod.metadata.labels.clone().unwrap();
     assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "web-0");
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "0");
