@@ -26,7 +26,7 @@ use super::definition::defined;
 /// Serves what is defined until the future is dropped.
 pub(crate) async fn run(ctx: Context, containers: Containers, gates: Gates) {
     let ctx = ctx.for_component("kruise-daemon");
-    let told = async {
+    let annotated = async {
         let pending = std::future::pending::<()>();
         match gates.env_from_metadata {
             true => drop(defined(&ctx, "clonesets").await),
@@ -46,5 +46,5 @@ pub(crate) async fn run(ctx: Context, containers: Containers, gates: Gates) {
         let resource = defined(&ctx, "nodepodprobes").await;
         pod_probe::run(ctx.clone(), containers.clone(), resource).await;
     };
-    join(join(told, recreated), join(pulled, probed)).await;
+    join(join(annotated, recreated), join(pulled, probed)).await;
 }

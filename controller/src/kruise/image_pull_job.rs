@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// The default cannot be told from a job without a spec, which no server admits.
+/// The default cannot be distinguished from a job without a spec, which no server admits.
 fn read_spec(object: &DynamicObject) -> Result<ImagePullJobSpec, Error> {
     untyped::read(object, "spec")
 }
@@ -252,8 +252,8 @@ fn concerns(job: &Job, old: &DynamicObject, new: &DynamicObject) -> bool {
         let asked = spec.images.get(&name).cloned().unwrap_or_default();
         let mut tags = asked.tags.into_iter();
         let own = tags.find(|own| own.tag == tag);
-        let told = status.tag(&name, &tag).cloned();
-        (own, asked.pull_secrets, asked.sandbox_config, told)
+        let reported = status.tag(&name, &tag).cloned();
+        (own, asked.pull_secrets, asked.sandbox_config, reported)
     };
     seen(old) != seen(new)
 }

@@ -241,7 +241,7 @@ impl Controller {
         let known: NodeImageStatus = untyped::read(image, "status")?;
         let judged = judge(&spec, &known, (self.ctx.now)());
         for pull in &judged.failed {
-            self.tell_failed(image, &spec, pull).await;
+            self.record_failed(image, &spec, pull).await;
         }
         if judged.status.image_statuses == known.image_statuses {
             return Ok(judged.waits);
@@ -253,7 +253,7 @@ impl Controller {
         Ok(judged.waits)
     }
 
-    async fn tell_failed(&self, image: &DynamicObject, spec: &NodeImageSpec, pull: &Pull) {
+    async fn record_failed(&self, image: &DynamicObject, spec: &NodeImageSpec, pull: &Pull) {
         let Pull { name, tag, message } = pull;
         let node = image.name_any();
         let message = format!("Failed to pull image {name}:{tag} on node {node} for {message}");

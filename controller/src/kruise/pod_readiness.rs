@@ -138,7 +138,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(pod: &Pod) -> (String, String) {
+    fn conditions(pod: &Pod) -> (String, String) {
         let of = |wanted| {
             condition(pod, wanted)
                 .map(|one| one.status.clone())
@@ -151,7 +151,7 @@ mod tests {
     fn a_held_pod_is_not_ready_until_its_update_is_over() {
         let now = Timestamp::UNIX_EPOCH;
         let held = entering(&pod(&[GATE]), State::PreparingUpdate, now).unwrap();
-        assert_eq!(told(&held), ("False".to_owned(), "False".to_owned()));
+        assert_eq!(conditions(&held), ("False".to_owned(), "False".to_owned()));
         let message = condition(&held, GATE).unwrap().message.as_deref();
         assert_eq!(
             message,
@@ -160,13 +160,20 @@ mod tests {
         assert_eq!(
             entering(&held, State::PreparingUpdate, now),
             None,
-            "said already"
+            "the condition is set already"
         );
         let both = entering(&held, State::PreparingDelete, now).unwrap();
         let released = entering(&both, State::Updated, now).unwrap();
-        assert_eq!(told(&released).0, "False", "still held before deletion");
+        assert_eq!(
+            conditions(&released).0,
+            "False",
+            "still held before deletion"
+        );
         let released = entering(&held, State::Updated, now).unwrap();
-        assert_eq!(told(&released), ("True".to_owned(), "False".to_owned()));
+        assert_eq!(
+            conditions(&released),
+            ("True".to_owned(), "False".to_owned())
+        );
     }
 
     #[test]

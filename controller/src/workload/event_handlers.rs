@@ -193,8 +193,12 @@ mod tests {
 
     fn triggered(change: &Change<Pod>) -> Vec<String> {
         let sets = [set("db", "nginx"), set("web", "nginx"), set("x", "other")];
-        let told = |request: &Request| format!("{}+{}", request.key.name, request.after.as_secs());
-        requests_for_pod(change, &sets).iter().map(told).collect()
+        let described =
+            |request: &Request| format!("{}+{}", request.key.name, request.after.as_secs());
+        requests_for_pod(change, &sets)
+            .iter()
+            .map(described)
+            .collect()
     }
 
     #[test]

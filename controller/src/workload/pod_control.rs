@@ -21,7 +21,7 @@ impl PodControl<'_> {
         match self.api.create(&PostParams::default(), pod).await {
             Ok(created) => {
                 let message = format!("Created pod: {}", created.name_any());
-                self.tell(EventType::Normal, "SuccessfulCreate", &message)
+                self.record_event(EventType::Normal, "SuccessfulCreate", &message)
                     .await;
                 Ok(created)
             }
@@ -29,7 +29,7 @@ impl PodControl<'_> {
                 let error = Error::from(error);
                 if !error.is_namespace_terminating() {
                     let message = format!("Error creating: {error}");
-                    self.tell(EventType::Warning, "FailedCreate", &message)
+                    self.record_event(EventType::Warning, "FailedCreate", &message)
                         .await;
                 }
                 Err(error)
@@ -42,7 +42,7 @@ impl PodControl<'_> {
         match self.api.delete(name, &DeleteParams::default()).await {
             Ok(_) => {
                 let message = format!("Deleted pod: {name}");
-                self.tell(EventType::Normal, "SuccessfulDelete", &message)
+                self.record_event(EventType::Normal, "SuccessfulDelete", &message)
                     .await;
                 Ok(())
             }
@@ -50,7 +50,7 @@ impl PodControl<'_> {
                 let error = Error::from(error);
                 if !error.is_not_found() {
                     let message = format!("Error deleting: {error}");
-                    self.tell(EventType::Warning, "FailedDelete", &message)
+                    self.record_event(EventType::Warning, "FailedDelete", &message)
                         .await;
                 }
                 Err(error)
@@ -58,7 +58,7 @@ impl PodControl<'_> {
         }
     }
 
-    async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
+    async fn record_event(&self, event_type: EventType, reason: &str, message: &str) {
         self.recorder
             .publish(&self.involved, event_type, reason, message)
             .await;

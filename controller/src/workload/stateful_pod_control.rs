@@ -76,7 +76,8 @@ impl StatefulPodControl<'_> {
     ) -> Result<(), Error> {
         let name = pod.name_any();
         if let Err(error) = self.ensure_claims(&name, claims).await {
-            self.tell_pod(Verb::Create, &name, Some(&error)).await;
+            self.record_pod_event(Verb::Create, &name, Some(&error))
+                .await;
             return Err(error);
         }
         let created = metadata_response::create(&self.pods(), pod).await;
@@ -91,10 +92,11 @@ impl StatefulPodControl<'_> {
         };
         // Claims are repaired even without a pod; their failure is reported instead of the pod's.
         if let Err(error) = self.fix_owners(owners).await {
-            self.tell_pod(Verb::Update, &name, Some(&error)).await;
+            self.record_pod_event(Verb::Update, &name, Some(&error))
+                .await;
             return Err(error);
         }
-        self.tell_pod(Verb::Create, &name, outcome.as_ref().err())
+        self.record_pod_event(Verb::Create, &name, outcome.as_ref().err())
             .await;
         outcome
     }
@@ -116,14 +118,15 @@ impl StatefulPodControl<'_> {
                     match metadata_response::create(&self.claims(), &claim).await {
                         Ok(rv) => {
                             (self.wrote_claim)(rv);
-                            self.tell_claim(Verb::Create, pod, &name, None).await;
+                            self.record_claim_event(Verb::Create, pod, &name, None)
+                                .await;
                         }
                         Err(error) => {
                             let error = Error::from(error);
-                            let told = format!("failed to create PVC {name}: {error}");
-                            errors.push(Error::Claim(told));
+                            let message = format!("failed to create PVC {name}: {error}");
+                            errors.push(Error::Claim(message));
                             if !error.is_already_exists() {
-                                self.tell_claim(Verb::Create, pod, &name, Some(&error))
+                                self.record_claim_event(Verb::Create, pod, &name, Some(&error))
                                     .await;
                             }
                         }
@@ -142,7 +145,7 @@ impl StatefulPodControl<'_> {
                     "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as \
                      a manging controller, the retention policy is ignored for this claim"
                 );
-                self.tell(EventType::Warning, "ConflictingController", &message)
+                self.record_event(EventType::Warning, "ConflictingController", &message)
                     .await;
             }
             let Some(claim) = fix.update else { continue };
@@ -195,7 +198,7 @@ impl StatefulPodControl<'_> {
                 Again::Done => break Ok(()),
             }
         };
-        self.tell_pod(Verb::Update, &name, outcome.as_ref().err())
+        self.record_pod_event(Verb::Update, &name, outcome.as_ref().err())
             .await;
         outcome
     }
@@ -212,24 +215,24 @@ impl StatefulPodControl<'_> {
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         };
-        self.tell_pod(Verb::Delete, name, outcome.as_ref().err())
+        self.record_pod_event(Verb::Delete, name, outcome.as_ref().err())
             .await;
         outcome
     }
 
-    async fn tell_pod(&self, verb: Verb, pod: &str, error: Option<&Error>) {
+    async fn record_pod_event(&self, verb: Verb, pod: &str, error: Option<&Error>) {
         let (reason, set) = (verb.as_str(), self.set_name());
         let verb = self.spelled(reason);
         match error {
             None => {
                 let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
-                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
+                self.record_event(EventType::Normal, &format!("Successful{reason}"), &message)
                     .await;
             }
             Some(error) => {
                 let message =
                     format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
-                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
+                self.record_event(EventType::Warning, &format!("Failed{reason}"), &message)
                     .await;
             }
         }
@@ -254,25 +257,26 @@ impl StatefulPodControl<'_> {
         let outcome = written.map(|rv| (self.wrote_claim)(rv));
         let outcome = outcome.map_err(Error::from);
         let error = outcome.as_ref().err();
-        self.tell_claim(Verb::Resize, pod, &name, error).await;
+        self.record_claim_event(Verb::Resize, pod, &name, error)
+            .await;
         outcome.map_err(|error| Error::Claim(format!("could not update claim {name}: {error}")))
     }
 
-    async fn tell_claim(&self, verb: Verb, pod: &str, claim: &str, error: Option<&Error>) {
+    async fn record_claim_event(&self, verb: Verb, pod: &str, claim: &str, error: Option<&Error>) {
         let (reason, set) = (verb.as_str(), self.set_name());
         let verb = self.spelled(reason);
         match error {
             None => {
                 let message =
                     format!("{verb} Claim {claim} Pod {pod} in StatefulSet {set} success");
-                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
+                self.record_event(EventType::Normal, &format!("Successful{reason}"), &message)
                     .await;
             }
             Some(error) => {
                 let message = format!(
                     "{verb} Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
                 );
-                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
+                self.record_event(EventType::Warning, &format!("Failed{reason}"), &message)
                     .await;
             }
         }
@@ -282,7 +286,7 @@ impl StatefulPodControl<'_> {
         self.involved.name.as_deref().unwrap_or_default()
     }
 
-    pub(crate) async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
+    pub(crate) async fn record_event(&self, event_type: EventType, reason: &str, message: &str) {
         self.recorder
             .publish(&self.involved, event_type, reason, message)
             .await;

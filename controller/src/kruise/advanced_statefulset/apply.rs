@@ -125,7 +125,7 @@ impl Effects<'_> {
         let deleted = self.control.delete(&name).await;
         if let Err(error) = &deleted {
             let message = format!("failed to delete pod {name}: {error}");
-            self.tell(EventType::Warning, "FailedDelete", &message)
+            self.record_event(EventType::Warning, "FailedDelete", &message)
                 .await;
         }
         deleted
@@ -139,7 +139,7 @@ impl Effects<'_> {
                 Resize::Refuse(name) => {
                     let why = "contains diff other than spec resource, wait pvc to be deleted";
                     let message = format!("failed to update pvc {name}: {why}");
-                    self.tell(EventType::Warning, "FailedUpdatePVC", &message)
+                    self.record_event(EventType::Warning, "FailedUpdatePVC", &message)
                         .await;
                     return Err(Error::Refused(format!("can not patch pvc {name}: {why}")));
                 }
@@ -185,21 +185,21 @@ impl Effects<'_> {
                 self.controller.updates.expect(&written);
                 let message =
                     format!("successfully update pod {name} in-place(revision {revision})");
-                self.tell(EventType::Normal, "SuccessfulUpdatePodInPlace", &message)
+                self.record_event(EventType::Normal, "SuccessfulUpdatePodInPlace", &message)
                     .await;
                 Ok(())
             }
             Err(error) => {
                 let message =
                     format!("failed to update pod {name} in-place(revision {revision}): {error}");
-                self.tell(EventType::Warning, "FailedUpdatePodInPlace", &message)
+                self.record_event(EventType::Warning, "FailedUpdatePodInPlace", &message)
                     .await;
                 Err(error)
             }
         }
     }
 
-    async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
-        self.control.tell(event_type, reason, message).await;
+    async fn record_event(&self, event_type: EventType, reason: &str, message: &str) {
+        self.control.record_event(event_type, reason, message).await;
     }
 }

@@ -79,8 +79,8 @@ pub(super) fn differs(status: &StatefulSetStatus, stored: &StatefulSetStatus) ->
     };
     // Only claims that the stored status lists are compared.
     let claims = |status: &StatefulSetStatus| status.volume_claims.clone().unwrap_or_default();
-    let told: Vec<VolumeClaimStatus> = claims(stored);
+    let listed: Vec<VolumeClaimStatus> = claims(stored);
     status.observed_generation.unwrap_or(0) > stored.observed_generation.unwrap_or(0)
         || counted(status) != counted(stored)
-        || told.iter().any(|claim| !claims(status).contains(claim))
+        || listed.iter().any(|claim| !claims(status).contains(claim))
 }

@@ -222,7 +222,7 @@ impl<'a> Effects<'a> {
             return Err(error);
         }
         let message = format!("succeed to create pod {}", pod.name_any());
-        self.tell("SuccessfulCreate", &message).await;
+        self.record_event("SuccessfulCreate", &message).await;
         Ok(())
     }
 
@@ -261,7 +261,7 @@ impl<'a> Effects<'a> {
             return Err(error);
         }
         let message = format!("succeed to delete pod {name}");
-        self.tell("SuccessfulDelete", &message).await;
+        self.record_event("SuccessfulDelete", &message).await;
         let id = instance_id(&pod.metadata);
         for claim in self.claims_of.get(id).into_iter().flatten() {
             let name = claim.name_any();
@@ -345,7 +345,8 @@ impl<'a> Effects<'a> {
         let message = format!(
             "successfully patch pod {name} specified-delete for update(revision {revision})"
         );
-        self.tell("SuccessfulUpdatePodReCreate", &message).await;
+        self.record_event("SuccessfulUpdatePodReCreate", &message)
+            .await;
         Ok(())
     }
 
@@ -373,7 +374,8 @@ impl<'a> Effects<'a> {
                 self.controller.versions.expect(&written);
                 let message =
                     format!("successfully update pod {name} in-place(revision {revision})");
-                self.tell("SuccessfulUpdatePodInPlace", &message).await;
+                self.record_event("SuccessfulUpdatePodInPlace", &message)
+                    .await;
                 let grace = u64::try_from(spec.grace_seconds).unwrap_or(0);
                 self.timers.push(Duration::from_secs(grace));
                 Ok(())
@@ -387,7 +389,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    async fn tell(&self, reason: &str, message: &str) {
+    async fn record_event(&self, reason: &str, message: &str) {
         let involved = self.set.reference();
         let recorder = &self.controller.recorder;
         recorder

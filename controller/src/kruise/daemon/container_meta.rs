@@ -81,7 +81,7 @@ impl Daemon {
     fn pod_changed(&self, change: &Change<Pod>) {
         let (old, new) = match change {
             // A pod that is older than the daemon is not annotated until it changes.
-            Change::Added(pod) if told(pod).is_none() => return,
+            Change::Added(pod) if annotation(pod).is_none() => return,
             Change::Added(pod) => (None, pod),
             Change::Updated { old, new } => (Some(old), new),
             Change::Deleted { last: pod, .. } => return self.versions.forget(&**pod),
@@ -107,7 +107,7 @@ impl Daemon {
             };
             let mut known = known.iter().flat_map(|known| &known.containers);
             let known = known.find(|known| known.container_id == inside.id).cloned();
-            let mut told = known.unwrap_or_else(|| RuntimeContainer {
+            let mut meta = known.unwrap_or_else(|| RuntimeContainer {
                 name: status.name.clone(),
                 container_id: inside.id.clone(),
                 restart_count: inside.run.restarts,
@@ -121,7 +121,7 @@ impl Daemon {
                     extracted_env_from_metadata_hash: 0,
                 },
             });
-            let hash = &mut told.hashes.extracted_env_from_metadata_hash;
+            let hash = &mut meta.hashes.extracted_env_from_metadata_hash;
             if *hash == 0 && inside.is_running {
                 *hash = container_hash::of_started_variables(spec, &inside.variables).into();
             }
@@ -130,7 +130,7 @@ impl Daemon {
                 let stop = (inside.run, ObjectKey::of(pod));
                 self.stops.add_after(stop, STOP_DELAY);
             }
-            found.push(told);
+            found.push(meta);
         }
         RuntimeContainers { containers: found }
     }
@@ -173,7 +173,7 @@ impl Reconcile for Daemon {
         if self.versions.behind_for(&*pod, (self.ctx.now)()).is_some() {
             return Ok(None);
         }
-        let known = told(&pod).and_then(|text| serde_json::from_str(text).ok());
+        let known = annotation(&pod).and_then(|text| serde_json::from_str(text).ok());
         let found = self.look(&pod, known.as_ref());
         if known.as_ref() == Some(&found) {
             return Ok(None);
@@ -194,8 +194,8 @@ impl Reconcile for Daemon {
     }
 }
 
-/// The annotation.
-fn told(pod: &Pod) -> Option<&str> {
+/// The annotation with the metadata of the pod's containers.
+fn annotation(pod: &Pod) -> Option<&str> {
     pod.annotations()
         .get(RUNTIME_ANNOTATION)
         .map(String::as_str)
@@ -227,7 +227,7 @@ fn concerns(old: Option<&Pod>, new: &Pod) -> bool {
         return false;
     }
     let known: Option<RuntimeContainers> =
-        told(new).and_then(|text| serde_json::from_str(text).ok());
+        annotation(new).and_then(|text| serde_json::from_str(text).ok());
     let mut started = statuses(new).filter(|status| status.container_id.is_some());
     let count = statuses(new).count();
     started.any(|status| {

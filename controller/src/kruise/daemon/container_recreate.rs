@@ -201,9 +201,9 @@ impl Recreator {
                 began: inside.began,
             })
         };
-        let told = states::told(object);
-        let mut states = current(&request, object, &told, seen, (self.ctx.now)());
-        if states != told {
+        let reported = states::reported(object);
+        let mut states = current(&request, object, &reported, seen, (self.ctx.now)());
+        if states != reported {
             self.write_states(object, &states).await?;
             return Ok(None);
         }
@@ -234,7 +234,7 @@ impl Recreator {
                 }
             }
         }
-        if states != told {
+        if states != reported {
             self.write_states(object, &states).await?;
             return Ok(None);
         }

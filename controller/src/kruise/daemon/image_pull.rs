@@ -118,12 +118,12 @@ impl Puller {
                 };
                 let done = of_image.and_then(|one| one.tags.iter().find(is_same));
                 let pull = (image.clone(), asked.tag.clone(), asked.version);
-                let told = match done {
+                let tag_status = match done {
                     Some(done) => done.clone(),
                     None => {
                         let start = begun.get(&pull).copied();
                         // A pull that has just begun is reported before it may be over.
-                        let told = match start {
+                        let tag_status = match start {
                             Some(start) => {
                                 course(image, asked, start, self.containers.same_images()).at(now)
                             }
@@ -131,18 +131,18 @@ impl Puller {
                         };
                         begun.entry(pull.clone()).or_insert(now);
                         current.push(pull.clone());
-                        if told.completion_time.is_some() {
-                            ended.push((pull, told.clone()));
+                        if tag_status.completion_time.is_some() {
+                            ended.push((pull, tag_status.clone()));
                         }
-                        told
+                        tag_status
                     }
                 };
-                match told.phase.as_str() {
+                match tag_status.phase.as_str() {
                     "Succeeded" => status.succeeded += 1,
                     "Failed" => status.failed += 1,
                     _ => status.pulling += 1,
                 }
-                tags.push(told);
+                tags.push(tag_status);
             }
             tags.sort_by(|a, b| a.tag.cmp(&b.tag));
             if !tags.is_empty() {
@@ -155,12 +155,12 @@ impl Puller {
         (status, ended)
     }
 
-    async fn tell(
+    async fn record_event(
         &self,
         object: &DynamicObject,
         spec: &NodeImageSpec,
         pull: &Pull,
-        told: &ImageTagStatus,
+        pulled: &ImageTagStatus,
     ) {
         let (image, tag, version) = pull;
         let recorder = self.recorder.at(object.name_any());
@@ -172,7 +172,7 @@ impl Puller {
             resource_version: object.resource_version(),
             ..ObjectReference::default()
         };
-        if told.phase == "Succeeded" {
+        if pulled.phase == "Succeeded" {
             // The word is upstream's.
             let message = format!("Image {image}:{tag}, ecalpsedTime 0s");
             recorder
@@ -180,7 +180,7 @@ impl Puller {
                 .await;
             return;
         }
-        let message = format!("Image {image}:{tag} {}", told.message);
+        let message = format!("Image {image}:{tag} {}", pulled.message);
         let tags = spec.images.get(image).map(|image| &image.tags);
         let asked = tags.into_iter().flatten();
         let mut asked = asked.filter(|asked| asked.tag == *tag && asked.version == *version);
@@ -202,14 +202,14 @@ impl Reconcile for Puller {
         let known: NodeImageStatus = untyped::read(&object, "status")?;
         let (status, ended) = self.look(&key.name, &spec, &known);
         let pulls_on = status.pulling > 0;
-        let is_told = known == status && !object.data["status"].is_null();
-        if !is_told {
+        let is_reported = known == status && !object.data["status"].is_null();
+        if !is_reported {
             let written = untyped::with(&object, &self.resource, "status", &status);
             let api: Api<DynamicObject> = Api::all_with(self.ctx.client.clone(), &self.resource);
             let params = PostParams::default();
             api.replace_status(&key.name, &params, &written).await?;
-            for (pull, told) in &ended {
-                self.tell(&object, &spec, pull, told).await;
+            for (pull, pulled) in &ended {
+                self.record_event(&object, &spec, pull, pulled).await;
             }
         }
         Ok(pulls_on.then_some(AGAIN))
@@ -320,13 +320,13 @@ mod tests {
 
     #[test]
     fn an_image_that_is_there_is_pulled_at_once() {
-        let told = course("nginx", &asked(None, None), at(0), &SameImages::default()).at(at(0));
-        assert_eq!((told.phase.as_str(), told.progress), ("Succeeded", 100));
-        assert_eq!((told.version, told.completion_time), (7, Some(at(0))));
+        let status = course("nginx", &asked(None, None), at(0), &SameImages::default()).at(at(0));
+        assert_eq!((status.phase.as_str(), status.progress), ("Succeeded", 100));
+        assert_eq!((status.version, status.completion_time), (7, Some(at(0))));
         assert!(
-            told.image_id.starts_with("nginx@sha256:"),
+            status.image_id.starts_with("nginx@sha256:"),
             "{}",
-            told.image_id
+            status.image_id
         );
     }
 

@@ -168,12 +168,12 @@ struct PodStatus {
     name: String,
     uid: String,
     #[serde(default)]
-    probe_states: Vec<Told>,
+    probe_states: Vec<ContainerProbeState>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ContainerProbeState {
     name: String,
     state: ProbeState,
     #[serde(default)]
@@ -458,9 +458,9 @@ impl Probing {
         let own: Vec<(&Key, &Probe)> = own.collect();
         let mut status = known;
         for pod in &mut status.pod_probe_statuses {
-            let is_asked = |told: &Told| {
+            let is_asked = |reported: &ContainerProbeState| {
                 let mut own = own.iter();
-                own.any(|(key, _)| key.uid == pod.uid && key.name == told.name)
+                own.any(|(key, _)| key.uid == pod.uid && key.name == reported.name)
             };
             pod.probe_states.retain(is_asked);
         }
@@ -483,20 +483,20 @@ impl Probing {
                 pods.len() - 1
             });
             let states = &mut pods[index].probe_states;
-            let known = states.iter_mut().find(|told| told.name == key.name);
-            let since = known.as_ref().filter(|told| told.state == found.state);
-            let told = Told {
+            let known = states.iter_mut().find(|state| state.name == key.name);
+            let since = known.as_ref().filter(|known| known.state == found.state);
+            let reported = ContainerProbeState {
                 name: key.name.clone(),
                 state: found.state,
                 last_probe_time: Some(found.at),
                 last_transition_time: since
-                    .and_then(|told| told.last_transition_time)
+                    .and_then(|known| known.last_transition_time)
                     .or(Some(now)),
                 message: found.message.clone(),
             };
             match known {
-                Some(known) => *known = told,
-                None => states.push(told),
+                Some(known) => *known = reported,
+                None => states.push(reported),
             }
         }
         status

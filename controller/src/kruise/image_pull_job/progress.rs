@@ -116,9 +116,9 @@ impl Counted {
         let Some(asked) = asked else {
             return;
         };
-        let told = node.status.tag(wanted.image, wanted.tag);
-        let told = told.filter(|told| told.version == asked.version);
-        let list = match told.map(|told| told.phase.as_str()) {
+        let tag_status = node.status.tag(wanted.image, wanted.tag);
+        let reported = tag_status.filter(|one| one.version == asked.version);
+        let list = match reported.map(|one| one.phase.as_str()) {
             Some("Succeeded") => &mut self.succeeded,
             Some("Failed") => &mut self.failed,
             _ => &mut self.pulling,
@@ -152,11 +152,11 @@ mod tests {
 
     const START: &str = "2026-01-01T00:00:00Z";
 
-    /// A node that was asked at version 2, and what it tells.
-    fn node(name: &str, owner: &str, told: Value) -> Node {
+    /// A node with a request of version 2 and the status `reported` of its tag.
+    fn node(name: &str, owner: &str, reported: Value) -> Node {
         let tag = json!({"tag": "1", "version": 2, "ownerReferences": [{"uid": owner}]});
         let spec = json!({"images": {"nginx": {"tags": [tag], "pullSecrets": [{"namespace": "k", "name": "s", "mode": "batch"}]}}});
-        let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": [told]}}});
+        let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": [reported]}}});
         Node {
             name: name.to_owned(),
             spec: serde_json::from_value(spec).unwrap(),
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    fn told(version: i64, phase: &str) -> Value {
+    fn tag_status(version: i64, phase: &str) -> Value {
         json!({"tag": "1", "version": version, "phase": phase})
     }
 
@@ -206,17 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_counted_by_what_they_tell_of_this_request() {
+    fn nodes_are_counted_by_their_status_for_this_request() {
         let nodes = [
             Node {
                 name: "e".to_owned(),
                 ..Node::default()
             },
-            node("a", "job", told(2, "Succeeded")),
-            node("b", "job", told(2, "Failed")),
-            node("c", "job", told(2, "Pulling")),
-            node("d", "job", told(1, "Succeeded")),
-            node("f", "another", told(2, "Succeeded")),
+            node("a", "job", tag_status(2, "Succeeded")),
+            node("b", "job", tag_status(2, "Failed")),
+            node("c", "job", tag_status(2, "Pulling")),
+            node("d", "job", tag_status(1, "Succeeded")),
+            node("f", "another", tag_status(2, "Succeeded")),
         ];
         let progress = seen(json!({"type": "Always"}), &nodes, "s", 5);
         assert_eq!(counts(&progress.status), [6, 2, 1, 1]);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_node_without_a_secret_is_asked_again() {
-        let nodes = [node("a", "job", told(2, "Succeeded"))];
+        let nodes = [node("a", "job", tag_status(2, "Succeeded"))];
         let progress = seen(json!({"type": "Never"}), &nodes, "other", 5);
         assert_eq!(progress.not_asked, ["a"]);
         assert_eq!(counts(&progress.status), [1, 0, 1, 0]);
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn a_job_is_over_when_all_nodes_are_unless_it_never_is() {
         let nodes = [
-            node("a", "job", told(2, "Succeeded")),
-            node("b", "job", told(2, "Failed")),
+            node("a", "job", tag_status(2, "Succeeded")),
+            node("b", "job", tag_status(2, "Failed")),
         ];
         let over = seen(
             json!({"type": "Always", "activeDeadlineSeconds": 5}),
@@ -270,9 +270,9 @@ mod tests {
                 name: "d".to_owned(),
                 ..Node::default()
             },
-            node("c", "job", told(2, "Pulling")),
-            node("b", "job", told(2, "Failed")),
-            node("a", "job", told(2, "Succeeded")),
+            node("c", "job", tag_status(2, "Pulling")),
+            node("b", "job", tag_status(2, "Failed")),
+            node("a", "job", tag_status(2, "Succeeded")),
         ];
         let policy = json!({"type": "Always", "activeDeadlineSeconds": 10});
         let early = seen(policy.clone(), &nodes, "s", 9);

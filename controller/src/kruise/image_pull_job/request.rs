@@ -61,10 +61,10 @@ pub(super) fn ask(
             tag.image_pull_policy.clone_from(policy);
         }
         None => {
-            let told = status.tag(wanted.image, wanted.tag);
+            let reported = status.tag(wanted.image, wanted.tag);
             image.tags.push(ImageTagSpec {
                 tag: wanted.tag.to_owned(),
-                version: told.map_or(-1, |told| told.version) + 1,
+                version: reported.map_or(-1, |one| one.version) + 1,
                 pull_policy: Some(pull_policy(wanted.spec)),
                 owner_references: vec![owner.clone()],
                 created_at,
@@ -132,13 +132,13 @@ mod tests {
     /// The node's spec after the job `uid` has asked it, if that changes anything.
     fn asked(
         images: Value,
-        told: Value,
+        reported: Value,
         job: &ImagePullJobSpec,
         uid: &str,
         secrets: Value,
     ) -> Option<Value> {
         let mut spec = serde_json::from_value(json!({ "images": images })).unwrap();
-        let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": told}}});
+        let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": reported}}});
         let secrets: Vec<_> = serde_json::from_value(secrets).unwrap();
         let wanted = Wanted {
             uid,
@@ -172,11 +172,11 @@ mod tests {
             second["tags"][0]["ownerReferences"],
             json!([{"uid": "a"}, {"uid": "b"}])
         );
-        let told = json!([{"tag": "1", "version": 4, "phase": "Succeeded"}]);
-        let again = asked(json!({}), told, &job, "c", json!([])).unwrap();
+        let reported = json!([{"tag": "1", "version": 4, "phase": "Succeeded"}]);
+        let again = asked(json!({}), reported, &job, "c", json!([])).unwrap();
         assert_eq!(
             again["tags"][0]["version"], 5,
-            "what the node has told of is over"
+            "the request that the node has reported is over"
         );
     }
 

@@ -176,15 +176,15 @@ mod tests {
             (Value::Null, json!("2026-01-01T00:55:00Z"), 3, true, vec![]),
         ] {
             let tag = json!({"tag": "1", "version": 3, "createdAt": NOW, "pullPolicy": {"ttlSecondsAfterFinished": ttl}});
-            let told = json!({"tag": "1", "version": version, "phase": "Succeeded", "completionTime": completed});
-            let statuses = json!({"nginx": {"tags": [told]}});
-            let (images, told) = tidied(json!({"nginx": {"tags": [tag]}}), statuses, &[]);
+            let tag_status = json!({"tag": "1", "version": version, "phase": "Succeeded", "completionTime": completed});
+            let statuses = json!({"nginx": {"tags": [tag_status]}});
+            let (images, waiting) = tidied(json!({"nginx": {"tags": [tag]}}), statuses, &[]);
             assert_eq!(
                 images["nginx"].is_object(),
                 stays,
                 "{ttl} {completed} {version}"
             );
-            assert_eq!(told, waits, "{ttl} {completed} {version}");
+            assert_eq!(waiting, waits, "{ttl} {completed} {version}");
         }
     }
 

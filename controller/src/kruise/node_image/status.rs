@@ -60,7 +60,7 @@ enum Verdict {
     GivenUp(&'static str),
 }
 
-fn verdict(tag: &ImageTagSpec, told: Option<&ImageTagStatus>, now: Timestamp) -> Verdict {
+fn verdict(tag: &ImageTagSpec, reported: Option<&ImageTagStatus>, now: Timestamp) -> Verdict {
     let Some(created) = tag.created_at else {
         return Verdict::Fine;
     };
@@ -68,7 +68,7 @@ fn verdict(tag: &ImageTagSpec, told: Option<&ImageTagStatus>, now: Timestamp) ->
         let left = Duration::try_from(time - now.duration_since(created));
         left.ok().filter(|left| !left.is_zero())
     };
-    let Some(told) = told.filter(|told| told.version == tag.version) else {
+    let Some(reported) = reported.filter(|one| one.version == tag.version) else {
         return match left(RESPONSE_TIMEOUT) {
             Some(left) => Verdict::Wait(left),
             None => Verdict::GivenUp("node has not responded for a long time"),
@@ -76,7 +76,7 @@ fn verdict(tag: &ImageTagSpec, told: Option<&ImageTagStatus>, now: Timestamp) ->
     };
     let policy = tag.pull_policy.as_ref();
     let deadline = policy.and_then(|policy| policy.active_deadline_seconds);
-    match deadline.filter(|_| told.completion_time.is_none()) {
+    match deadline.filter(|_| reported.completion_time.is_none()) {
         None => Verdict::Fine,
         Some(seconds) => match left(go_seconds(seconds) + RESPONSE_TIMEOUT) {
             Some(left) => Verdict::Wait(left),
@@ -97,11 +97,11 @@ impl Judged {
             });
             tags.len() - 1
         });
-        let told = &mut tags[index];
-        "Failed".clone_into(&mut told.phase);
-        told.completion_time = Some(whole_second(now));
-        told.version = tag.version;
-        message.clone_into(&mut told.message);
+        let failed = &mut tags[index];
+        "Failed".clone_into(&mut failed.phase);
+        failed.completion_time = Some(whole_second(now));
+        failed.version = tag.version;
+        message.clone_into(&mut failed.message);
         tags.sort_by(|a, b| a.tag.cmp(&b.tag));
         self.failed.push(Pull {
             name: name.to_owned(),
@@ -117,14 +117,14 @@ impl Judged {
             .image_statuses
             .retain(|name, image: &mut ImageStatus| {
                 let asked = spec.images.get(name);
-                image.tags.retain(|told| {
+                image.tags.retain(|tag_status| {
                     let mut tags = asked.into_iter().flat_map(|image| &image.tags);
-                    tags.any(|tag| tag.tag == told.tag)
+                    tags.any(|tag| tag.tag == tag_status.tag)
                 });
                 !image.tags.is_empty()
             });
-        let told = || status.image_statuses.values().flat_map(|image| &image.tags);
-        let count = |phase: &str| number(told().filter(|told| told.phase == phase).count());
+        let tag_statuses = || status.image_statuses.values().flat_map(|image| &image.tags);
+        let count = |phase: &str| number(tag_statuses().filter(|one| one.phase == phase).count());
         (status.succeeded, status.failed, status.pulling) =
             (count("Succeeded"), count("Failed"), count("Pulling"));
         status.desired = number(spec.images.values().map(|image| image.tags.len()).sum());
@@ -161,10 +161,13 @@ mod tests {
             assert_eq!(early.waits, [Duration::from_secs(60)]);
             assert!(early.failed.is_empty());
             let late = judged(tag.clone(), statuses, 10);
-            let told = late.status.tag("nginx", "1").unwrap();
-            assert_eq!((told.phase.as_str(), told.version), ("Failed", 2));
-            assert_eq!(told.message, "node has not responded for a long time");
-            assert!(told.completion_time.is_some());
+            let tag_status = late.status.tag("nginx", "1").unwrap();
+            assert_eq!(
+                (tag_status.phase.as_str(), tag_status.version),
+                ("Failed", 2)
+            );
+            assert_eq!(tag_status.message, "node has not responded for a long time");
+            assert!(tag_status.completion_time.is_some());
             assert_eq!((late.status.desired, late.status.failed), (1, 1));
             assert_eq!((late.status.succeeded, late.failed.len()), (0, 1));
             assert!(
@@ -184,8 +187,11 @@ mod tests {
             (vec![Duration::from_secs(60)], vec![])
         );
         let late = judged(tag.clone(), pulling, 12);
-        let told = late.status.tag("nginx", "1").unwrap();
-        assert_eq!(told.message, "pulling exceeds the activeDeadlineSeconds");
+        let tag_status = late.status.tag("nginx", "1").unwrap();
+        assert_eq!(
+            tag_status.message,
+            "pulling exceeds the activeDeadlineSeconds"
+        );
         let over = json!({"nginx": {"tags": [{"tag": "1", "phase": "Succeeded", "completionTime": "2026-01-01T00:00:03Z"}]}});
         let fine = judged(tag, over, 60);
         assert!(fine.failed.is_empty() && fine.waits.is_empty());

@@ -9,7 +9,7 @@ use crate::kruise::Gates;
 use crate::workload::revision_control::Revision;
 
 /// The steps in words, one a line, and the counters that fall.
-fn told(plan: &Plan) -> Vec<String> {
+fn described(plan: &Plan) -> Vec<String> {
     let words = |step: &Step| {
         let what = match &step.action {
             Action::Create { pod, .. } => {
@@ -138,7 +138,7 @@ fn plan_with(case: &Case, pods: &[Arc<Pod>]) -> Plan {
 }
 
 fn check(case: &Case, text: &str, expected: &[&str]) {
-    assert_eq!(told(&plan_for(case, text)), expected, "{text}");
+    assert_eq!(described(&plan_for(case, text)), expected, "{text}");
 }
 
 /// Vectors of `stateful_update_utils_test.go`, and S003's example.
@@ -151,30 +151,33 @@ fn pods_are_updated_from_the_top_within_the_limit() {
             .map(|ordinal| format!("delete web-{ordinal} (Current falls)"))
             .collect()
     };
-    assert_eq!(told(&plan_for(&all, "0:O 1:O 2:O")), gone(&[2, 1, 0]));
+    assert_eq!(described(&plan_for(&all, "0:O 1:O 2:O")), gone(&[2, 1, 0]));
 
     let mut reserved = case(3, json!({"maxUnavailable": 3, "partition": 2}));
     reserved.spec["reserveOrdinals"] = json!([1, 3]);
-    assert_eq!(told(&plan_for(&reserved, "0:O 2:O 4:O")), gone(&[4]));
+    assert_eq!(described(&plan_for(&reserved, "0:O 2:O 4:O")), gone(&[4]));
 
     let weights = json!({"weightPriority": [{"weight": 5, "matchSelector":
         {"matchLabels": {"none": "such"}}}]});
     let unordered = json!({"maxUnavailable": 10, "partition": 6,
         "unorderedUpdate": {"priorityStrategy": weights}});
     let pods = "0:O 1:O 2:O 3:O 4:O 5:O 6:N 7:N 8:O 9:O";
-    assert_eq!(told(&plan_for(&case(10, unordered), pods)), gone(&[9, 8]));
+    assert_eq!(
+        described(&plan_for(&case(10, unordered), pods)),
+        gone(&[9, 8])
+    );
 
     let example = |partition: i32| case(5, json!({"maxUnavailable": 3, "partition": partition}));
     assert_eq!(
-        told(&plan_for(&example(4), "0:O 1:O 2:O 3:O 4:O")),
+        described(&plan_for(&example(4), "0:O 1:O 2:O 3:O 4:O")),
         gone(&[4])
     );
     assert_eq!(
-        told(&plan_for(&example(0), "0:O 1:O 2:O 3:O 4:N")),
+        described(&plan_for(&example(0), "0:O 1:O 2:O 3:O 4:N")),
         gone(&[3, 2, 1])
     );
     assert_eq!(
-        told(&plan_for(&example(0), "0:O 1:N! 2:N! 3:N 4:N")),
+        described(&plan_for(&example(0), "0:O 1:N! 2:N! 3:N 4:N")),
         gone(&[0])
     );
 }
@@ -210,9 +213,12 @@ fn images_change_in_place_where_the_policy_lets_them() {
     let labels = Arc::make_mut(&mut lost[1]).labels_mut();
     labels.insert("controller-revision-hash".to_owned(), "web-lost".to_owned());
     let refused = "fail: find strategy is InPlaceOnly but Pod web-1 can not update in-place";
-    assert_eq!(told(&plan_with(&policy("InPlaceOnly"), &lost)), [refused]);
     assert_eq!(
-        told(&plan_with(&policy("InPlaceIfPossible"), &lost)),
+        described(&plan_with(&policy("InPlaceOnly"), &lost)),
+        [refused]
+    );
+    assert_eq!(
+        described(&plan_with(&policy("InPlaceIfPossible"), &lost)),
         ["delete web-1"]
     );
     let held = policy("InPlaceOnly");

@@ -51,7 +51,7 @@ fn pods(text: &str) -> Vec<Counted> {
     pods
 }
 
-fn told(numbers: Numbers) -> String {
+fn described(numbers: Numbers) -> String {
     let fields = [
         ("up", numbers.up),
         ("lim", numbers.up_limit),
@@ -139,7 +139,7 @@ fn the_numbers_are_upstreams() {
     ];
     for (set, flags, text, expected) in table {
         let numbers = calculate(&wanted(set, flags), pods(text));
-        assert_eq!(told(numbers), *expected, "{set} {flags:?} {text}");
+        assert_eq!(described(numbers), *expected, "{set} {flags:?} {text}");
     }
 }
 

@@ -131,7 +131,7 @@ struct Synced {
 }
 
 /// The states that the request's status reports.
-pub(super) fn told(request: &DynamicObject) -> Vec<State> {
+pub(super) fn reported(request: &DynamicObject) -> Vec<State> {
     let states = &request.data["status"]["containerRecreateStates"];
     Vec::deserialize(states).unwrap_or_default()
 }
@@ -170,7 +170,7 @@ fn synced(request: &DynamicObject) -> BTreeMap<String, Synced> {
 pub(super) fn current(
     request: &Request,
     object: &DynamicObject,
-    told: &[State],
+    reported: &[State],
     seen: impl Fn(&str) -> Option<Seen>,
     now: Timestamp,
 ) -> Vec<State> {
@@ -178,7 +178,7 @@ pub(super) fn current(
     let strategy = &request.strategy;
     let wanted = request.containers.iter();
     let states = wanted.map(|wanted| {
-        let previous = told.iter().find(|state| state.name == wanted.name);
+        let previous = reported.iter().find(|state| state.name == wanted.name);
         if let Some(previous) = previous
             && matches!(previous.phase, Phase::Failed | Phase::Succeeded)
         {
@@ -339,9 +339,16 @@ mod tests {
             is_killed,
         };
         let object = object("containerd://a1", true);
-        let of = |told: State, strategy: Value| {
+        let of = |reported: State, strategy: Value| {
             let request = request(strategy);
-            current(&request, &object, &[told], |_| Some(seen(1, true)), at(20))[0].clone()
+            current(
+                &request,
+                &object,
+                &[reported],
+                |_| Some(seen(1, true)),
+                at(20),
+            )[0]
+            .clone()
         };
         let failed = state(Phase::Failed, false);
         assert_eq!(of(failed.clone(), json!({})), failed);
@@ -351,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_tell_since_when_a_pod_is_not_ready() {
+    fn both_versions_annotate_since_when_a_pod_is_not_ready() {
         let old: DynamicObject = serde_json::from_value(
             json!({"metadata": {"annotations": {UNREADY_ANNOTATION: "2026-01-01T00:00:00Z"}}}),
         )
