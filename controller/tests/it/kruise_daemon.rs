@@ -99,7 +99,7 @@ impl Nodes {
     }
 
     /// Returns the messages of the events with this reason.
-    async fn told(&self, reason: &str) -> Vec<String> {
+    async fn event_messages(&self, reason: &str) -> Vec<String> {
         let events: Api<Event> = Api::all(self.client.clone());
         let listed = events.list(&ListParams::default()).await.unwrap().items;
         let own = listed
@@ -175,13 +175,13 @@ async fn images_are_pulled_once_they_can_be_asked_for() {
     assert!(failed["completionTime"].is_string());
     assert!(status(&api, "node-9").await.is_null(), "no node of ours");
 
-    let failures = nodes.told("PullImageFailed").await;
+    let failures = nodes.event_messages("PullImageFailed").await;
     assert_eq!(
         failures.len(),
         2,
         "of the job and of the node: {failures:?}"
     );
-    let successes = nodes.told("PullImageSucceed").await;
+    let successes = nodes.event_messages("PullImageSucceed").await;
     assert!(
         successes.contains(&"Image nginx:a, ecalpsedTime 0s".to_owned()),
         "{successes:?}"
@@ -201,7 +201,7 @@ async fn images_are_pulled_once_they_can_be_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_are_run_in_containers_and_told_of() {
+async fn probes_are_run_in_containers_and_reported() {
     let nodes = Nodes::start();
     nodes.define("NodePodProbe", "Cluster").await;
     let script = "echo all is well > /state; sleep 100000";
@@ -248,7 +248,7 @@ async fn probes_are_run_in_containers_and_told_of() {
             "m#wrong-port Failed \"connect: connection refused\"".to_owned(),
         ]
     );
-    assert_eq!(nodes.told("KruiseProbeSucceeded").await.len(), 2);
+    assert_eq!(nodes.event_messages("KruiseProbeSucceeded").await.len(), 2);
 
     // The changed probe is Unknown until it has failed three times in a row.
     let mut failing = exec("echo lost >&2; exit 3");
@@ -335,13 +335,13 @@ async fn containers_are_recreated_in_order() {
     assert_eq!(
         restarts().await,
         [0, 1, 0],
-        "the other waits until this one is told to be ready"
+        "the other waits until this one is reported ready"
     );
-    let told = status(&api, "first").await;
-    assert_eq!(told["phase"], "Recreating");
+    let reported = status(&api, "first").await;
+    assert_eq!(reported["phase"], "Recreating");
     let expected = json!([{"name": "b", "phase": "Recreating", "isKilled": true},
         {"name": "a", "phase": "Pending"}]);
-    assert_eq!(told["containerRecreateStates"], expected);
+    assert_eq!(reported["containerRecreateStates"], expected);
     assert_eq!(
         status(&api, "second").await["phase"],
         "Pending",
@@ -353,13 +353,13 @@ async fn containers_are_recreated_in_order() {
         advance(10).await;
     }
     assert_eq!(restarts().await, [1, 1, 1]);
-    let told = status(&api, "first").await;
-    assert_eq!(told["phase"], "Completed");
-    assert!(told["completionTime"].is_string());
+    let reported = status(&api, "first").await;
+    assert_eq!(reported["phase"], "Completed");
+    assert!(reported["completionTime"].is_string());
     let expected = json!([{"name": "b", "phase": "Succeeded", "isKilled": true},
         {"name": "a", "phase": "Succeeded", "isKilled": true}]);
-    assert_eq!(told["containerRecreateStates"], expected);
-    let events = nodes.told("Killing").await;
+    assert_eq!(reported["containerRecreateStates"], expected);
+    let events = nodes.event_messages("Killing").await;
     let expected = "Stopping container b by ContainerRecreateRequest first".to_owned();
     assert!(events.contains(&expected), "{events:?}");
     assert_eq!(
@@ -386,9 +386,9 @@ async fn a_container_stops_behind_its_hook_and_the_grace_of_the_request() {
     )
     .await;
     advance(20).await;
-    let told = status(&api, "r").await;
+    let reported = status(&api, "r").await;
     assert_eq!(
-        told["containerRecreateStates"],
+        reported["containerRecreateStates"],
         Value::Null,
         "nobody has made the pod unready"
     );

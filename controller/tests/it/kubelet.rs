@@ -115,7 +115,7 @@ impl Node {
         let mut events = events.list(&params).await.unwrap().items;
         events.retain(|event| event.reporting_component.as_deref() == Some("kubelet"));
         events.sort_by_key(|event| event.metadata.name.clone());
-        let told = events.into_iter().map(|event| {
+        let described = events.into_iter().map(|event| {
             let source = event.source.unwrap();
             assert_eq!(source.host.as_deref(), Some("node-1"));
             assert_eq!(event.reporting_instance.as_deref(), Some("node-1"));
@@ -123,7 +123,7 @@ impl Node {
             let text = |text: Option<String>| text.unwrap_or_default();
             format!("{} {path} {}", text(event.reason), text(event.message))
         });
-        told.collect()
+        described.collect()
     }
 }
 
@@ -341,7 +341,7 @@ async fn sidecars_are_stopped_last_and_the_first_of_them_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kubelet_tells_what_a_cluster_s_tells() {
+async fn the_kubelet_records_the_events_of_a_real_one() {
     let node = Node::start();
     let mut spec = attended();
     spec["containers"] = json!([{ "name": "main", "image": "nginx:1.25" }]);
@@ -352,22 +352,22 @@ async fn the_kubelet_tells_what_a_cluster_s_tells() {
             "Container image \"{image}\" already present on machine and can be accessed by the pod"
         )
     };
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for name in ["proxy", "log"] {
         let path = format!("spec.initContainers{{{name}}}");
-        told.push(format!("Pulling {path} Pulling image \"busybox\""));
-        told.push(format!(
+        events.push(format!("Pulling {path} Pulling image \"busybox\""));
+        events.push(format!(
             "Pulled {path} Successfully pulled image \"busybox\" in 0s (0s including waiting). \
              Image size: 0 bytes."
         ));
-        told.push(format!("Created {path} Container created"));
-        told.push(format!("Started {path} Container started"));
+        events.push(format!("Created {path} Container created"));
+        events.push(format!("Started {path} Container started"));
     }
     let path = "spec.containers{main}";
-    told.push(format!("Pulled {path} {}", pulled("nginx:1.25")));
-    told.push(format!("Created {path} Container created"));
-    told.push(format!("Started {path} Container started"));
-    assert_eq!(node.course("web").await, told);
+    events.push(format!("Pulled {path} {}", pulled("nginx:1.25")));
+    events.push(format!("Created {path} Container created"));
+    events.push(format!("Started {path} Container started"));
+    assert_eq!(node.course("web").await, events);
     let params = DeleteParams::default();
     node.pods().delete("web", &params).await.unwrap();
     pass(5).await;
@@ -376,11 +376,11 @@ async fn the_kubelet_tells_what_a_cluster_s_tells() {
         ("spec.initContainers", "log"),
         ("spec.containers", "main"),
     ] {
-        told.push(format!(
+        events.push(format!(
             "Killing {path}{{{name}}} Stopping container {name}"
         ));
     }
-    assert_eq!(node.course("web").await, told);
+    assert_eq!(node.course("web").await, events);
 
     let image = json!({ "containers": [{ "name": "main", "image": "nginx:1.25" }] });
     node.run("forced", image.clone()).await;

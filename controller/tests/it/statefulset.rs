@@ -138,19 +138,19 @@ impl Cluster {
     async fn pods(&self) -> Vec<String> {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let pods = pods.list(&ListParams::default()).await.unwrap();
-        let told = |pod: &Pod| {
+        let described = |pod: &Pod| {
             format!(
                 "{} {}",
                 pod.name_any(),
                 pod.labels()["controller-revision-hash"]
             )
         };
-        pods.iter().map(told).collect()
+        pods.iter().map(described).collect()
     }
 
     /// Returns the writes to pods, claims, revisions and sets, in order.
     fn written(&self) -> Vec<String> {
-        let told = |entry: &kubeproof_apiserver::JournalEntry| {
+        let described = |entry: &kubeproof_apiserver::JournalEntry| {
             let name = entry.object["metadata"]["name"]
                 .as_str()
                 .unwrap_or_default();
@@ -159,7 +159,7 @@ impl Cluster {
                 entry.event, entry.gvr.resource, entry.user_agent
             )
         };
-        self.server.journal().iter().map(told).collect()
+        self.server.journal().iter().map(described).collect()
     }
 }
 
@@ -206,12 +206,12 @@ async fn a_set_is_created_updated_rolled_back_and_scaled_in_order() {
 
         let api: Api<Event> = Api::default_namespaced(cluster.client.clone());
         let events = api.list(&ListParams::default()).await.unwrap();
-        let told = |event: &Event| {
+        let described = |event: &Event| {
             let count = event.count.unwrap_or_default();
             format!("{count} {}", event.message.clone().unwrap_or_default())
         };
-        let mut told: Vec<_> = events.iter().map(told).collect();
-        told.sort();
+        let mut messages: Vec<_> = events.iter().map(described).collect();
+        messages.sort();
         let expected = [
             "1 Create Claim data-web-0 Pod web-0 in StatefulSet web success",
             "1 Create Claim data-web-1 Pod web-1 in StatefulSet web success",
@@ -223,7 +223,7 @@ async fn a_set_is_created_updated_rolled_back_and_scaled_in_order() {
             "2 Delete Pod web-2 in StatefulSet web successful",
             "3 Create Pod web-0 in StatefulSet web successful",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(messages, expected);
     })
     .await;
 }

@@ -58,7 +58,7 @@ fn deployment(replicas: u32, strategy: &Value) -> Value {
 /// revision.
 async fn sets(cluster: &Cluster) -> Vec<String> {
     let sets = cluster.list::<ReplicaSet>().await;
-    let told = |set: &ReplicaSet| {
+    let described = |set: &ReplicaSet| {
         let status = set.status.clone().unwrap_or_default();
         let spec = set.spec.as_ref().unwrap();
         let template = spec.template.as_ref().unwrap();
@@ -73,15 +73,15 @@ async fn sets(cluster: &Cluster) -> Vec<String> {
             status.available_replicas.unwrap_or(0)
         )
     };
-    let mut told: Vec<String> = sets.iter().map(told).collect();
-    told.sort();
-    told
+    let mut lines: Vec<String> = sets.iter().map(described).collect();
+    lines.sort();
+    lines
 }
 
 async fn conditions(cluster: &Cluster) -> Vec<String> {
     let deployment = cluster.get::<Deployment>("web").await;
     let conditions = deployment.status.unwrap().conditions.unwrap_or_default();
-    let mut told: Vec<String> = conditions
+    let mut lines: Vec<String> = conditions
         .iter()
         .map(|one| {
             format!(
@@ -92,8 +92,8 @@ async fn conditions(cluster: &Cluster) -> Vec<String> {
             )
         })
         .collect();
-    told.sort();
-    told
+    lines.sort();
+    lines
 }
 
 async fn set_image(cluster: &Cluster, image: &str) {
@@ -132,15 +132,17 @@ async fn a_replica_set_keeps_its_number_of_pods() {
         .await;
     cluster.settle().await;
     assert_eq!(cluster.list::<Pod>().await.len(), 1);
-    let told = cluster.events("replicaset-controller").await;
+    let events = cluster.events("replicaset-controller").await;
     assert_eq!(
-        told.iter()
+        events
+            .iter()
             .filter(|one| one.starts_with("SuccessfulCreate Created pod: web-"))
             .count(),
         4
     );
     assert_eq!(
-        told.iter()
+        events
+            .iter()
             .filter(|one| one.starts_with("SuccessfulDelete Deleted pod: web-"))
             .count(),
         2
@@ -350,7 +352,7 @@ async fn equal_runs_write_equal_journals() {
 /// Returns `node image` of every ready pod.
 async fn daemons(cluster: &Cluster) -> Vec<String> {
     let pods = cluster.list::<Pod>().await;
-    let told = |pod: &Pod| {
+    let described = |pod: &Pod| {
         let spec = pod.spec.as_ref().unwrap();
         let image = spec.containers[0].image.clone();
         format!(
@@ -359,9 +361,9 @@ async fn daemons(cluster: &Cluster) -> Vec<String> {
             image.unwrap()
         )
     };
-    let mut told: Vec<String> = pods.iter().map(told).collect();
-    told.sort();
-    told
+    let mut lines: Vec<String> = pods.iter().map(described).collect();
+    lines.sort();
+    lines
 }
 
 fn daemon_set(strategy: &Value) -> Value {

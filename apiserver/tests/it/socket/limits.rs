@@ -47,7 +47,7 @@ async fn half_sent_heads_and_idle_connections_are_closed_as_upstream_closes_them
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_connection_of_http2_is_told_to_go_and_a_watch_is_not() {
+async fn an_idle_connection_of_http2_is_sent_goaway_and_a_watch_is_not() {
     let server = ApiServer::builder().build();
     let running = start_with(server.clone()).await;
     let (mut client, task) = http2(&running).await;

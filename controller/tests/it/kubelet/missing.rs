@@ -117,14 +117,14 @@ async fn an_image_that_cannot_be_pulled_is_tried_later_and_later() {
     let message = format!("{back_off}: ErrImagePull: {UNRESOLVED}");
     assert_eq!(waiting["message"], message);
     let path = "spec.containers{main}";
-    let told = [
+    let events = [
         format!("Pulling {path} Pulling image \"{image}\""),
         format!("Failed {path} Failed to pull image \"{image}\": {UNRESOLVED}"),
         format!("Failed {path} Error: ErrImagePull"),
         format!("BackOff {path} {back_off}"),
         format!("Failed {path} Error: ImagePullBackOff"),
     ];
-    assert_eq!(node.course("web").await, told);
+    assert_eq!(node.course("web").await, events);
     let patch = json!({ "spec": { "containers": [{ "name": "main", "image": "busybox" }] } });
     let params = PatchParams::default();
     let pods = node.pods();
@@ -187,7 +187,7 @@ async fn a_program_that_the_image_lacks_cannot_be_started() {
     assert_eq!(ended["startedAt"], "1970-01-01T00:00:00Z");
     assert_eq!(ended["finishedAt"], status["startTime"]);
     let path = "spec.containers{main}";
-    let told = [
+    let events = [
         format!(
             "Pulled {path} Container image \"{image}\" already present on machine and can be accessed by \
              the pod"
@@ -195,7 +195,7 @@ async fn a_program_that_the_image_lacks_cannot_be_started() {
         format!("Created {path} Container created"),
         format!("Failed {path} Error: {LACKING}"),
     ];
-    assert_eq!(node.course("once").await, told);
+    assert_eq!(node.course("once").await, events);
     node.manager.shutdown().await;
 }
 

@@ -35,7 +35,7 @@ async fn watch(node: &Node, name: &str, seconds: u32) -> Vec<(u32, String)> {
     seen
 }
 
-fn told(lines: &[(u32, &str)]) -> Vec<(u32, String)> {
+fn owned(lines: &[(u32, &str)]) -> Vec<(u32, String)> {
     let lines = lines.iter();
     lines.map(|(at, line)| (*at, (*line).to_owned())).collect()
 }
@@ -46,7 +46,7 @@ fn idle(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_are_made_one_by_one_and_told_of_at_the_next_relist() {
+async fn containers_are_created_one_by_one_and_reported_at_the_next_relist() {
     let node = paced();
     pass(1).await;
     let pulled = with(idle("b"), "imagePullPolicy", json!("Always"));
@@ -56,7 +56,7 @@ async fn containers_are_made_one_by_one_and_told_of_at_the_next_relist() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
         watch(&node, "web", 4).await,
-        told(&[
+        owned(&[
             (0, "Pending ContainerCreating ContainerCreating"),
             (10, "Pending running+ ContainerCreating"),
             (20, "Running running+ running+"),
@@ -88,7 +88,7 @@ async fn an_end_is_noticed_at_the_next_relist_and_so_is_the_next_run() {
     // The container runs from 0.6 s to 2.7 s, then from 3.2 s to 5.3 s.
     assert_eq!(
         watch(&node, "web", 8).await,
-        told(&[
+        owned(&[
             (0, "Pending ContainerCreating"),
             (10, "Running running+"),
             (30, "Running exit3"),
@@ -208,7 +208,7 @@ async fn sidecars_hear_of_the_end_after_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_is_given_up_at_the_end_of_the_grace_period_and_the_container_told_to_stop() {
+async fn a_hook_is_given_up_at_the_end_of_the_grace_period_and_the_container_stopped() {
     let node = paced();
     pass(1).await;
     let hook = json!({ "preStop": { "exec": { "command": ["sleep", "1h"] } } });
@@ -233,7 +233,7 @@ async fn a_pod_is_cleaned_up_until_the_next_relist_after_its_end() {
     let seen = watch(&node, "web", 2).await;
     assert_eq!(
         seen,
-        told(&[(0, "Running running+"), (2, "Succeeded exit0"), (9, "gone"),])
+        owned(&[(0, "Running running+"), (2, "Succeeded exit0"), (9, "gone"),])
     );
     node.manager.shutdown().await;
 }
@@ -283,7 +283,7 @@ async fn a_container_that_a_probe_ends_is_killed_after_its_grace_period_and_star
     let seen = watch(&node, "web", 8).await;
     assert_eq!(
         seen,
-        told(&[
+        owned(&[
             (0, "Pending ContainerCreating"),
             (10, "Running running+"),
             (60, "Running exit137"),

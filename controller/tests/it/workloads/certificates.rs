@@ -67,14 +67,14 @@ impl Requests {
     async fn status(&self, name: &str) -> (Value, Option<String>) {
         let status = self.0.get(name).await.unwrap().status.unwrap_or_default();
         let conditions = status.conditions.unwrap_or_default();
-        let told: Vec<Value> = conditions
+        let listed: Vec<Value> = conditions
             .iter()
             .map(|own| json!([own.type_, own.reason, own.message]))
             .collect();
         let certificate = status
             .certificate
             .map(|own| String::from_utf8(own.0).unwrap());
-        (json!(told), certificate)
+        (json!(listed), certificate)
     }
 }
 
@@ -93,9 +93,9 @@ async fn certificates_of_kubelets_are_approved_and_all_that_are_approved_signed(
         .create("serving", JANE, "kubelet-serving", &serving)
         .await;
     cluster.settle().await;
-    let (told, certificate) = requests.status("node").await;
+    let (conditions, certificate) = requests.status("node").await;
     let message = "Auto approving kubelet client certificate after SubjectAccessReview.";
-    assert_eq!(told, json!([["Approved", "AutoApproved", message]]));
+    assert_eq!(conditions, json!([["Approved", "AutoApproved", message]]));
     let pem = certificate.unwrap();
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n"), "{pem}");
     assert_eq!(requests.status("jane").await, (json!([]), None));
@@ -110,10 +110,10 @@ async fn certificates_of_kubelets_are_approved_and_all_that_are_approved_signed(
         (3600..4200).contains(&left),
         "an hour, as it was asked for: {left}"
     );
-    let (told, certificate) = requests.status("serving").await;
+    let (conditions, certificate) = requests.status("serving").await;
     assert_eq!(certificate, None);
     assert_eq!(
-        told[1],
+        conditions[1],
         json!([
             "Failed",
             "SignerValidationFailure",

@@ -147,11 +147,11 @@ async fn endpoints_of_a_service_without_a_selector_are_mirrored() {
     let name = mirrored[0].name_any();
     let listed = async || {
         let slices = slices(&cluster).await;
-        let told = slices.into_iter().map(|slice| {
+        let addresses = slices.into_iter().map(|slice| {
             let endpoints = slice.endpoints.clone().unwrap_or_default();
             (slice.name_any(), endpoints[0].addresses.clone())
         });
-        told.collect::<Vec<_>>()
+        addresses.collect::<Vec<_>>()
     };
 
     cluster

@@ -107,9 +107,9 @@ async fn its_objects_go_with_their_namespace() {
         .unwrap();
     cluster.settle().await;
     assert!(pears.get_opt("free").await.unwrap().is_none());
-    let told = namespaces.get("team").await.unwrap().status.unwrap();
-    let told = told.conditions.unwrap().into_iter();
-    let told: BTreeMap<String, String> = told
+    let namespace_status = namespaces.get("team").await.unwrap().status.unwrap();
+    let conditions = namespace_status.conditions.unwrap().into_iter();
+    let conditions: BTreeMap<String, String> = conditions
         .filter(|condition| condition.status == "True")
         .map(|condition| (condition.type_, condition.message.unwrap_or_default()))
         .collect();
@@ -120,7 +120,7 @@ async fn its_objects_go_with_their_namespace() {
             "Some content in the namespace has finalizers remaining: \
              example.com/hold in 1 resource instances",
     });
-    assert_eq!(json!(told), expected);
+    assert_eq!(json!(conditions), expected);
     let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     pears
         .patch("held", &PatchParams::default(), &release)

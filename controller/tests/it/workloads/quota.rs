@@ -20,7 +20,7 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_tells_what_is_used_and_what_is_free_again() {
+async fn a_quota_reports_what_is_used_and_what_is_free_again() {
     let cluster = Cluster::start(&["resourcequota", "serviceaccount"]);
     cluster
         .create::<ConfigMap>(json!({"metadata": {"name": "before"}}))

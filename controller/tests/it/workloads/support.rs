@@ -188,11 +188,11 @@ impl Cluster {
             let source = event.source.as_ref();
             source.and_then(|source| source.component.as_deref()) == Some(component)
         };
-        let told = |event: &Event| {
+        let described = |event: &Event| {
             let (reason, message) = (event.reason.clone(), event.message.clone());
             format!("{} {}", reason.unwrap(), message.unwrap())
         };
-        events.iter().filter(of_component).map(told).collect()
+        events.iter().filter(of_component).map(described).collect()
     }
 
     /// Returns the largest value of `measure` on the objects of `resource` at any time.
@@ -224,9 +224,9 @@ impl Cluster {
         let entries = journal
             .iter()
             .filter(|entry| entry.gvr.resource != "leases");
-        let told = |entry: &JournalEntry| {
+        let described = |entry: &JournalEntry| {
             format!("{} {:?} {}", entry.user_agent, entry.event, *entry.object)
         };
-        entries.map(told).collect()
+        entries.map(described).collect()
     }
 }
