@@ -133,8 +133,8 @@ impl Property for OneInstanceOnePod {
         }
         let others = pod.all_of_set(world);
         let twins = others.filter(|other| name(other) != own && label(other, INSTANCE_ID) == id);
-        let told = twins.map(|twin| format!("{} and {own} are both there", name(twin)));
-        told.collect()
+        let violations = twins.map(|twin| format!("{} and {own} are both there", name(twin)));
+        violations.collect()
     }
 }
 
@@ -210,13 +210,13 @@ impl Property for MaxSurge {
             let max = replicas(set) + max_surge(set);
             (pods > max).then_some((pods, max))
         });
-        let told = least_fault(excess).map(|(pods, max)| {
+        let violation = least_fault(excess).map(|(pods, max)| {
             format!(
                 "{} is created, the {pods}th of {max} at most",
                 name(pod.object)
             )
         });
-        told.into_iter().collect()
+        violation.into_iter().collect()
     }
 }
 
@@ -243,13 +243,13 @@ impl Property for MaxUnavailable {
             let least = replicas(set) - max_unavailable(set);
             (left < least).then_some(least)
         });
-        let told = least_fault(lack).map(|least| {
+        let violation = least_fault(lack).map(|least| {
             format!(
                 "{} is taken down, {left} are left, and {least} are to be up",
                 name(pod.object)
             )
         });
-        told.into_iter().collect()
+        violation.into_iter().collect()
     }
 }
 
@@ -281,13 +281,13 @@ impl Property for Partitioned {
             (new > most && old < kept).then_some((old, kept))
         });
         let verb = if is_created { "created" } else { "updated" };
-        let told = least_fault(excess).map(|(old, kept)| {
+        let violation = least_fault(excess).map(|(old, kept)| {
             format!(
                 "{} is {verb}, {old} are of another revision, and the partition is {kept}",
                 name(pod.object)
             )
         });
-        told.into_iter().collect()
+        violation.into_iter().collect()
     }
 }
 

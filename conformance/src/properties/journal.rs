@@ -216,7 +216,7 @@ impl Journal {
     }
 
     /// The violations, as `property: what`.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn violations(&self) -> Vec<String> {
         let observed = Observed {
             journal: &self.entries,
             points: &[],
@@ -227,9 +227,9 @@ impl Journal {
             general: &[],
         };
         let found = violations(observed, &DeclaredProperties::default());
-        let told = found
+        let lines = found
             .iter()
             .map(|one| format!("{}: {}", one.property, one.what));
-        told.collect()
+        lines.collect()
     }
 }

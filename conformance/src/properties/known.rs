@@ -130,10 +130,10 @@ impl KnownPods {
                 states.drain(..earlier.saturating_sub(1));
             }
         }
-        let is_told = entry.event != EventType::Deleted && !is_changed_in_place(entry);
+        let is_whole = entry.event != EventType::Deleted && !is_changed_in_place(entry);
         states.push(State {
             since: entry.time,
-            pod: is_told.then(|| entry.object.shared()),
+            pod: is_whole.then(|| entry.object.shared()),
         });
     }
 

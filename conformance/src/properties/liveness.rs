@@ -118,15 +118,15 @@ mod tests {
     #[test]
     fn a_loop_is_one_writer_and_one_object() {
         let mut property = WriteLoop::default();
-        let mut told = |user_agent: &str, name: &str| {
+        let mut violations = |user_agent: &str, name: &str| {
             property.judge(&write(user_agent, name), &World::default())
         };
         for _ in 0..50 {
-            assert!(told("a", "x").is_empty());
-            assert!(told("b", "x").is_empty());
-            assert!(told("a", "y").is_empty());
+            assert!(violations("a", "x").is_empty());
+            assert!(violations("b", "x").is_empty());
+            assert!(violations("a", "y").is_empty());
         }
-        let looped: Vec<String> = (0..WRITES_MAX).flat_map(|_| told("a", "x")).collect();
+        let looped: Vec<String> = (0..WRITES_MAX).flat_map(|_| violations("a", "x")).collect();
         assert_eq!(looped, ["a wrote pods x 10 times in a row"]);
     }
 
@@ -145,9 +145,9 @@ mod tests {
         let changing: Vec<Point> = (0..100).map(|rv| point(rv / 10)).collect();
         assert_eq!(hot_requeues(&changing), []);
         let resting: Vec<Point> = (0..100).map(|_| point(7)).collect();
-        let told = hot_requeues(&resting);
+        let requeues = hot_requeues(&resting);
         assert_eq!(
-            told[0].what,
+            requeues[0].what,
             "c repeated `get pods web-0` 100 times while nothing changed"
         );
     }

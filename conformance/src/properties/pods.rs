@@ -126,8 +126,8 @@ pub(super) fn shared_claims<'a>(
     let others = others.filter(|other| name(other) != name(pod) && !is_finished(other));
     let shared = others.flat_map(|other| {
         let shared: Vec<&str> = claims(other).intersection(&own).copied().collect();
-        let told = shared.into_iter();
-        told.map(move |claim| format!("{} and {} both have {claim}", name(other), name(pod)))
+        let claims = shared.into_iter();
+        claims.map(move |claim| format!("{} and {} both have {claim}", name(other), name(pod)))
     });
     shared.collect()
 }

@@ -160,8 +160,9 @@ impl Property for OnePodPerOrdinal {
         let others = pod.all_of_set(world);
         let twins =
             others.filter(|other| other.ordinal == pod.ordinal && other.name() != pod.name());
-        let told = twins.map(|twin| format!("{} and {} are both there", twin.name(), pod.name()));
-        told.collect()
+        let violations =
+            twins.map(|twin| format!("{} and {} are both there", twin.name(), pod.name()));
+        violations.collect()
     }
 }
 
@@ -218,10 +219,10 @@ impl Property for Partitioned {
             let start = set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
             (pod.ordinal < start + partition).then_some(partition)
         });
-        let told = least_fault(excess);
-        let told =
-            told.map(|partition| format!("{} is created with partition {partition}", pod.name()));
-        told.into_iter().collect()
+        let least = least_fault(excess);
+        let violation =
+            least.map(|partition| format!("{} is created with partition {partition}", pod.name()));
+        violation.into_iter().collect()
     }
 }
 

@@ -23,7 +23,7 @@ fn scenario(properties: &str) -> Result<ScenarioFile, String> {
 }
 
 /// Returns the violations of the run, without revisions.
-fn told(properties: &str) -> Vec<String> {
+fn violations_of(properties: &str) -> Vec<String> {
     let scenario = scenario(properties).unwrap().scenario;
     let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();
     run.transcript.as_ref().unwrap();
@@ -36,7 +36,11 @@ fn told(properties: &str) -> Vec<String> {
 #[test]
 fn a_scenario_states_what_holds_from_its_first_step_on() {
     let held = "- {name: one is there, expression: size(objects.Pod) >= 1}";
-    assert_eq!(told(held), [""; 0], "there was none before what is given");
+    assert_eq!(
+        violations_of(held),
+        [""; 0],
+        "there was none before what is given"
+    );
     let broken = "
 - name: two are there
   expression: size(objects.Pod) >= 2
@@ -45,7 +49,7 @@ fn a_scenario_states_what_holds_from_its_first_step_on() {
   expression: event.type != 'DELETED'
   message: something is gone";
     assert_eq!(
-        told(broken),
+        violations_of(broken),
         [
             "nobody deletes: something is gone",
             "two are there: there are 1",
@@ -70,7 +74,7 @@ fn a_run_fails_by_a_property_unless_its_scenario_says_so() {
 #[test]
 fn a_scenario_names_no_property_that_it_does_not_violate() {
     let held = "- {name: one is there, expression: size(objects.Pod) >= 1}\n";
-    for (more, told) in [
+    for (more, expected) in [
         ("", None),
         (
             "violates: {one is there: none is}",
@@ -79,7 +83,7 @@ fn a_scenario_names_no_property_that_it_does_not_violate() {
     ] {
         let scenario = scenario(&format!("{held}{more}")).unwrap().scenario;
         let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();
-        assert_eq!(suite::unneeded(&scenario, &run).as_deref(), told);
+        assert_eq!(suite::unneeded(&scenario, &run).as_deref(), expected);
     }
 }
 
@@ -157,19 +161,19 @@ fn a_testbed_is_held_to_what_its_builder_states() {
         Ok(())
     };
     let error = explore::testbed(&bed, &options, script).unwrap_err();
-    let told = error.to_string();
-    let told: Vec<&str> = told.lines().collect();
-    assert!(told[0].starts_with("one is there: failed expression: size(objects.Pod) > 0 "));
-    assert!(told[1].starts_with("pods are kept: 2 are left (revision "));
-    assert_eq!(told.len(), 2, "{told:?}");
+    let error = error.to_string();
+    let outcome: Vec<&str> = error.lines().collect();
+    assert!(outcome[0].starts_with("one is there: failed expression: size(objects.Pod) > 0 "));
+    assert!(outcome[1].starts_with("pods are kept: 2 are left (revision "));
+    assert_eq!(outcome.len(), 2, "{outcome:?}");
 
     let report = explore::testbed(&bed.ignore_violations(), &options, script).unwrap();
     assert!(report.runs > 5 && report.diverged.len() == report.runs);
     let (plan, divergence) = &report.diverged[0];
-    let told: Vec<&str> = divergence.outcome.lines().collect();
-    assert_eq!(told.len(), 2, "{plan}: {told:?}");
-    assert!(told[0].starts_with("one is there: failed expression: size(objects.Pod) > 0 "));
-    assert!(told[1].starts_with("pods are kept: 2 are left (revision "));
+    let outcome: Vec<&str> = divergence.outcome.lines().collect();
+    assert_eq!(outcome.len(), 2, "{plan}: {outcome:?}");
+    assert!(outcome[0].starts_with("one is there: failed expression: size(objects.Pod) > 0 "));
+    assert!(outcome[1].starts_with("pods are kept: 2 are left (revision "));
 }
 
 #[test]

@@ -17,7 +17,7 @@ const ROUNDS: usize = 4;
 
 /// No two controllers write a field by turns, each its own value.
 ///
-/// The managers in `metadata.managedFields` tell who writes which field: when one manager takes a field from another,
+/// The managers in `metadata.managedFields` name the writer of each field: when one manager takes a field from another,
 /// gives it back its value of before, and loses it again to the same value, the two will never rest. A controller that
 /// removes a field of another one takes it, too. Writes of the test begin anew. The kubelet reports the state
 /// of its node, so its writes are no fight.
@@ -69,7 +69,7 @@ impl Property for UncontestedFields {
         let Some(previous) = entry.previous.as_deref() else {
             return Vec::new();
         };
-        let mut told = Vec::new();
+        let mut violations = Vec::new();
         let paths: BTreeSet<&Path> = before.keys().chain(fields.managers.keys()).collect();
         for path in paths {
             let (old, new) = (before.get(path), fields.managers.get(path));
@@ -114,7 +114,7 @@ impl Property for UncontestedFields {
             turns.push((winner.clone(), value_at(&entry.object, path)));
             if let Some(fight) = fight(turns) {
                 let [(one, its), (other, others)] = fight;
-                told.push(format!(
+                violations.push(format!(
                     "{} of {} goes back and forth between {its} by {one} and {others} by {other}",
                     in_words(path),
                     named(&entry.gvr.resource, &entry.object)
@@ -122,7 +122,7 @@ impl Property for UncontestedFields {
                 turns.clear();
             }
         }
-        told
+        violations
     }
 }
 

@@ -39,7 +39,7 @@ impl Property for Finalizers {
     fn judge_settled(&mut self, _world: &World) -> Vec<String> {
         let waiting = self.0.waiting();
         let waiting = waiting.filter(|one| !PROTECTING.contains(&one.finalizer));
-        waiting.filter_map(|one| one.told()).collect()
+        waiting.filter_map(|one| one.describe()).collect()
     }
 }
 
@@ -102,15 +102,15 @@ impl FinalizerJournal {
 impl Waiting<'_> {
     /// The description, with the controller that has to remove the finalizer; `None` if none has ever put or removed
     /// it.
-    pub(crate) fn told(&self) -> Option<String> {
+    pub(crate) fn describe(&self) -> Option<String> {
         let handler = self.handler?;
-        Some(self.told_with(&format!(
+        Some(self.describe_with(&format!(
             "{handler} has to remove it once deletionTimestamp is set"
         )))
     }
 
     /// The description with a remedy.
-    pub(crate) fn told_with(&self, remedy: &str) -> String {
+    pub(crate) fn describe_with(&self, remedy: &str) -> String {
         let [resource, namespace, name] = self.key;
         let scope = match namespace.as_str() {
             "" => String::new(),

@@ -117,7 +117,7 @@ impl Property for NoOrphans {
                 && !owners.is_empty()
                 && owners.iter().all(|owner| !there.contains(uid_of(owner)))
         });
-        let told = orphans.map(|(resource, object)| {
+        let violations = orphans.map(|(resource, object)| {
             let owner = &owners(object)[0];
             let text = |field: &str| owner[field].as_str().unwrap_or_default();
             let named = named(resource, object);
@@ -127,7 +127,7 @@ impl Property for NoOrphans {
                 text("name")
             )
         });
-        told.collect()
+        violations.collect()
     }
 }
 

@@ -73,8 +73,8 @@ pub(crate) fn second_writes(
         .take_while(|entry| entry.rv <= last_rv);
     let mut found = Vec::new();
     for entry in writes {
-        let told = property.judge(entry, &World::default());
-        found.extend(told.into_iter().map(|what| Violation {
+        let violations = property.judge(entry, &World::default());
+        found.extend(violations.into_iter().map(|what| Violation {
             rv: entry.rv,
             property: property.name().to_owned(),
             what,

@@ -83,7 +83,8 @@ impl Property for NoSecrets {
             }
             _ => ("the status of ", self.found(&entry.object["status"])),
         };
-        let told = found.map(|of| format!("{place}{resource} {} has {of}", name(&entry.object)));
-        told.into_iter().collect()
+        let violation =
+            found.map(|of| format!("{place}{resource} {} has {of}", name(&entry.object)));
+        violation.into_iter().collect()
     }
 }

@@ -58,7 +58,7 @@ impl Property for TransitionTimes {
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
         let before = entry.previous.as_deref().map_or(&[][..], conditions);
-        let mut told = Vec::new();
+        let mut violations = Vec::new();
         for after in conditions(&entry.object) {
             let kind = after["type"].as_str().unwrap_or_default();
             let key = (uid(&entry.object).to_owned(), kind.to_owned());
@@ -69,7 +69,7 @@ impl Property for TransitionTimes {
             };
             let is_moved = old["lastTransitionTime"] != after["lastTransitionTime"];
             if is_moved && is_by_component(entry) && !self.may_be_news(&key, entry.time) {
-                told.push(format!(
+                violations.push(format!(
                     "{} {} has another transition time of {kind}, which stays {}",
                     entry.gvr.resource,
                     name(&entry.object),
@@ -77,7 +77,7 @@ impl Property for TransitionTimes {
                 ));
             }
         }
-        told
+        violations
     }
 }
 

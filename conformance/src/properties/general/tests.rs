@@ -65,7 +65,7 @@ impl Writes {
     }
 
     /// The violations that the property finds in a cluster that has settled in the end.
-    fn told<P: Property + 'static>(
+    fn violations<P: Property + 'static>(
         &self,
         make: impl Fn() -> P + Send + Sync + 'static,
     ) -> Vec<String> {
@@ -102,17 +102,21 @@ fn a_transition_time_stays_while_the_status_does() {
         let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": time});
         json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}})
     };
-    let told = |user_agent: &str, after: Value| {
+    let violations = |user_agent: &str, after: Value| {
         let entry = write(user_agent, "pods", Some(pod("True", 1)), after);
         TransitionTimes::default().judge(&entry, &World::default())
     };
-    assert_eq!(told("c", pod("False", 2)), [""; 0]);
-    assert_eq!(told("c", pod("True", 1)), [""; 0]);
+    assert_eq!(violations("c", pod("False", 2)), [""; 0]);
+    assert_eq!(violations("c", pod("True", 1)), [""; 0]);
     assert_eq!(
-        told("c", pod("True", 2)),
+        violations("c", pod("True", 2)),
         ["pods a has another transition time of Ready, which stays True"]
     );
-    assert_eq!(told("test", pod("True", 2)), [""; 0], "the test may do so");
+    assert_eq!(
+        violations("test", pod("True", 2)),
+        [""; 0],
+        "the test may do so"
+    );
 }
 
 #[test]
@@ -121,18 +125,22 @@ fn a_controller_may_learn_late_that_it_has_changed_a_status() {
         let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": time});
         json!({"metadata": {"name": "a"}, "status": {"conditions": [condition]}})
     };
-    let told = |caches: Caches, seconds: i64| {
+    let violations = |caches: Caches, seconds: i64| {
         let mut property = TransitionTimes::new(caches);
         let first = write("c", "pods", Some(pod("False", 1)), pod("True", 2));
         let mut again = write("c", "pods", Some(pod("True", 2)), pod("True", 3));
         again.time += seconds.seconds();
-        let told = property.judge(&first, &World::default());
-        assert_eq!(told, [""; 0]);
+        let violations = property.judge(&first, &World::default());
+        assert_eq!(violations, [""; 0]);
         property.judge(&again, &World::default()).len()
     };
-    assert_eq!(told(Caches::MayLag, 60), 0);
-    assert_eq!(told(Caches::MayLag, 61), 1, "no cache lags for so long");
-    assert_eq!(told(Caches::Current, 0), 1);
+    assert_eq!(violations(Caches::MayLag, 60), 0);
+    assert_eq!(
+        violations(Caches::MayLag, 61),
+        1,
+        "no cache lags for so long"
+    );
+    assert_eq!(violations(Caches::Current, 0), 1);
 }
 
 #[test]
@@ -146,7 +154,7 @@ fn an_owner_exists_in_the_same_namespace() {
             },
         })
     };
-    let told = |namespace: &str, owner: Value| {
+    let violations = |namespace: &str, owner: Value| {
         let mut property = ValidOwners::default();
         let shop = write("test", "shops", None, owned("Shop", "x", json!([])));
         assert_eq!(property.judge(&shop, &World::default()), [""; 0]);
@@ -155,18 +163,18 @@ fn an_owner_exists_in_the_same_namespace() {
     };
     let owner =
         |kind: &str, uid: &str| json!({"apiVersion": "v2", "kind": kind, "name": "a", "uid": uid});
-    assert_eq!(told("x", owner("Shop", "Shop-1")), [""; 0]);
+    assert_eq!(violations("x", owner("Shop", "Shop-1")), [""; 0]);
     let fault = |kind: &str, fault: &str| [format!("pods a is owned by {kind} a, which {fault}")];
     assert_eq!(
-        told("x", owner("Shop", "other")),
+        violations("x", owner("Shop", "other")),
         fault("Shop", "never existed")
     );
     assert_eq!(
-        told("y", owner("Shop", "Shop-1")),
+        violations("y", owner("Shop", "Shop-1")),
         fault("Shop", "is in another namespace")
     );
     assert_eq!(
-        told("x", owner("Mall", "Shop-1")),
+        violations("x", owner("Mall", "Shop-1")),
         ["pods a is owned by Mall a, whose uid is that of another object"]
     );
 }
@@ -183,25 +191,32 @@ fn a_dependent_goes_with_its_last_owner() {
         let one = Writes::none().then("test", "shops", object("one", &json!({})));
         one.then("test", "shops", object("two", &json!({})))
     };
-    let told = |writes: Writes| writes.told(NoOrphans::default);
+    let violations = |writes: Writes| writes.violations(NoOrphans::default);
     let left = |agent: &str| {
         shops()
             .then(agent, "pods", owned(&["one"]))
             .gone("test", "one")
     };
     assert_eq!(
-        told(left("c")),
+        violations(left("c")),
         ["pods x/a stays, and its owner Shop one is gone"]
     );
-    assert_eq!(told(left("test")), [""; 0], "the test may have left it");
-    assert_eq!(told(left("c").gone("garbage-collector", "a")), [""; 0]);
+    assert_eq!(
+        violations(left("test")),
+        [""; 0],
+        "the test may have left it"
+    );
+    assert_eq!(
+        violations(left("c").gone("garbage-collector", "a")),
+        [""; 0]
+    );
     let other = shops()
         .then("c", "pods", owned(&["one", "two"]))
         .gone("test", "one");
-    assert_eq!(told(other), [""; 0], "another owner is there");
+    assert_eq!(violations(other), [""; 0], "another owner is there");
     let mut leaving = owned(&["one"]);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert_eq!(told(left("c").then("gc", "pods", leaving)), [""; 0]);
+    assert_eq!(violations(left("c").then("gc", "pods", leaving)), [""; 0]);
 }
 
 /// An object whose `spec.size` is `size`, a field of `manager` if there is one.
@@ -217,43 +232,47 @@ fn sized(manager: Option<&str>, size: i64) -> Value {
 
 #[test]
 fn two_controllers_do_not_overwrite_each_other_by_turns() {
-    let told = |writes: &[(&str, Option<&str>, i64)]| {
+    let violations = |writes: &[(&str, Option<&str>, i64)]| {
         let mut all = Writes::none();
         for (agent, manager, size) in writes {
             all = all.then(agent, "shops", sized(*manager, *size));
         }
-        all.told(UncontestedFields::default)
+        all.violations(UncontestedFields::default)
     };
     let (one, other) = (("c", Some("c"), 1), ("d", Some("d"), 2));
     let fight = ["spec.size of shops x/a goes back and forth between 1 by c and 2 by d"];
-    assert_eq!(told(&[one, other, one, other]), fight);
+    assert_eq!(violations(&[one, other, one, other]), fight);
     assert_eq!(
-        told(&[one, other, one]),
+        violations(&[one, other, one]),
         [""; 0],
         "the second one may have given in"
     );
     let progress = [one, other, ("c", Some("c"), 3), ("d", Some("d"), 4)];
-    assert_eq!(told(&progress), [""; 0], "they count up together");
+    assert_eq!(violations(&progress), [""; 0], "they count up together");
     let test = ("test", Some("test"), 5);
     assert_eq!(
-        told(&[one, other, one, test, one, other]),
+        violations(&[one, other, one, test, one, other]),
         [""; 0],
         "the test begins anew"
     );
     let removed = [one, ("d", None, 0), one, ("d", None, 0)];
     assert_eq!(
-        told(&removed),
+        violations(&removed),
         ["spec.size of shops x/a goes back and forth between 1 by c and null by d"]
     );
     let own = [one, ("c", None, 0), one, ("c", None, 0)];
-    assert_eq!(told(&own), [""; 0], "a controller may remove its own field");
+    assert_eq!(
+        violations(&own),
+        [""; 0],
+        "a controller may remove its own field"
+    );
     let reports = [
         one,
         ("kubelet", Some("kubelet"), 2),
         one,
         ("kubelet", Some("kubelet"), 2),
     ];
-    assert_eq!(told(&reports), [""; 0], "the kubelet reports");
+    assert_eq!(violations(&reports), [""; 0], "the kubelet reports");
 }
 
 #[test]
@@ -268,15 +287,15 @@ fn the_fields_of_list_items_are_contested_item_by_item() {
         });
         object("a", &more)
     };
-    let told = |other: &str| {
+    let violations = |other: &str| {
         let mut all = Writes::none();
         for _ in 0..2 {
             all = all.then("c", "shops", written("c", "Open", "True"));
             all = all.then("d", "shops", written("d", other, "False"));
         }
-        all.told(UncontestedFields::default)
+        all.violations(UncontestedFields::default)
     };
-    let fight = told("Open");
+    let fight = violations("Open");
     assert_eq!(
         fight,
         [
@@ -292,7 +311,7 @@ fn a_status_is_of_the_present_generation_in_the_end() {
         let status = json!({"observedGeneration": observed});
         object("a", &json!({"generation": generation, "status": status}))
     };
-    let told = |writes: Writes| writes.told(ObservedGenerations::default);
+    let violations = |writes: Writes| writes.violations(ObservedGenerations::default);
     let begun = || {
         let new = object("a", &json!({"generation": 1}));
         Writes::none()
@@ -301,12 +320,12 @@ fn a_status_is_of_the_present_generation_in_the_end() {
     };
     let changed = || begun().then("test", "shops", at(2, 1));
     assert_eq!(
-        told(changed()),
+        violations(changed()),
         ["the status of shops x/a is of generation 1, and there are 2"]
     );
-    assert_eq!(told(changed().then("c", "shops", at(2, 2))), [""; 0]);
+    assert_eq!(violations(changed().then("c", "shops", at(2, 2))), [""; 0]);
     assert_eq!(
-        told(
+        violations(
             begun()
                 .then("c", "shops", at(1, 2))
                 .then("c", "shops", at(1, 1))
@@ -316,12 +335,16 @@ fn a_status_is_of_the_present_generation_in_the_end() {
     let mut leaving = at(2, 1);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     assert_eq!(
-        told(begun().then("test", "shops", leaving)),
+        violations(begun().then("test", "shops", leaving)),
         [""; 0],
         "it is on its way out"
     );
     let fixed = Writes::none().then("test", "shops", at(2, 1));
-    assert_eq!(told(fixed), [""; 0], "no controller reports a generation");
+    assert_eq!(
+        violations(fixed),
+        [""; 0],
+        "no controller reports a generation"
+    );
 }
 
 #[test]
@@ -333,30 +356,30 @@ fn a_deleted_object_loses_its_finalizers() {
         }
         object
     };
-    let told = |writes: Writes| writes.told(Finalizers::default);
+    let violations = |writes: Writes| writes.violations(Finalizers::default);
     let held = |agent: &str, finalizer: &str| {
         let begun = Writes::none().then("test", "shops", with(&[], false));
         let held = begun.then(agent, "shops", with(&[finalizer], false));
         held.then("test", "shops", with(&[finalizer], true))
     };
     assert_eq!(
-        told(held("c", "x.dev/a")),
+        violations(held("c", "x.dev/a")),
         [
             "shops x/a was deleted but still has finalizer x.dev/a; c has to remove it once \
              deletionTimestamp is set"
         ]
     );
     assert_eq!(
-        told(held("c", "x.dev/a").then("c", "shops", with(&[], true))),
+        violations(held("c", "x.dev/a").then("c", "shops", with(&[], true))),
         [""; 0]
     );
     assert_eq!(
-        told(held("test", "x.dev/a")),
+        violations(held("test", "x.dev/a")),
         [""; 0],
         "no controller has ever handled it"
     );
     let protected = held("pvc-protection", "kubernetes.io/pvc-protection");
-    assert_eq!(told(protected), [""; 0], "a user may keep it");
+    assert_eq!(violations(protected), [""; 0], "a user may keep it");
 }
 
 #[test]
@@ -364,7 +387,7 @@ fn what_has_settled_is_not_written_again() {
     let writes = |agent: &str, resource: &str| {
         let first = Writes::none().then("c", resource, object("a", &json!({})));
         let again = first.then(agent, resource, object("a", &json!({"spec": 1})));
-        again.told(|| SecondReconcile::after(ResourceVersion::new(1)))
+        again.violations(|| SecondReconcile::after(ResourceVersion::new(1)))
     };
     assert_eq!(writes("c", "shops"), ["c writes shops x/a again"]);
     for (agent, resource) in [
@@ -384,13 +407,13 @@ fn what_a_secret_has_is_in_no_event_or_status() {
         "s",
         &json!({"data": {"password": "Y29ycmVjdCBob3JzZQ==", "username": "Y29ycmVjdCB1c2Vy", "pin": "MTIzNA=="}}),
     );
-    let told = |agent: &str, resource: &str, more: &Value| {
+    let violations = |agent: &str, resource: &str, more: &Value| {
         let known = Writes::none().then("test", "secrets", secret.clone());
         known
             .then(agent, resource, object("a", more))
-            .told(NoSecrets::default)
+            .violations(NoSecrets::default)
     };
-    let event = |message: &str| told("c", "events", &json!({"message": message}));
+    let event = |message: &str| violations("c", "events", &json!({"message": message}));
     assert_eq!(
         event("cannot log in with correct horse"),
         ["events a has password of secret s"]
@@ -406,12 +429,20 @@ fn what_a_secret_has_is_in_no_event_or_status() {
     );
     let url = json!({"status": {"urls": ["db://correct horse@db"]}});
     assert_eq!(
-        told("c", "shops", &url),
+        violations("c", "shops", &url),
         ["the status of shops a has password of secret s"]
     );
-    assert_eq!(told("test", "shops", &url), [""; 0], "the test may do so");
+    assert_eq!(
+        violations("test", "shops", &url),
+        [""; 0],
+        "the test may do so"
+    );
     let spec = json!({"spec": {"password": "correct horse"}});
-    assert_eq!(told("c", "shops", &spec), [""; 0], "a spec is neither");
+    assert_eq!(
+        violations("c", "shops", &spec),
+        [""; 0],
+        "a spec is neither"
+    );
 }
 
 #[test]
@@ -426,30 +457,30 @@ fn a_spec_is_its_creators() {
         let created = Writes::none().then(creator, "shops", shop(1, owners.clone()));
         created.then(agent, "shops", shop(2, owners))
     };
-    let told = |writes: Writes| writes.told(SpecsAsAsked::default);
+    let violations = |writes: Writes| writes.violations(SpecsAsAsked::default);
     assert_eq!(
-        told(changed("test", "c", json!([]))),
+        violations(changed("test", "c", json!([]))),
         ["c changes size in the spec of shops x/a, which the test created"]
     );
     assert_eq!(
-        told(changed("d", "c", json!([]))),
+        violations(changed("d", "c", json!([]))),
         ["c changes size in the spec of shops x/a, which d created"]
     );
-    assert_eq!(told(changed("c", "c", json!([]))), [""; 0]);
-    assert_eq!(told(changed("test", "test", json!([]))), [""; 0]);
+    assert_eq!(violations(changed("c", "c", json!([]))), [""; 0]);
+    assert_eq!(violations(changed("test", "test", json!([]))), [""; 0]);
     let owned = changed("test", "c", json!([{"uid": "o", "controller": true}]));
-    assert_eq!(told(owned), [""; 0], "its owner is a controller's");
+    assert_eq!(violations(owned), [""; 0], "its owner is a controller's");
     let may = changed("test", "c", json!([]))
-        .told(|| SpecsAsAsked::default().filled_in("shops", "size", "r"));
+        .violations(|| SpecsAsAsked::default().filled_in("shops", "size", "r"));
     assert_eq!(may, [""; 0]);
     let pod = |node: Value| object("a", &json!({"spec": {"nodeName": node}}));
     let bound =
         Writes::none()
             .then("test", "pods", pod(Value::Null))
             .then("s", "pods", pod("n".into()));
-    assert_eq!(told(bound), [""; 0]);
+    assert_eq!(violations(bound), [""; 0]);
     let status = Writes::none().then("test", "shops", shop(1, json!([])));
     let mut reported = shop(1, json!([]));
     reported["status"] = json!({"size": 1});
-    assert_eq!(told(status.then("c", "shops", reported)), [""; 0]);
+    assert_eq!(violations(status.then("c", "shops", reported)), [""; 0]);
 }

@@ -58,12 +58,12 @@ impl Property for MaxUnavailable {
             let down = others.filter(|slot| !up.contains(*slot)).count();
             (i64::try_from(down).unwrap_or(i64::MAX) >= max).then_some((down, max))
         });
-        let told = least_fault(excess).map(|(down, max)| {
+        let violation = least_fault(excess).map(|(down, max)| {
             format!(
                 "{} is taken down, {down} are down already, and maxUnavailable is {max}",
                 pod.name()
             )
         });
-        told.into_iter().collect()
+        violation.into_iter().collect()
     }
 }

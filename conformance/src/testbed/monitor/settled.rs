@@ -52,8 +52,10 @@ impl RequestMonitor {
             (SEEN, unseen(&state, &written)),
             (FINALIZERS, held(settled)),
         ];
-        for (rule, told) in found {
-            told.into_iter().for_each(|what| state.report(rule, what));
+        for (rule, violations) in found {
+            violations
+                .into_iter()
+                .for_each(|what| state.report(rule, what));
         }
     }
 }
@@ -81,7 +83,7 @@ fn missing_resources(state: &State, settled: &Settled<'_>) -> Vec<String> {
         responses.missing >= MISSING_MAX && !responses.found
     };
     let missing = state.scopes.iter().filter(is_missing);
-    let told = missing.filter_map(|(scope, _)| {
+    let violations = missing.filter_map(|(scope, _)| {
         let versions = settled.server.served_versions(&scope.group, &scope.plural);
         if versions.contains(&scope.version) {
             return None;
@@ -95,7 +97,7 @@ fn missing_resources(state: &State, settled: &Settled<'_>) -> Vec<String> {
             "{agent} lists or watches {resource} in version {version}, which the server does not serve; {remedy}"
         ))
     });
-    told.collect()
+    violations.collect()
 }
 
 fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
@@ -110,7 +112,7 @@ fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
         .scopes
         .iter()
         .filter(|(_, responses)| responses.is_used);
-    let told = used.filter_map(|(scope, responses)| {
+    let violations = used.filter_map(|(scope, responses)| {
         let namespace = scope.namespace.as_deref()?;
         if names.contains(namespace) {
             return None;
@@ -121,7 +123,7 @@ fn missing_namespaces(state: &State, settled: &Settled<'_>) -> Vec<String> {
              check which namespace the controller uses"
         ))
     });
-    told.collect()
+    violations.collect()
 }
 
 /// Resources that controllers list or watch only where the test has written none.
@@ -135,7 +137,7 @@ fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
             agents.insert(&scope.user_agent);
         }
     }
-    let told = watched.into_iter().filter_map(|(resource, (agents, namespaces))| {
+    let violations = watched.into_iter().filter_map(|(resource, (agents, namespaces))| {
         let is_of = |entry: &&&JournalEntry| {
             let gvr = &entry.gvr;
             let group = match gvr.group.as_str() {
@@ -160,7 +162,7 @@ fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
              {resource} {namespace}/{name}; check which namespace the controller uses"
         ))
     });
-    told.collect()
+    violations.collect()
 }
 
 /// Objects that wait for a finalizer that no controller removes.
@@ -173,10 +175,10 @@ fn held(settled: &Settled<'_>) -> Vec<String> {
     let mut controllers = settled.controllers.iter();
     let collects = controllers.any(|name| name == GARBAGE_COLLECTOR);
     let remedy = format!("add {GARBAGE_COLLECTOR} to TestbedBuilder::controllers");
-    let told = journal.waiting().filter_map(|waiting| {
+    let violations = journal.waiting().filter_map(|waiting| {
         let is_collected = OF_GARBAGE_COLLECTOR.contains(&waiting.finalizer);
-        let uncollected = (is_collected && !collects).then(|| waiting.told_with(&remedy));
-        waiting.told().or(uncollected)
+        let uncollected = (is_collected && !collects).then(|| waiting.describe_with(&remedy));
+        waiting.describe().or(uncollected)
     });
-    told.collect()
+    violations.collect()
 }
