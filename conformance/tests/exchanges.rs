@@ -65,7 +65,7 @@ fn check(exchange: &Exchange, reason: Option<&str>) -> Result<(), Failed> {
     let differences = compare(&exchange.want, &got);
     match reason {
         None if differences.is_empty() => Ok(()),
-        None => Err(told(&differences).into()),
+        None => Err(described(&differences).into()),
         Some(reason) if differences.is_empty() => Err(format!(
             "equal now, but listed: {reason}\nremove it from fixtures/recorded/DIVERGES"
         )
@@ -74,7 +74,7 @@ fn check(exchange: &Exchange, reason: Option<&str>) -> Result<(), Failed> {
     }
 }
 
-fn told(differences: &[kubeproof::exchange::Difference]) -> String {
+fn described(differences: &[kubeproof::exchange::Difference]) -> String {
     let places = differences.iter().flat_map(|difference| {
         let step = difference.step;
         let places = difference.places.iter();

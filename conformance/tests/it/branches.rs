@@ -43,15 +43,15 @@ fn an_exploration_ends_with_the_first_difference_if_asked_to() {
     let first = all.lines().next().unwrap();
     let ran = output(&[&explore[..], &["--fail-fast"]].concat());
     assert_eq!(ran.status.code(), Some(1));
-    let told = stdout(&ran);
-    assert_eq!(told.lines().next(), Some(first));
-    assert_eq!(told.matches("DIFF ").count(), 1, "{told}");
-    let runs = |told: &str| -> u32 {
-        let last = told.lines().last().unwrap();
+    let out = stdout(&ran);
+    assert_eq!(out.lines().next(), Some(first));
+    assert_eq!(out.matches("DIFF ").count(), 1, "{out}");
+    let runs = |out: &str| -> u32 {
+        let last = out.lines().last().unwrap();
         last.split(' ').next().unwrap().parse().unwrap()
     };
-    assert!(told.ends_with(" runs, 1 diverged\n"), "{told}");
-    assert!(runs(&told) < runs(&all), "{told}");
+    assert!(out.ends_with(" runs, 1 diverged\n"), "{out}");
+    assert!(runs(&out) < runs(&all), "{out}");
 }
 
 #[test]
@@ -96,20 +96,20 @@ fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
     assert!(
         alone
             .iter()
-            .any(|told| told["plan"].as_str().unwrap().contains("; "))
+            .any(|divergence| divergence["plan"].as_str().unwrap().contains("; "))
     );
     let (kinds, pairs) = (KINDS.join(","), PAIRS.to_string());
     let path = path.to_str().unwrap();
     let mut ran = vec!["explore", path, "--json", "--seeds", "1", "--from", FROM];
     ran.extend(["--faults", &kinds, "--pairs", &pairs]);
     let ran = output(&ran);
-    let told = stdout(&ran);
-    let (told, numbers) = told.trim_end().rsplit_once('\n').unwrap();
-    let told: Vec<Value> = told
+    let lines = stdout(&ran);
+    let (lines, numbers) = lines.trim_end().rsplit_once('\n').unwrap();
+    let lines: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(told, alone);
+    assert_eq!(lines, alone);
     let numbers: Value = serde_json::from_str(numbers).unwrap();
     assert_eq!(numbers["summary"]["diverged"], alone.len());
 }
@@ -128,15 +128,15 @@ fn with_entry(directory: &str, with: &str) -> Output {
 fn an_entry_that_explains_nothing_fails() {
     let unneeded = format!("{{fault: conflict, verb: update, from: {FROM}}}");
     let ran = with_entry("unneeded", &unneeded);
-    let told = stdout(&ran);
-    assert_eq!(ran.status.code(), Some(1), "{told}");
+    let out = stdout(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{out}");
     let stale = format!(
         "STALE unneeded/unexplained: differs with `conflict update from {FROM}`: this explains no run"
     );
-    assert!(told.contains(&stale), "{told}");
+    assert!(out.contains(&stale), "{out}");
     assert!(
-        told.ends_with("0 diverged, 1 unneeded in `differs`\n"),
-        "{told}"
+        out.ends_with("0 diverged, 1 unneeded in `differs`\n"),
+        "{out}"
     );
 }
 
@@ -159,7 +159,7 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
     let reference = Reference::of(&file.scenario).unwrap();
     let singles = reference.plans(options);
     let pairs = explore::pairs(&singles, options.pairs_max);
-    let mut told = Vec::new();
+    let mut diverged = Vec::new();
     for plans in [singles, pairs] {
         for schedule_seed in 0..=1 {
             for plan in &plans {
@@ -169,7 +169,7 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
                     ..RunOptions::default()
                 };
                 let divergence = explore::explore_with(&file.scenario, &reference, &options);
-                told.extend(divergence.map(|divergence| {
+                diverged.extend(divergence.map(|divergence| {
                     json!({
                         "scenario": file.name,
                         "plan": plan.to_string(),
@@ -181,8 +181,8 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
             }
         }
     }
-    assert!(told.len() > 1);
-    told
+    assert!(diverged.len() > 1);
+    diverged
 }
 
 #[test]

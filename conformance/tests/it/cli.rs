@@ -18,7 +18,7 @@ fn serve_announces_its_url_and_ends_cleanly_on_sigterm() {
 }
 
 #[test]
-fn serve_looks_for_a_service_of_webhooks_where_it_is_told() {
+fn serve_looks_for_a_service_of_webhooks_at_the_address_of_its_flag() {
     let hook = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
     let address = hook.local_addr().expect("a bound listener has an address");
     let (child, url) = serve(&["--service", &format!("infra/hook:8443={address}")]);
@@ -64,10 +64,10 @@ fn serve_sets_the_gates_of_openkruise() {
     }
     let refused = output(&["serve", "--kruise-gates", "ShortHash=true"]);
     assert!(!refused.status.success());
-    let told = String::from_utf8_lossy(&refused.stderr);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
     assert!(
-        told.contains("unrecognized feature gate: ShortHash (known: AllAlpha,"),
-        "{told}"
+        stderr.contains("unrecognized feature gate: ShortHash (known: AllAlpha,"),
+        "{stderr}"
     );
 }
 
@@ -82,7 +82,7 @@ fn delete(url: &str, path: &str) -> String {
 }
 
 #[test]
-fn serve_keeps_the_pace_that_it_is_told() {
+fn serve_keeps_the_pace_of_its_flag() {
     let path = "/api/v1/namespaces/sample";
     for (pace, begins_at_once) in [(None, true), (Some("fast"), true), (Some("real"), false)] {
         let pace = pace.map(|pace| ["--pace", pace]);
@@ -144,7 +144,7 @@ fn serve_over_tls_puts_its_authority_into_the_kubeconfig() {
 }
 
 #[test]
-fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
+fn serve_over_tls_publishes_who_signs_client_certificates() {
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     // A server that is alone has what a kube-apiserver without that authority has.
     let other = kubeproof_apiserver::Tls::generate(std::net::Ipv4Addr::LOCALHOST.into());
@@ -505,8 +505,8 @@ fn serve_refuses_durations_that_no_clock_can_follow() {
     ] {
         let refused = output(&["serve", "--log", log.to_str().unwrap(), "--at", at]);
         assert_eq!(refused.status.code(), Some(2));
-        let told = String::from_utf8(refused.stderr).unwrap();
-        assert!(told.contains(why), "{told}");
+        let stderr = String::from_utf8(refused.stderr).unwrap();
+        assert!(stderr.contains(why), "{stderr}");
     }
 }
 

@@ -67,9 +67,9 @@ fn steps(golden: &str) -> Vec<Step> {
                 title: title.to_owned(),
                 ..Step::default()
             });
-        } else if let Some(told) = line.trim().trim_start_matches(MARK).strip_prefix('+') {
+        } else if let Some(change) = line.trim().trim_start_matches(MARK).strip_prefix('+') {
             let step = steps.last_mut().expect("a step");
-            let (time, rest) = told.split_once(' ').expect("a time");
+            let (time, rest) = change.split_once(' ').expect("a time");
             let (who, what) = rest.trim().split_once(' ').expect("who did it");
             if who == "scenario" {
                 continue;
@@ -149,8 +149,8 @@ fn page(name: &str, title: &str, remark: &str) -> String {
         for (moment, time) in times {
             let _ = write!(page, "<tr valign=\"top\"><td>{time}</td>");
             for column in &columns {
-                let told = column[index].moments.get(&moment);
-                let lines = told.map(|(_, lines)| lines.join("<br>\n"));
+                let moment = column[index].moments.get(&moment);
+                let lines = moment.map(|(_, lines)| lines.join("<br>\n"));
                 let _ = write!(page, "<td>{}</td>", lines.unwrap_or_default());
             }
             page.push_str("</tr>\n");

@@ -97,7 +97,7 @@ spec:
 "#;
     fs::write(directory.join("shops.yaml"), definition).unwrap();
     let scenario = init(&directory, "shop/first", &["--crds", "shops.yaml"]);
-    let told: Vec<String> = patches(&scenario).iter().map(Value::to_string).collect();
+    let written: Vec<String> = patches(&scenario).iter().map(Value::to_string).collect();
     let expected = [
         r#"{"spec":{"color":"green"}}"#,
         r#"{"spec":{"hours":20}}"#,
@@ -107,10 +107,10 @@ spec:
         r#"{"spec":{"tills":0}}"#,
         r#"{"spec":{"tills":2}}"#,
     ];
-    assert_eq!(told[..2], expected[..2], "{scenario}");
-    assert_eq!(told[3..], expected[3..], "{scenario}");
+    assert_eq!(written[..2], expected[..2], "{scenario}");
+    assert_eq!(written[3..], expected[3..], "{scenario}");
     // Any text of the pattern will do.
-    assert!(told[2].starts_with(r#"{"spec":{"code":""#), "{scenario}");
+    assert!(written[2].starts_with(r#"{"spec":{"code":""#), "{scenario}");
     assert!(
         scenario.contains("- name: the status is not ahead of the spec"),
         "{scenario}"

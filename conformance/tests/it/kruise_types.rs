@@ -11,7 +11,7 @@ fn plain(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let is_int_or_string = fields.contains_key("x-kubernetes-int-or-string");
-            let told = fields
+            let kept = fields
                 .iter()
                 .filter(|(key, value)| !is_remark(key, value))
                 // The extension says as much.
@@ -30,7 +30,7 @@ fn plain(schema: &Value) -> Value {
                     }
                     _ => (key.clone(), plain(value)),
                 });
-            Value::Object(told.collect::<Map<_, _>>())
+            Value::Object(kept.collect::<Map<_, _>>())
         }
         Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
         other => other.clone(),

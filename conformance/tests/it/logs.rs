@@ -69,7 +69,7 @@ fn a_replay_has_the_same_bytes_in_any_order_and_with_any_plan() {
 }
 
 #[test]
-fn a_log_tells_of_steps_requests_faults_and_commits_in_order() {
+fn a_log_has_steps_requests_faults_and_commits_in_order() {
     let log = recorded(&RunOptions::default());
     let place = |wanted: &[&str]| {
         let found = log
@@ -99,7 +99,7 @@ fn a_log_tells_of_steps_requests_faults_and_commits_in_order() {
 }
 
 #[test]
-fn the_first_line_that_differs_is_told() {
+fn the_first_line_that_differs_is_reported() {
     let log = recorded(&RunOptions::default());
     let changed = log.replacen("\"image\":\"busybox\"", "\"image\":\"other\"", 1);
     let Replay::Differs {
@@ -133,7 +133,7 @@ fn a_run_that_fails_has_a_log_too() {
 }
 
 #[test]
-fn what_is_no_log_is_told_what_is_wrong() {
+fn what_is_no_log_is_refused_with_the_reason() {
     let error = |text: &str| replay::replay(text).unwrap_err().to_string();
     assert!(error("{\"commit\": 1}").starts_with("line 1: "));
     assert!(error("").contains("a log begins with"));

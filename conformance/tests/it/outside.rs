@@ -568,7 +568,7 @@ fn no_program_outlives_a_run_that_is_killed() {
 }
 
 #[test]
-fn a_program_that_ends_is_told_of_with_its_last_words() {
+fn a_program_that_ends_is_reported_with_its_last_words() {
     let path = file("outside-ends/copy.yaml", SCENARIO);
     let controller = ["--controller", "echo no manager here; exit 3"];
     let ran = output(&[&["run", path.to_str().unwrap()][..], &controller].concat());

@@ -53,7 +53,7 @@ fn wakes_itself() -> TestbedBuilder {
 }
 
 /// Returns the error of `settle` after `OBJECT` in a testbed of `builder`.
-async fn told(builder: TestbedBuilder) -> TestbedError {
+async fn settle_error(builder: TestbedBuilder) -> TestbedError {
     let testbed = builder.start().await.unwrap();
     testbed.apply(OBJECT).await.unwrap();
     let error = testbed.settle(QUIET).await.unwrap_err();
@@ -63,7 +63,7 @@ async fn told(builder: TestbedBuilder) -> TestbedError {
 
 #[tokio::test(start_paused = true)]
 async fn a_controller_that_wakes_itself_is_named_with_what_it_writes() {
-    let error = told(wakes_itself()).await;
+    let error = settle_error(wakes_itself()).await;
     assert!(matches!(error, TestbedError::Livelock(_)), "{error:?}");
     insta::assert_snapshot!(error, @r#"
     no write loops: beater sent 501 requests to patch configmaps default/beat within one instant
@@ -102,7 +102,7 @@ async fn two_controllers_that_undo_each_other_are_a_livelock() {
     };
     let bed = Testbed::builder();
     let bed = bed.controller("red", set("red"));
-    let error = told(bed.controller("blue", set("blue"))).await;
+    let error = settle_error(bed.controller("blue", set("blue"))).await;
     assert!(matches!(error, TestbedError::Livelock(_)), "{error:?}");
     let text = error.to_string();
     assert!(text.contains("-  \"n\": blue\n+  \"n\": red"), "{text}");
@@ -116,7 +116,7 @@ async fn a_controller_that_asks_without_end_is_a_livelock() {
             Ok(Action::requeue(Duration::ZERO))
         })
     });
-    let error = told(bed).await;
+    let error = settle_error(bed).await;
     assert_eq!(
         error.to_string(),
         "no write loops: beater sent 501 requests to get configmaps default/beat within one instant, and wrote nothing meanwhile"
@@ -124,13 +124,13 @@ async fn a_controller_that_asks_without_end_is_a_livelock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_always_busy_is_told_of() {
+async fn a_controller_that_is_always_busy_is_reported() {
     let bed = Testbed::builder().controller(AGENT, |_| async {
         loop {
             tokio::task::yield_now().await;
         }
     });
-    let error = told(bed).await;
+    let error = settle_error(bed).await;
     assert_eq!(
         error.to_string(),
         "a controller keeps the runtime busy without sending requests: virtual time has stood still for 5s; the controllers under test are beater"
@@ -145,7 +145,7 @@ async fn a_controller_that_panics_or_returns_is_an_error() {
             Ok(Action::await_change())
         })
     });
-    let error = told(panics).await;
+    let error = settle_error(panics).await;
     let TestbedError::ControllerEnded(ended) = &error else {
         panic!("{error:?}");
     };
@@ -153,7 +153,7 @@ async fn a_controller_that_panics_or_returns_is_an_error() {
     let panic = ended.panic.as_deref().unwrap_or_default();
     assert!(panic.contains("oops"), "{panic}");
     let returns = || Testbed::builder().controller(AGENT, |_| async {});
-    let error = told(returns()).await;
+    let error = settle_error(returns()).await;
     assert_eq!(
         error.to_string(),
         "controller beater returned; TestbedBuilder::may_end allows a controller to return"
@@ -189,7 +189,7 @@ async fn requests_for_different_objects_have_a_limit_of_their_own() {
         bed.controller(AGENT, move |client| create(client, count))
             .may_end(AGENT)
     };
-    let error = told(bed(u32::MAX)).await;
+    let error = settle_error(bed(u32::MAX)).await;
     let text = error.to_string();
     let first = "no write loops: beater sent 101 requests within one instant, the last to create configmaps";
     assert!(text.starts_with(first), "{text}");
@@ -207,7 +207,7 @@ expression: event.resource != 'configmaps' || object.data.n < '5'
 }
 
 #[tokio::test(start_paused = true)]
-async fn settle_tells_of_violations_once() {
+async fn settle_reports_violations_once() {
     let testbed = states(Testbed::builder()).start().await.unwrap();
     testbed.apply(&OBJECT.replace('0', "7")).await.unwrap();
     let error = testbed.settle(QUIET).await.unwrap_err();

@@ -57,12 +57,16 @@ async fn rest(_: Api<ConfigMap>, _: Arc<ConfigMap>) -> Reconciled {
 }
 
 /// Returns the report of `settle` about `OBJECT`, with the rule named; empty where that rule may be broken.
-async fn told(builder: TestbedBuilder, rule: &str) -> String {
-    told_after(builder, rule, async |_| {}).await
+async fn settle_report(builder: TestbedBuilder, rule: &str) -> String {
+    report_after(builder, rule, async |_| {}).await
 }
 
 /// Returns the report of `settle` about `OBJECT` after `script`, with the rule named.
-async fn told_after(builder: TestbedBuilder, rule: &str, script: impl AsyncFn(&Testbed)) -> String {
+async fn report_after(
+    builder: TestbedBuilder,
+    rule: &str,
+    script: impl AsyncFn(&Testbed),
+) -> String {
     let settled = async |builder: TestbedBuilder| {
         let testbed = builder.start().await.unwrap();
         testbed.apply(OBJECT).await.unwrap();
@@ -79,12 +83,12 @@ async fn told_after(builder: TestbedBuilder, rule: &str, script: impl AsyncFn(&T
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_never_waits_for_a_change_is_told() {
+async fn a_controller_that_never_waits_for_a_change_is_reported() {
     let bed = bed(|api, object| async move {
         api.get(&object.name_any()).await?;
         Ok(Action::requeue(Duration::from_secs(1)))
     });
-    insta::assert_snapshot!(told(bed, "no hot requeue").await, @"no hot requeue: beater repeated `get configmaps default/beat` 40 times in 39s while nothing changed; wait for a change, or back off (revision 190)");
+    insta::assert_snapshot!(settle_report(bed, "no hot requeue").await, @"no hot requeue: beater repeated `get configmaps default/beat` 40 times in 39s while nothing changed; wait for a change, or back off (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,17 +110,17 @@ fn definition(name: &str) -> ApiResource {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_is_missing_is_told() {
+async fn a_definition_that_is_missing_is_reported() {
     let bed = Testbed::builder().controller(AGENT, |client: Client| async move {
         let sites = Api::<DynamicObject>::default_namespaced_with(client, &definition("Site"));
         let sites = watcher(sites, watcher::Config::default()).default_backoff();
         sites.for_each(|_| async {}).await;
     });
-    insta::assert_snapshot!(told(bed, "resources are served").await, @"resources are served: beater lists or watches sites.example.com in version v1, which the server does not serve; is its definition among the manifests? (revision 190)");
+    insta::assert_snapshot!(settle_report(bed, "resources are served").await, @"resources are served: beater lists or watches sites.example.com in version v1, which the server does not serve; is its definition among the manifests? (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_does_not_exist_is_told() {
+async fn a_namespace_that_does_not_exist_is_reported() {
     let writes = bed(|api, object| async move {
         let copy = json!({"metadata": {"name": object.name_any()}});
         let copy = serde_json::from_value(copy).unwrap();
@@ -124,19 +128,19 @@ async fn a_namespace_that_does_not_exist_is_told() {
         elsewhere.create(&PostParams::default(), &copy).await?;
         Ok(Action::await_change())
     });
-    insta::assert_snapshot!(told(writes, "namespaces exist").await, @"namespaces exist: beater tries to create configmaps in namespace prod, which does not exist; create it, or check which namespace the controller uses (revision 190)");
+    insta::assert_snapshot!(settle_report(writes, "namespaces exist").await, @"namespaces exist: beater tries to create configmaps in namespace prod, which does not exist; create it, or check which namespace the controller uses (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_is_not_the_one_is_told() {
+async fn a_namespace_that_is_not_the_one_is_reported() {
     let watches = Testbed::builder().controller(AGENT, |client| {
         control(Api::namespaced(client, "kube-public"), rest)
     });
-    insta::assert_snapshot!(told(watches, "objects of the test are seen").await, @"objects of the test are seen: beater lists or watches configmaps only in namespace kube-public, and the test has written configmaps default/beat; check which namespace the controller uses (revision 190)");
+    insta::assert_snapshot!(settle_report(watches, "objects of the test are seen").await, @"objects of the test are seen: beater lists or watches configmaps only in namespace kube-public, and the test has written configmaps default/beat; check which namespace the controller uses (revision 190)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_is_never_removed_is_told() {
+async fn a_finalizer_that_is_never_removed_is_reported() {
     let holds = bed(|api, object| async move {
         if object.finalizers().is_empty() {
             let patch = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/beat"]}}));
@@ -149,20 +153,20 @@ async fn a_finalizer_that_is_never_removed_is_told() {
         let api = Api::<ConfigMap>::default_namespaced(testbed.client());
         api.delete("beat", &DeleteParams::default()).await.unwrap();
     };
-    let told = told_after(holds, "finalizers are removed", deleted).await;
-    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer example.com/beat; beater has to remove it once deletionTimestamp is set (revision 192)");
+    let settle_report = report_after(holds, "finalizers are removed", deleted).await;
+    insta::assert_snapshot!(settle_report, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer example.com/beat; beater has to remove it once deletionTimestamp is set (revision 192)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_in_the_foreground_without_a_garbage_collector_is_told() {
+async fn a_deletion_in_the_foreground_without_a_garbage_collector_is_reported() {
     let deleted = async |testbed: &Testbed| {
         let api = Api::<ConfigMap>::default_namespaced(testbed.client());
         api.delete("beat", &DeleteParams::foreground())
             .await
             .unwrap();
     };
-    let told = told_after(bed(rest), "finalizers are removed", deleted).await;
-    insta::assert_snapshot!(told, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer foregroundDeletion; add garbage-collector to TestbedBuilder::controllers (revision 191)");
+    let settle_report = report_after(bed(rest), "finalizers are removed", deleted).await;
+    insta::assert_snapshot!(settle_report, @"finalizers are removed: configmaps default/beat was deleted but still has finalizer foregroundDeletion; add garbage-collector to TestbedBuilder::controllers (revision 191)");
     let testbed = bed(rest)
         .controllers(["garbage-collector"])
         .start()
@@ -186,7 +190,7 @@ async fn a_finalizer_of_the_tests_own_is_its_own_affair() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_leaked_is_told() {
+async fn a_watch_that_is_leaked_is_reported() {
     let leaks = bed(|api, object| async move {
         if object.name_any() != "kube-root-ca.crt" {
             let leaked = api.watch(&WatchParams::default(), "0").await?.boxed();
@@ -204,12 +208,12 @@ async fn a_watch_that_is_leaked_is_told() {
             testbed.advance(Duration::from_millis(100)).await;
         }
     };
-    let told = told_after(leaks, "no leaked watches", changes).await;
-    insta::assert_snapshot!(told, @"no leaked watches: beater has more than 30 equal watches open: watch configmaps in namespace default; share one, or drop the streams that are no longer read (revision 219)");
+    let settle_report = report_after(leaks, "no leaked watches", changes).await;
+    insta::assert_snapshot!(settle_report, @"no leaked watches: beater has more than 30 equal watches open: watch configmaps in namespace default; share one, or drop the streams that are no longer read (revision 219)");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_written_without_a_change_is_told() {
+async fn a_status_written_without_a_change_is_reported() {
     let bed = bed(|api, object| async move {
         let services = Api::<Service>::default_namespaced(api.into_client());
         let ready = json!({"type": "Ready", "status": "True", "reason": "", "message": "",
@@ -225,8 +229,8 @@ async fn a_status_written_without_a_change_is_told() {
         "{apiVersion: v1, kind: Service, metadata: {name: beat}, spec: {ports: [{port: 80}]}}";
     let bed = bed.manifests(Manifests::new().yaml(service).unwrap());
     let resyncs = async |testbed: &Testbed| testbed.advance(HOUR).await;
-    let told = told_after(bed, "no idle writes", resyncs).await;
-    insta::assert_snapshot!(told, @"no idle writes: beater repeated `patch services/status default/beat` 10 times without changing anything; compare with the object as read before writing (revision 192)");
+    let settle_report = report_after(bed, "no idle writes", resyncs).await;
+    insta::assert_snapshot!(settle_report, @"no idle writes: beater repeated `patch services/status default/beat` 10 times without changing anything; compare with the object as read before writing (revision 192)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +252,10 @@ async fn a_server_side_apply_may_be_repeated() {
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_there_is_not_cannot_be_broken() {
     let error = Testbed::builder().allow("no leaks").start().await.err();
-    let told = error.unwrap().to_string();
-    assert!(told.starts_with("there is no rule \"no leaks\"; the rules are: "));
-    assert!(told.contains("no leaked watches"), "{told}");
+    let settle_report = error.unwrap().to_string();
+    assert!(settle_report.starts_with("there is no rule \"no leaks\"; the rules are: "));
+    assert!(
+        settle_report.contains("no leaked watches"),
+        "{settle_report}"
+    );
 }

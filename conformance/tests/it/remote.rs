@@ -137,7 +137,7 @@ fn controllers_say_what_runs_and_end_with_their_server_if_asked_to() {
 }
 
 #[test]
-fn refusals_are_told_in_words() {
+fn refusals_are_reported_in_words() {
     let path = kubeconfig("remote-words");
     let flags = ["--tls", "--token", "secret", "--kubeconfig-out", &path];
     let (server, _) = serve(&flags);
@@ -294,15 +294,17 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
         kubeproof(&[&["controllers", "--kubeconfig", anonymous][..], &names].concat())
             .stderr(Stdio::piped()),
     );
-    let mut told = BufReader::new(forbidden.stderr.take().expect("it is piped"));
+    let mut stderr = BufReader::new(forbidden.stderr.take().expect("it is piped"));
     let mut greeting = String::new();
-    told.read_line(&mut greeting)
+    stderr
+        .read_line(&mut greeting)
         .expect("it says how to end it");
     let mut line = String::new();
-    told.read_line(&mut line)
-        .expect("it tells of the first refusal");
-    let is_told = line.contains(r#"error="403 "#) && line.contains("system:anonymous");
-    assert!(is_told, "{line}");
+    stderr
+        .read_line(&mut line)
+        .expect("it reports the first refusal");
+    let is_reported = line.contains(r#"error="403 "#) && line.contains("system:anonymous");
+    assert!(is_reported, "{line}");
     terminate(forbidden);
     terminate(server);
     let gone = output(&["controllers", "--kubeconfig", &path]);
@@ -340,10 +342,10 @@ fn controllers_go_on_with_a_server_that_has_begun_anew() {
     });
     terminate(server);
     // The controllers log the lost connection.
-    let mut told = BufReader::new(controllers.stderr.take().expect("it is piped")).lines();
+    let mut lines = BufReader::new(controllers.stderr.take().expect("it is piped")).lines();
     let noticed =
-        told.find_map(|line| line.ok().filter(|line| line.contains("Connection refused")));
-    assert!(noticed.expect("it is told").contains("watch failed"));
+        lines.find_map(|line| line.ok().filter(|line| line.contains("Connection refused")));
+    assert!(noticed.expect("it is reported").contains("watch failed"));
     let address = url.trim_start_matches("http://");
     let (server, _) = serve(&[&alone[..], &["--listen", address]].concat());
     assert!(post(&url, sets, web).starts_with("HTTP/1.1 201"));

@@ -64,7 +64,7 @@ fn in_words(chart: &Chart) -> String {
 }
 
 #[test]
-fn lanes_show_what_the_golden_tells() {
+fn lanes_show_what_the_golden_has() {
     let one = report("statefulset/sts-ondelete-to-rolling");
     insta::assert_snapshot!("ondelete-to-rolling", in_words(&one.chart));
     // Every change in the timeline is a mark.
@@ -219,7 +219,7 @@ fn what_a_fault_meets_at_once_is_one_mark() {
 }
 
 #[test]
-fn openkruises_statefulsets_are_told_from_the_others() {
+fn openkruises_statefulsets_are_told_apart_from_the_others() {
     let kinds = |scenario: &str| -> Vec<String> {
         let lanes = report(scenario).chart.lanes.into_iter();
         lanes

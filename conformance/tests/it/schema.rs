@@ -150,8 +150,8 @@ fn what_the_reader_refuses_the_schema_refuses() {
     ] {
         let read: Result<Scenario, _> = serde_saphyr::from_str(&text);
         assert!(read.is_err(), "{text}");
-        let told = judge(&text).expect("the schema refuses it");
-        assert!(told.contains(why), "{text}: {told}");
+        let refusal = judge(&text).expect("the schema refuses it");
+        assert!(refusal.contains(why), "{text}: {refusal}");
     }
 }
 

@@ -74,7 +74,7 @@ fn heard(arguments: &[&str]) -> (Child, String) {
 }
 
 /// Ends a server; what it has written to standard error.
-fn told(mut child: Child) -> String {
+fn stderr_of(mut child: Child) -> String {
     let mut stderr = child.stderr.take().unwrap();
     terminate(child);
     let mut text = String::new();
@@ -313,14 +313,14 @@ fn a_server_says_what_runs_and_how_to_end_it_beside_the_line_for_scripts() {
     let wanted = format!(
         "1 node, all controllers\nkubeconfig written to {path}\nCtrl-C or SIGTERM ends the server\n"
     );
-    assert_eq!(told(child), wanted);
+    assert_eq!(stderr_of(child), wanted);
     let log = fresh("greeting/log.jsonl");
     let log = log.to_str().unwrap();
     let (child, _) = heard(&["--controllers", "deployment", "--record", log]);
     let wanted = format!(
         "no nodes, controllers deployment\nrecording into {log}\nCtrl-C or SIGTERM ends the server\n"
     );
-    assert_eq!(told(child), wanted);
+    assert_eq!(stderr_of(child), wanted);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn requests_are_logged_on_demand() {
     let url = |line: &str| line.trim().trim_start_matches("listening on ").to_owned();
     let (child, line) = heard(&["--nodes", "1", "-v"]);
     request(&url(&line));
-    let log = told(child);
+    let log = stderr_of(child);
     let lines: Vec<&str> = log.lines().filter(|line| line.contains(" HTTP ")).collect();
     assert_eq!(lines.len(), 4, "controllers use no network: {log}");
     for (line, wanted) in lines.iter().zip([
@@ -359,7 +359,7 @@ fn requests_are_logged_on_demand() {
 
     let (child, line) = heard(&["--nodes", "1"]);
     request(&url(&line));
-    assert!(!told(child).contains("HTTP"), "not unless asked to");
+    assert!(!stderr_of(child).contains("HTTP"), "not unless asked to");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn a_difference_is_shrunk_to_what_it_needs_and_its_scenario_fails_until_it_is_me
 }
 
 #[test]
-fn a_reproducer_is_told_as_json() {
+fn a_reproducer_is_printed_as_json() {
     let short: Vec<&str> = SCENARIO
         .lines()
         .filter(|line| {
@@ -122,11 +122,11 @@ fn a_reproducer_is_told_as_json() {
         })
         .collect();
     let (said, path) = explore("shrinking-json", &short.join("\n"), MISSED, &["--json"]);
-    let told: Value = serde_json::from_str(said.lines().nth(1).unwrap()).unwrap();
-    assert_eq!(told["reproducer"], path.display().to_string());
+    let line: Value = serde_json::from_str(said.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(line["reproducer"], path.display().to_string());
     let left = ["faults", "steps", "objects", "reproduced", "replays"];
     assert_eq!(
-        left.map(|field| told[field].as_u64()),
+        left.map(|field| line[field].as_u64()),
         [1, 2, 1, 3, 3].map(Some)
     );
 }

@@ -52,34 +52,34 @@ fn lenient(validation: FieldValidation) -> TestbedBuilder {
 async fn a_typo_in_a_fixture_is_refused_in_the_servers_words() {
     let cannot = "cannot apply apps/v1 Deployment web: 400 BadRequest: Deployment in version \"v1\" \
         cannot be handled as a Deployment: ";
-    let told = refused(Testbed::builder(), TYPO).await;
-    assert_eq!(told, format!("{cannot}{FAULTS}"));
+    let error = refused(Testbed::builder(), TYPO).await;
+    assert_eq!(error, format!("{cannot}{FAULTS}"));
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("typo.yaml");
     std::fs::write(&file, TYPO).unwrap();
     let testbed = Testbed::builder().start().await.unwrap();
     let manifests = Manifests::new().read(&file).unwrap();
-    let told = testbed.apply_manifests(manifests).await.unwrap_err();
+    let error = testbed.apply_manifests(manifests).await.unwrap_err();
     let wanted = format!("{}: apps/v1 Deployment web: 400", file.display());
-    assert!(told.to_string().contains(&wanted), "{told}");
+    assert!(error.to_string().contains(&wanted), "{error}");
     let given = Manifests::new().read(&file).unwrap();
-    let told = Testbed::builder()
+    let error = Testbed::builder()
         .manifests(given)
         .start()
         .await
         .err()
         .unwrap();
     let wanted = format!("{}: cannot create Deployment.v1.apps web: ", file.display());
-    assert!(told.to_string().starts_with(&wanted), "{told}");
-    assert!(told.to_string().ends_with(FAULTS), "{told}");
+    assert!(error.to_string().starts_with(&wanted), "{error}");
+    assert!(error.to_string().ends_with(FAULTS), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_typo_in_a_custom_resource_is_refused_too() {
     let bed = || Testbed::builder().manifests(Manifests::new().yaml(SITES).unwrap());
-    let told = refused(bed(), &SITE.replace("replicas", "replica")).await;
+    let error = refused(bed(), &SITE.replace("replicas", "replica")).await;
     let wanted = "cannot apply example.com/v1 Site shop: 400 BadRequest: Site in version \"v1\" \
         cannot be handled as a Site: strict decoding error: unknown field \"spec.replica\"";
-    assert_eq!(told, wanted);
+    assert_eq!(error, wanted);
     let testbed = bed().start().await.unwrap();
     testbed.apply(SITE).await.unwrap();
 }
@@ -87,10 +87,10 @@ async fn a_typo_in_a_custom_resource_is_refused_too() {
 #[tokio::test(start_paused = true)]
 async fn duplicate_fields_are_refused() {
     let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1', x: '2'}";
-    let told = refused(Testbed::builder(), twice).await;
+    let error = refused(Testbed::builder(), twice).await;
     let wanted =
         "cannot apply v1 ConfigMap a: strict decoding error: line 4: key \"x\" already set in map";
-    assert_eq!(told, wanted);
+    assert_eq!(error, wanted);
     let testbed = lenient(FieldValidation::Ignore).start().await.unwrap();
     testbed.apply(twice).await.unwrap();
 }
@@ -138,12 +138,16 @@ async fn several_documents_are_applied_in_order() {
     let documents = format!("{SITES}\n---\n# nothing\n---\n{SITE}");
     testbed.apply(&documents).await.unwrap();
     testbed.apply(SITE).await.unwrap();
-    let told = testbed.timeline();
-    assert_eq!(told.matches("site shop created").count(), 1, "{told}");
+    let timeline = testbed.timeline();
+    assert_eq!(
+        timeline.matches("site shop created").count(),
+        1,
+        "{timeline}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nothing_or_no_object_is_told() {
+async fn what_is_nothing_or_no_object_is_refused() {
     for (yaml, wanted) in [
         (
             "",
@@ -200,11 +204,11 @@ fn objects_of_scenarios_are_strict_unless_they_say_otherwise() {
     let given = run("objects: [maps.yaml]", "[]").unwrap_err();
     assert_eq!(given, format!("given: configmap b (maps.yaml): {fault}"));
     for verb in ["create", "apply"] {
-        let told = run("", &format!("[{verb}: maps.yaml]")).unwrap_err();
+        let error = run("", &format!("[{verb}: maps.yaml]")).unwrap_err();
         let wanted = format!(
             "step 1 ({verb} configmap a, configmap b (maps.yaml)): configmap b (maps.yaml): {fault}"
         );
-        assert_eq!(told, wanted);
+        assert_eq!(error, wanted);
     }
     run("objects: [maps.yaml], fieldValidation: Ignore", "[]").unwrap();
     let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dota: {}}";
@@ -213,10 +217,10 @@ fn objects_of_scenarios_are_strict_unless_they_say_otherwise() {
         "patch: {target: configmap/a, type: merge, patch: {dota: {}}}".to_owned(),
     ] {
         let object = "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}]";
-        let told = run(object, &format!("[{{{step}}}]")).unwrap_err();
+        let error = run(object, &format!("[{{{step}}}]")).unwrap_err();
         assert!(
-            told.contains("strict decoding error: unknown field \"dota\""),
-            "{told}"
+            error.contains("strict decoding error: unknown field \"dota\""),
+            "{error}"
         );
         run(object, &format!("[{{{step}, fieldValidation: Ignore}}]")).unwrap();
         let warned = run(object, &format!("[{{{step}, fieldValidation: Warn}}]")).unwrap();
@@ -234,7 +238,7 @@ fn objects_of_scenarios_are_strict_unless_they_say_otherwise() {
 
 #[test]
 fn a_fault_that_can_never_strike_is_refused() {
-    for (on, told) in [
+    for (on, why) in [
         (
             "{resource: pod}",
             "the server serves no resource \"pod\"; did you mean \"pods\"? there are: ",
@@ -253,7 +257,7 @@ fn a_fault_that_can_never_strike_is_refused() {
         ),
     ] {
         let refused = run("", &format!("[fault: {{name: f, on: {on}, hold: true}}]")).unwrap_err();
-        let wanted = format!(": the fault matches no request: {told}");
+        let wanted = format!(": the fault matches no request: {why}");
         assert!(refused.contains(&wanted), "{refused}");
     }
     let unknown = run("", "[fault: {name: f, on: {verb: creat}, hold: true}]").unwrap_err();
@@ -285,10 +289,10 @@ async fn what_unwrap_prints_is_the_message() {
         effect: Effect::Hold,
     };
     let error = testbed.inject(fault).unwrap_err();
-    let told = format!("{error:?}");
+    let message = format!("{error:?}");
     let wanted =
         "the fault matches no request: there is no verb \"creat\"; did you mean \"create\"?";
-    assert!(told.starts_with(wanted), "{told}");
+    assert!(message.starts_with(wanted), "{message}");
     let error = testbed.api().get(("pod", "a"), None).await.unwrap_err();
     assert_eq!(format!("{error:?}"), "404 NotFound: pods \"a\" not found");
 }
@@ -315,8 +319,11 @@ fn a_testbed_that_has_left_its_runtime_says_what_to_write() {
     let advance = || assert_eq!(testbed.advance(REST).now_or_never(), None);
     for call in [&client as &dyn Fn(), &advance] {
         let panicked = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
-        let told = panicked.downcast_ref::<String>().unwrap();
-        assert!(told.starts_with("there is no tokio runtime: "), "{told}");
+        let message = panicked.downcast_ref::<String>().unwrap();
+        assert!(
+            message.starts_with("there is no tokio runtime: "),
+            "{message}"
+        );
     }
     runtime.block_on(testbed.shutdown());
 }

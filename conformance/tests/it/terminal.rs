@@ -113,7 +113,7 @@ fn a_run_that_violates_a_property_is_not_accepted() {
     assert_eq!(ran.status.code(), Some(1), "{ran:?}");
     let said = stdout(&ran);
     assert!(!said.contains("accept:"));
-    assert!(said.contains("no maps"), "the reason is told: {said}");
+    assert!(said.contains("no maps"), "the reason is printed: {said}");
     assert!(
         !path
             .with_file_name("../../snapshots/own__one.snap")
@@ -125,46 +125,46 @@ fn a_run_that_violates_a_property_is_not_accepted() {
 fn a_plan_whose_point_never_comes_is_an_error_that_names_the_nearest() {
     let scenario = standard("statefulset/sts-create-ordered");
     let plan = "crash-after create pods default/web-9 from statefulset-controller";
-    let told = refused(&["explore", &scenario, "--plan", plan]);
+    let stderr = refused(&["explore", &scenario, "--plan", plan]);
     assert!(
-        told.contains(&format!("`{plan}` does not strike")),
-        "{told}"
+        stderr.contains(&format!("`{plan}` does not strike")),
+        "{stderr}"
     );
     let near = "\n  crash-after create pods default/web-0 from statefulset-controller";
-    assert!(told.contains(near), "{told}");
+    assert!(stderr.contains(near), "{stderr}");
 }
 
 #[test]
 fn unknown_user_agents_are_errors_that_name_those_there_are() {
     let scenario = standard("statefulset/sts-create-ordered");
-    let told = refused(&["explore", &scenario, "--from", "statefulset-controler"]);
+    let stderr = refused(&["explore", &scenario, "--from", "statefulset-controler"]);
     let meant = "did you mean \"statefulset-controller\"? there are: ";
-    assert!(told.contains(meant), "{told}");
+    assert!(stderr.contains(meant), "{stderr}");
 }
 
 #[test]
 fn an_exploration_of_nothing_is_an_error() {
     let alone = SCENARIO.replace("nodes: 0", "nodes: 0, controllers: []");
     let path = file("nothing/scenarios/own/one.yaml", &alone);
-    let told = refused(&["explore", path.to_str().unwrap()]);
-    assert!(told.contains("nothing was explored"), "{told}");
+    let stderr = refused(&["explore", path.to_str().unwrap()]);
+    assert!(stderr.contains("nothing was explored"), "{stderr}");
 }
 
 #[test]
 fn filters_without_a_match_are_errors_that_name_what_there_is() {
     let root = project("filtered");
     let root = root.to_str().unwrap();
-    let told = refused(&["run", root, "--only", "own/ohne"]);
+    let stderr = refused(&["run", root, "--only", "own/ohne"]);
     let meant = "did you mean \"own/one\"? there are: own/one, own/three, own/two";
-    assert!(told.contains(meant), "{told}");
+    assert!(stderr.contains(meant), "{stderr}");
     let cases = r#"{"case": {"case": "config", "steps": [{"req": "GET /version"}]}}"#;
     let cases = file("filtered-cases/cases.jsonl", cases);
     let path = cases.to_str().unwrap();
-    let told = refused(&["exchange", "check", path, "--only", "^konfig$"]);
-    assert!(told.contains("there are: config"), "{told}");
+    let stderr = refused(&["exchange", "check", path, "--only", "^konfig$"]);
+    assert!(stderr.contains("there are: config"), "{stderr}");
     let record = ["exchange", "record", "--server", "http://127.0.0.1:1"];
-    let told = refused(&[&record[..], &[root]].concat());
-    assert!(told.contains("there is no recorded case"), "{told}");
+    let stderr = refused(&[&record[..], &[root]].concat());
+    assert!(stderr.contains("there is no recorded case"), "{stderr}");
 }
 
 #[test]
@@ -173,16 +173,16 @@ fn empty_manifests_are_errors_that_name_the_file() {
     let path = empty.to_str().unwrap();
     let directory = empty.parent().unwrap().to_str().unwrap();
     for path in [path, directory] {
-        let told = refused(&["serve", "--load", path]);
+        let stderr = refused(&["serve", "--load", path]);
         let wanted = format!("error: --load {path}: the file contains no object\n");
-        assert_eq!(told, wanted);
+        assert_eq!(stderr, wanted);
         assert!(refused(&["serve", "--stages", path]).contains("the file contains no Stage"));
     }
     let words = file("empty-words/words.yaml", "hello world\n");
-    let told = refused(&["serve", "--load", words.to_str().unwrap()]);
+    let stderr = refused(&["serve", "--load", words.to_str().unwrap()]);
     assert!(
-        told.contains("words.yaml: document 1 is not an object: it is a string"),
-        "{told}"
+        stderr.contains("words.yaml: document 1 is not an object: it is a string"),
+        "{stderr}"
     );
 }
 
@@ -201,7 +201,7 @@ fn faults_of_an_unknown_verb_or_resource_are_refused() {
         ),
         "{verb}"
     );
-    for (wrong, told) in [
+    for (wrong, why) in [
         (
             r#"{"resource": "statefulset"}"#,
             r#"no resource \"statefulset\"; did you mean \"statefulsets.apps\"? there are: "#,
@@ -217,7 +217,7 @@ fn faults_of_an_unknown_verb_or_resource_are_refused() {
     ] {
         let refused = fault(wrong);
         assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
-        assert!(refused.contains(told), "{refused}");
+        assert!(refused.contains(why), "{refused}");
     }
     for right in [
         r#"{"verb": "create", "resource": "statefulsets.apps"}"#,
@@ -254,10 +254,10 @@ fn a_token_without_tls_is_warned_of() {
         let arguments = [&["serve", "--token", "secret"][..], flags].concat();
         let mut command = kubeproof(&arguments);
         let (mut child, _) = start(command.stderr(Stdio::piped()));
-        let mut told = child.stderr.take().unwrap();
+        let mut stderr = child.stderr.take().unwrap();
         terminate(child);
         let mut text = String::new();
-        std::io::Read::read_to_string(&mut told, &mut text).unwrap();
+        std::io::Read::read_to_string(&mut stderr, &mut text).unwrap();
         assert_eq!(text.contains("send no token"), is_warned, "{text}");
     }
 }
@@ -271,10 +271,10 @@ fn names_of_one_image_are_read_as_a_kubelet_reads_them() {
             "image name \"App\": invalid reference format: repository name (App) must be lowercase",
         ),
     ] {
-        let told = refused(&["serve", "--same-image", names]);
+        let stderr = refused(&["serve", "--same-image", names]);
         let wanted =
             format!("error: invalid value '{names}' for '--same-image <IMAGE=IMAGE>': {why}\n");
-        assert!(told.starts_with(&wanted), "{told}");
+        assert!(stderr.starts_with(&wanted), "{stderr}");
     }
 }
 
@@ -417,7 +417,7 @@ fn colours_are_for_terminals_only() {
 
 #[test]
 fn a_wait_in_vain_says_what_there_was_instead() {
-    for (wait, told) in [
+    for (wait, why) in [
         (
             "{for: configmap/a, field: .data.k, is: w}",
             "5s: .data.k is v, not w",
@@ -447,7 +447,7 @@ fn a_wait_in_vain_says_what_there_was_instead() {
             &format!("{steps}- wait: {wait}\n"),
         );
         let said = stdout(&output(&["run", path.to_str().unwrap()]));
-        assert!(said.contains(told), "{wait}: {said}");
+        assert!(said.contains(why), "{wait}: {said}");
     }
 }
 
@@ -465,9 +465,9 @@ fn errors_say_why_once_and_what_was_meant() {
             &standard("gc/gc-policy-switch"),
         ],
     ] {
-        let told = refused(arguments);
-        let whys = told.matches("No such file or directory").count();
-        assert_eq!(whys, 1, "{arguments:?}: {told}");
+        let stderr = refused(arguments);
+        let whys = stderr.matches("No such file or directory").count();
+        assert_eq!(whys, 1, "{arguments:?}: {stderr}");
     }
     for (arguments, wanted) in [
         (&["run", "--acept"][..], "'--accept'"),
@@ -486,7 +486,7 @@ fn errors_say_why_once_and_what_was_meant() {
         ),
         (&["run", "--accept", "--seeds", "2"], "cannot be used with"),
     ] {
-        let told = refused(arguments);
-        assert!(told.contains(wanted), "{arguments:?}: {told}");
+        let stderr = refused(arguments);
+        assert!(stderr.contains(wanted), "{arguments:?}: {stderr}");
     }
 }
