@@ -1,4 +1,4 @@
-//! Tells the program from which commit it is built.
+//! Passes to the program the commit from which it is built.
 //!
 //! Only release builds ask: a new commit would have every development build compile the crate anew.
 //! The commit comes from what `cargo package` notes in a package, or from git; without both the

@@ -52,10 +52,8 @@ fn measure(what: &str, arguments: &[&str]) {
             }
             resident_kib = resident(&server);
         }
-        server
-            .kill()
-            .expect("the server runs until it is told to end");
-        server.wait().expect("the server has been told to end");
+        server.kill().expect("the server runs until it is killed");
+        server.wait().expect("the server has been killed");
     }
     times.sort();
     println!(

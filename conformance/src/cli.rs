@@ -124,17 +124,17 @@ fn in_words(error: &anyhow::Error) -> String {
             _ => None,
         };
         // The client's own words for a refusal are those of a debugger.
-        let told = match refused {
+        let message = match refused {
             Some(status) => format!("{} {}", status.code, status.message),
             None => cause.to_string(),
         };
-        if words.ends_with(&told) {
+        if words.ends_with(&message) {
             continue;
         }
         if !words.is_empty() {
             words.push_str(": ");
         }
-        words.push_str(&told);
+        words.push_str(&message);
         if refused.is_some() {
             break;
         }

@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_told_what_would_be_one() {
+    fn what_is_no_plan_is_refused_with_what_would_be_one() {
         let error = |text: &str| text.parse::<Plan>().unwrap_err().to_string();
         assert!(error("crash create pods from x").contains("crash-before, crash-after"));
         for wrong in [

@@ -33,11 +33,11 @@ impl GeneratedNames {
             if suffix.len() != SUFFIX_CHARS || names.iter().any(|(known, _)| known == name) {
                 continue;
             }
-            let before = names
-                .iter()
-                .filter(|(_, told)| told.len() == name.len() && told.starts_with(prefix));
-            let told = format!("{prefix}{:0SUFFIX_CHARS$}", before.count() + 1);
-            names.push((name.to_owned(), told));
+            let before = names.iter().filter(|(_, replacement)| {
+                replacement.len() == name.len() && replacement.starts_with(prefix)
+            });
+            let replacement = format!("{prefix}{:0SUFFIX_CHARS$}", before.count() + 1);
+            names.push((name.to_owned(), replacement));
         }
         Self { names }
     }
@@ -45,15 +45,15 @@ impl GeneratedNames {
     /// `text` with each generated name replaced.
     pub(crate) fn mask(&self, text: &str) -> String {
         let mut masked = text.to_owned();
-        for (name, told) in &self.names {
-            masked = masked.replace(name, told);
+        for (name, replacement) in &self.names {
+            masked = masked.replace(name, replacement);
         }
         masked
     }
 
-    /// Returns the generated name for the replacement `told`.
-    pub(crate) fn name_of(&self, told: &str) -> Option<&str> {
-        let found = self.names.iter().find(|(_, known)| known == told);
+    /// Returns the generated name that has this replacement.
+    pub(crate) fn name_of(&self, replacement: &str) -> Option<&str> {
+        let found = self.names.iter().find(|(_, known)| known == replacement);
         found.map(|(name, _)| name.as_str())
     }
 
@@ -91,8 +91,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_sorted_by_what_is_told() {
-        let pair = |name: &str, told: &str| (name.to_owned(), told.to_owned());
+    fn rows_are_sorted_by_what_is_shown() {
+        let pair = |name: &str, shown: &str| (name.to_owned(), shown.to_owned());
         let names = GeneratedNames {
             names: vec![pair("a-zzzzz", "a-00001"), pair("a-bbbbb", "a-00002")],
         };

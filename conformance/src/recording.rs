@@ -77,7 +77,7 @@ const STATUS: &[&str] = &[
     "collisionCount",
 ];
 /// Event sources whose Normal events come from nodes and volumes, not from the controllers.
-const UNTOLD_SOURCES: &[&str] = &[
+const HIDDEN_SOURCES: &[&str] = &[
     "default-scheduler",
     "kubelet",
     "persistentvolume-controller",
@@ -465,7 +465,7 @@ fn event(event: &Value) -> Option<String> {
         text("/involvedObject/kind").unwrap_or_default(),
         text("/type") == Some("Normal"),
     );
-    if kind == "Node" || is_normal && UNTOLD_SOURCES.contains(&source) {
+    if kind == "Node" || is_normal && HIDDEN_SOURCES.contains(&source) {
         return None;
     }
     let reason = text("/reason").unwrap_or_default();

@@ -24,7 +24,7 @@ use tower::{Service, ServiceExt};
 type AnswerBody = Either<ResponseBody, Full<bytes::Bytes>>;
 
 /// Resources whose refusals are not shown.
-const UNTOLD: &[&str] = &["events", "leases"];
+const HIDDEN_RESOURCES: &[&str] = &["events", "leases"];
 
 /// One write that was refused.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Service<Request<Body>> for Recorder {
 /// Whether the refusal says something about the controller's behavior.
 fn is_shown(method: &Method, resource: &str, status: &Value) -> bool {
     let resource = resource.split('/').next().unwrap_or_default();
-    if UNTOLD.contains(&resource) {
+    if HIDDEN_RESOURCES.contains(&resource) {
         return false;
     }
     match status["reason"].as_str() {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_without_what_its_path_says() {
+    fn a_refusal_is_shown_without_what_its_path_says() {
         let status = json!({
             "reason": "Invalid",
             "message": "StatefulSet.apps \"web\" is invalid: spec.replicas: Invalid value: -1: why",
@@ -187,18 +187,18 @@ mod tests {
             resource,
             &status,
         );
-        let told = "refused 422 Invalid: PUT statefulsets/web: \
+        let expected = "refused 422 Invalid: PUT statefulsets/web: \
             spec.replicas: Invalid value: -1: why";
-        assert_eq!(words, told);
+        assert_eq!(words, expected);
     }
 
     #[test]
-    fn what_only_shows_a_cache_behind_is_not_told() {
-        let told = |method, reason| is_shown(&method, "pods/web-0", &json!({"reason": reason}));
-        assert!(!told(Method::PUT, "Conflict"));
-        assert!(!told(Method::DELETE, "NotFound"));
-        assert!(told(Method::PATCH, "NotFound"));
-        assert!(told(Method::POST, "AlreadyExists"));
+    fn what_only_shows_a_stale_cache_is_not_shown() {
+        let shown = |method, reason| is_shown(&method, "pods/web-0", &json!({"reason": reason}));
+        assert!(!shown(Method::PUT, "Conflict"));
+        assert!(!shown(Method::DELETE, "NotFound"));
+        assert!(shown(Method::PATCH, "NotFound"));
+        assert!(shown(Method::POST, "AlreadyExists"));
         let forbidden = json!({"reason": "Forbidden"});
         assert!(!is_shown(&Method::POST, "events", &forbidden));
     }

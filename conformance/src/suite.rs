@@ -421,8 +421,8 @@ pub async fn check_remote(
 #[must_use]
 pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
     let unsaid = scenario.unsaid(all_violations(scenario, run));
-    let told: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
-    (!told.is_empty()).then(|| told.join("\n"))
+    let lines: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn all_violations(scenario: &Scenario, run: &Run) -> Vec<Violation> {
@@ -439,10 +439,10 @@ pub(crate) fn unneeded(scenario: &Scenario, run: &Run) -> Option<String> {
     let violations = all_violations(scenario, run);
     let is_violated = |name: &&String| violations.iter().any(|one| one.property == **name);
     let kept = scenario.violates.keys().filter(|name| !is_violated(name));
-    let told: Vec<String> = kept
+    let lines: Vec<String> = kept
         .map(|name| format!("`violates` names {name:?}, which the run does not violate"))
         .collect();
-    (!told.is_empty()).then(|| told.join("\n"))
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn differ(expected: &str, transcript: &str) -> Verdict {

@@ -61,7 +61,7 @@ impl Timeline {
         let words = self.words_of(entry);
         let words = words
             .into_iter()
-            .map(|what| self.generations.told(entry, what));
+            .map(|what| self.generations.with_number(entry, what));
         words
             .map(|what| line(began, entry.time, &entry.user_agent, &what))
             .collect()
@@ -94,10 +94,10 @@ impl Timeline {
             while let Some((_, line)) = refused.next_if(|(after_rv, _)| *after_rv < entry.rv) {
                 lines.push(line);
             }
-            let told = self.lines_of(entry, began);
-            changes += told.len();
+            let own = self.lines_of(entry, began);
+            changes += own.len();
             let sync = self.sync_of(&entry.user_agent, entry.rv.before(1));
-            lines.extend(told.into_iter().map(|text| TimelineLine { text, sync }));
+            lines.extend(own.into_iter().map(|text| TimelineLine { text, sync }));
         }
         lines.extend(refused.map(|(_, line)| line));
         (lines, changes)

@@ -1,6 +1,6 @@
 //! A server of hyper and rustls that does nothing but answer: no server can do better in a row than this one does.
 //!
-//! It reads requests whole and answers with as many bytes as it was told, see [`Answers`]. It runs as a process of its
+//! It reads requests whole and answers with as many bytes as [`Answers`] sets. It runs as a process of its
 //! own, as the others do: this program with the argument [`BARE`].
 
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 /// The argument with which this program is the bare server; `--plain` may follow.
 pub(crate) const BARE: &str = "--bare-server";
 
-/// The path at which the server is told its answers.
+/// The path at which the server's answers are set.
 const ANSWERS: &str = "/answers";
 
 /// The answers of the bare server, in bytes and codes.
@@ -57,7 +57,7 @@ impl Answers {
         }
     }
 
-    /// The path of the request that tells the server these answers.
+    /// The path of the request that sets these answers.
     pub(crate) fn path(self) -> String {
         let Self {
             code,

@@ -76,7 +76,7 @@ pub(crate) async fn measure(options: &Options) {
             ];
             for (timed, count, call) in rows {
                 if let (Side::Bare, Some(answers)) = (side, timed.answers) {
-                    servers.tell(answers).await;
+                    servers.set_answers(answers).await;
                 }
                 let before = servers.processor_us(side);
                 let took = clients.send(count, call).await;

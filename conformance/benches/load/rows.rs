@@ -146,8 +146,8 @@ impl Servers {
         self.ours.resident_mb()
     }
 
-    /// Tells the bare server what to answer with.
-    pub(crate) async fn tell(&self, answers: Answers) {
+    /// Sets what the bare server answers with.
+    pub(crate) async fn set_answers(&self, answers: Answers) {
         let mut connection = Connection::open(&self.bare.target).await;
         let (code, _) = connection.request("PUT", &answers.path(), "", b"").await;
         assert_eq!(code, 200, "the bare server takes any answers");

@@ -94,8 +94,8 @@ fn spawn(mut command: Command) -> (Child, SocketAddr) {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.child.kill().expect("it runs until it is told to end");
-        self.child.wait().expect("it has been told to end");
+        self.child.kill().expect("it runs until it is killed");
+        self.child.wait().expect("it has been killed");
     }
 }
 

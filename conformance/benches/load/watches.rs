@@ -80,7 +80,7 @@ pub(crate) async fn of_one(options: &Options) {
                     first,
                     ..Answers::of(200, 0)
                 };
-                servers.tell(begin).await;
+                servers.set_answers(begin).await;
             }
             let path = format!("{pods}?watch=1&fieldSelector=metadata.name%3Dweb-0");
             let connections = join_all((0..watches).map(|_| Connection::open(target))).await;
@@ -104,7 +104,7 @@ pub(crate) async fn of_one(options: &Options) {
             let mut clients = Clients::open(target).await;
             let others = count - 1;
             if let (Side::Bare, Some(answers)) = (side, of_delete) {
-                servers.tell(answers).await;
+                servers.set_answers(answers).await;
             }
             let delete = |index| Call::delete(&pods, index + 1);
             let took = clients.send(others, delete).await;
@@ -115,7 +115,7 @@ pub(crate) async fn of_one(options: &Options) {
             }
 
             if let (Side::Bare, Some(answers)) = (side, of_patch) {
-                servers.tell(answers).await;
+                servers.set_answers(answers).await;
             }
             let (started, changes) = (Instant::now(), sized(1000));
             let seen = count_events(open, changes);
@@ -170,7 +170,7 @@ async fn watched(
     let mut connection = Connection::open(target).await;
     let version = match (side, &answers) {
         (Side::Bare, Some(answers)) => {
-            servers.tell(*answers).await;
+            servers.set_answers(*answers).await;
             String::new()
         }
         _ => version(&mut connection, path).await,

@@ -63,7 +63,7 @@ async fn groups(client: &kube::Client, path: &'static str) -> Result<Groups, Api
         return Err(ApiError::Refused(Box::new(refused)));
     }
     let read = READ.lock().get(path).cloned();
-    if let Some((_, groups)) = read.filter(|(told, _)| *told == body) {
+    if let Some((_, groups)) = read.filter(|(known, _)| *known == body) {
         return Ok(groups);
     }
     let groups = Groups::read(&body).map_err(kube::Error::SerdeError)?;
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    async fn told(
+    async fn discover(
         code: u16,
         content_type: &'static str,
         document: Value,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn preferred_versions_are_told_from_others_and_resources_by_all_their_names() {
+    async fn preferred_versions_come_first_and_resources_are_found_by_all_their_names() {
         let version = |version: &str| {
             json!({ "version": version, "resources": [{
                 "resource": "widgets", "responseKind": { "kind": "Widget" }, "scope": "Namespaced",
@@ -146,7 +146,7 @@ mod tests {
             "metadata": { "name": "example.com" },
             "versions": [version("v1"), version("v1beta1")],
         });
-        let groups = told(200, AGGREGATED, json!({ "items": [group] }))
+        let groups = discover(200, AGGREGATED, json!({ "items": [group] }))
             .await
             .unwrap();
         let [first] = groups.preferred.as_slice() else {
@@ -168,13 +168,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_tells_nothing_aggregated_is_an_error() {
-        let older = told(200, "application/json", json!({ "kind": "APIGroupList" })).await;
+    async fn a_server_without_aggregated_discovery_is_an_error() {
+        let older = discover(200, "application/json", json!({ "kind": "APIGroupList" })).await;
         let error = older.map(drop).unwrap_err().to_string();
         assert!(error.contains("no aggregated discovery"), "{error}");
         let forbidden =
             json!({ "kind": "Status", "code": 403, "reason": "Forbidden", "message": "no" });
-        let refused = told(403, "application/json", forbidden).await;
+        let refused = discover(403, "application/json", forbidden).await;
         assert_eq!(
             refused.map(drop).unwrap_err().to_string(),
             "403 Forbidden: no"

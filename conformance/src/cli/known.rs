@@ -40,10 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_is_told_with_the_one_that_was_meant_and_all_others() {
-        let told = unknown("fruit", "aple", ["apple", "pear"]);
+    fn an_unknown_name_is_reported_with_the_one_that_was_meant_and_all_others() {
+        let message = unknown("fruit", "aple", ["apple", "pear"]);
         assert_eq!(
-            told,
+            message,
             "there is no fruit \"aple\"; did you mean \"apple\"? there are: apple, pear"
         );
         assert_eq!(
@@ -55,7 +55,7 @@ mod tests {
             "there is no fruit \"a\", nor any other"
         );
         let many: Vec<String> = (0..50).map(|number| format!("n{number}")).collect();
-        let told = unknown("number", "x", many.iter().map(String::as_str));
-        assert!(told.ends_with("n39, and 10 more"), "{told}");
+        let message = unknown("number", "x", many.iter().map(String::as_str));
+        assert!(message.ends_with("n39, and 10 more"), "{message}");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::sync_channel;
 use parking_lot::Mutex;
 
 /// Work pauses when this many results wait to be reported.
-const UNTOLD_MAX: usize = 64;
+const PENDING_MAX: usize = 64;
 
 /// Runs `work` on each of `jobs` on this many threads; returns the results in the order of the jobs.
 pub(super) fn at_once<J: Send, R: Send>(
@@ -42,7 +42,7 @@ pub(super) fn in_order<J: Send, R: Send, B>(
     mut report: impl FnMut(R) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     let waiting = Mutex::new(jobs.enumerate());
-    let (sender, results) = sync_channel(UNTOLD_MAX);
+    let (sender, results) = sync_channel(PENDING_MAX);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let (sender, waiting, work) = (sender.clone(), &waiting, &work);
@@ -76,19 +76,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_told_in_order_until_it_breaks_off() {
-        let mut told = Vec::new();
+    fn results_are_passed_on_in_order_until_it_breaks_off() {
+        let mut passed = Vec::new();
         let all = in_order(
             3,
             0..1000_u32,
             |job| job,
             |result| {
-                told.push(result);
+                passed.push(result);
                 ControlFlow::<()>::Continue(())
             },
         );
         assert!(all.is_continue());
-        assert_eq!(told, (0..1000).collect::<Vec<_>>());
+        assert_eq!(passed, (0..1000).collect::<Vec<_>>());
         let endless = in_order(
             2,
             0_u32..,

@@ -132,14 +132,14 @@ fn in_words(name: &str, report: &Report) -> String {
         for Finding {
             kind,
             object,
-            lines: told,
+            lines: texts,
         } in findings
         {
-            let mut told = told.iter();
-            let first = told.next().map_or("", String::as_str);
+            let mut texts = texts.iter();
+            let first = texts.next().map_or("", String::as_str);
             let what = [kind.as_str(), object, first].join(" ");
             lines.push(format!("    {}", what.replace("  ", " ")));
-            lines.extend(told.map(|line| format!("      {line}")));
+            lines.extend(texts.map(|line| format!("      {line}")));
         }
     }
     for unneeded in &report.unneeded {

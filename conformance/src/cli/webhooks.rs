@@ -70,7 +70,7 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    let told = async {
+    let registration = async {
         // The webhooks answer during registration: stored objects may have to be converted.
         let registered = kruise::register(&client, &base, &authority).await;
         if let Err(kube::Error::Api(status)) = &registered
@@ -95,12 +95,12 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
     let ended = async {
         let _ = stopped.await;
     };
-    let told = async {
-        let outcome = told.await;
+    let registration = async {
+        let outcome = registration.await;
         drop(stop);
         outcome
     };
-    let (served, told) = tokio::join!(kruise::serve(webhook, listener, ended), told);
+    let (served, registered) = tokio::join!(kruise::serve(webhook, listener, ended), registration);
     served?;
-    told
+    registered
 }

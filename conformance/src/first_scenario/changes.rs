@@ -198,12 +198,12 @@ mod tests {
             "metadata": {"name": "a"},
             "spec": {"size": 3, "ports": [{"name": "web", "number": 80}, {"name": "db"}]},
         });
-        let told: Vec<String> = changes(Some(&schema), &object)
+        let described: Vec<String> = changes(Some(&schema), &object)
             .iter()
             .map(|change| format!("{} {}", change.path, change.patches[0]))
             .collect();
         assert_eq!(
-            told,
+            described,
             [
                 r#"spec.size {"spec":{"size":2}}"#,
                 r#"spec.ports.name {"spec":{"ports":[{"name":"web-2","number":80},{"name":"db"}]}}"#,

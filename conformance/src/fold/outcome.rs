@@ -347,7 +347,7 @@ fn list_revisions(sections: &mut [Section], revisions: &RevisionNames) {
         };
         marked |= line.marked;
         let letter = revisions.short(name);
-        let told = match letter == *name {
+        let revision_text = match letter == *name {
             true => format!("{name} ({revision})"),
             false => format!("{letter} = {name} ({revision})"),
         };
@@ -355,8 +355,8 @@ fn list_revisions(sections: &mut [Section], revisions: &RevisionNames) {
             .iter_mut()
             .find(|(known, _)| known == controller)
         {
-            Some((_, names)) => names.push(told),
-            None => by_controller.push((controller.clone(), vec![told])),
+            Some((_, names)) => names.push(revision_text),
+            None => by_controller.push((controller.clone(), vec![revision_text])),
         }
     }
     let lines = by_controller.into_iter().map(|(controller, names)| Line {

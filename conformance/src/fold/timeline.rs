@@ -456,7 +456,7 @@ mod tests {
             ("+2s", "kubelet", "pod web-1² Running, not ready"),
             ("+3s", "node-controller", "pod web-1² not ready"),
         ]);
-        let told = [
+        let expected = [
             (
                 "+0s",
                 "sts",
@@ -468,7 +468,7 @@ mod tests {
         ];
         assert_eq!(
             lines,
-            told.map(|(time, actor, what)| change(time, actor, what))
+            expected.map(|(time, actor, what)| change(time, actor, what))
         );
     }
 
@@ -513,11 +513,11 @@ mod tests {
             ),
             ("+1s", "rs", "replicaset a status.a 1 → 2, status.b 2 → 3"),
         ]);
-        let told = "statefulset web status 2/2/2/2/0 cur=A upd=B, observedGeneration 2 \
+        let expected = "statefulset web status 2/2/2/2/0 cur=A upd=B, observedGeneration 2 \
             · 2/1/1/2/0 · +1s 2/2/2/2/2 cur=B upd=B, collisionCount 1";
-        assert_eq!(lines[0], change("+0s", "sts", told));
-        let told = "replicaset a status.a 1 → 2, .b 2 → 3";
-        assert_eq!(lines[2], change("+1s", "rs", told));
+        assert_eq!(lines[0], change("+0s", "sts", expected));
+        let expected = "replicaset a status.a 1 → 2, .b 2 → 3";
+        assert_eq!(lines[2], change("+1s", "rs", expected));
     }
 
     #[test]
@@ -535,12 +535,12 @@ mod tests {
             change(4, "+1s", "statefulset web status 1/1/1/1/0 cur=A upd=B"),
         ]);
         let whats = lines.iter().map(|line| line.text[39..].to_owned());
-        let told = [
+        let expected = [
             "pod web-2 terminating",
             "statefulset web status 3/3/3/2/0 cur=A upd=B ‖ 3/3/3/1/0 · +1s 2/2/2/1/0 ‖ 1/1/1/1/0",
             "pod web-1 terminating",
         ];
-        assert_eq!(whats.collect::<Vec<_>>(), told);
+        assert_eq!(whats.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -563,9 +563,9 @@ mod tests {
                 "event Warning FailedCreate: no <json, 200 characters, sha256 cd> (×2)",
             ),
         ]);
-        let told =
+        let expected =
             "event Warning FailedCreate: no <json, 200 characters, sha256 ab> (×3, last +2s)";
-        assert_eq!(lines[0], change("+0s", "sts", told));
+        assert_eq!(lines[0], change("+0s", "sts", expected));
         assert_eq!(lines.len(), 2);
     }
 }

@@ -13,7 +13,7 @@ use crate::user_agent::actor;
 use super::portable::portable_name;
 
 /// Event sources whose Normal events say nothing about the controllers under test.
-const UNTOLD_SOURCES: &[&str] = &[
+const HIDDEN_SOURCES: &[&str] = &[
     "default-scheduler",
     "kubelet",
     "persistentvolume-controller",
@@ -103,7 +103,7 @@ pub(super) fn events<'a, K: PartialEq>(
     let mut known_by_event: BTreeMap<String, (usize, i64)> = BTreeMap::new();
     for entry in journal.filter(|entry| entry.gvr.resource == "events") {
         let event = &entry.object;
-        if entry.event == EventType::Deleted || is_untold(event) {
+        if entry.event == EventType::Deleted || is_hidden(event) {
             continue;
         }
         let key = key(entry);
@@ -129,9 +129,9 @@ pub(super) fn events<'a, K: PartialEq>(
     counts
 }
 
-fn is_untold(event: &Value) -> bool {
+fn is_hidden(event: &Value) -> bool {
     event["involvedObject"]["kind"] == "Node"
-        || (event["type"] == "Normal" && UNTOLD_SOURCES.contains(&source(event)))
+        || (event["type"] == "Normal" && HIDDEN_SOURCES.contains(&source(event)))
 }
 
 fn source(event: &Value) -> &str {

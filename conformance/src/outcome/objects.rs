@@ -272,12 +272,12 @@ mod tests {
         });
         let mut fields = BTreeMap::new();
         flatten("spec", &value, &GeneratedNames::default(), &mut fields);
-        let told: Vec<String> = fields
+        let lines: Vec<String> = fields
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 "spec.at=a time",
                 "spec.list[1]=x",

@@ -96,8 +96,11 @@ pub(super) fn cell(line: &str, (start, end): (usize, usize)) -> String {
 
 /// An event's line without how often it was repeated.
 fn without_count(line: &str) -> &str {
-    let told = line.trim_start();
-    match told.strip_prefix('×').and_then(|told| told.split_once(' ')) {
+    let event = line.trim_start();
+    match event
+        .strip_prefix('×')
+        .and_then(|event| event.split_once(' '))
+    {
         Some((_, event)) => event,
         None => line,
     }
@@ -117,8 +120,8 @@ mod tests {
         };
         let outcome = portable_outcome(&transcript("10m", 2));
         assert_eq!(outcome, portable_outcome(&transcript("3s", 1)));
-        let told = "NAME READY STATUS\nweb-0 1/1 Running\n\nevents\n\
+        let expected = "NAME READY STATUS\nweb-0 1/1 Running\n\nevents\n\
             Normal SuccessfulCreate Create Pod web-0";
-        assert_eq!(outcome, told);
+        assert_eq!(outcome, expected);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Annotations that steer the simulation, or come with the volume and not with the controller.
-const UNTOLD_ANNOTATIONS: &[&str] = &[
+const HIDDEN_ANNOTATIONS: &[&str] = &[
     "kubeproof.dev/",
     "kubectl.kubernetes.io/last-applied-configuration",
     "lifecycle.apps.kruise.io/timestamp",
@@ -12,7 +12,7 @@ const UNTOLD_ANNOTATIONS: &[&str] = &[
     "volume.beta.kubernetes.io/",
 ];
 /// Fields of a status that depend on the node or the volume.
-const UNTOLD_FIELDS: &[&str] = &[
+const HIDDEN_FIELDS: &[&str] = &[
     "accessModes",
     "capacity",
     "containerID",
@@ -39,7 +39,7 @@ pub(super) fn of(object: &Value) -> Vec<String> {
     flatten("generation", &metadata["generation"], &mut facts);
     flatten("labels", &metadata["labels"], &mut facts);
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
-        if !UNTOLD_ANNOTATIONS
+        if !HIDDEN_ANNOTATIONS
             .iter()
             .any(|prefix| key.starts_with(prefix))
         {
@@ -89,7 +89,7 @@ fn flatten(path: &str, value: &Value, facts: &mut Vec<String>) {
         Value::Object(fields) => {
             for (key, value) in fields {
                 let is_status = path.starts_with("status");
-                if is_status && UNTOLD_FIELDS.contains(&key.as_str()) {
+                if is_status && HIDDEN_FIELDS.contains(&key.as_str()) {
                     continue;
                 }
                 let is_time = is_status && (key.ends_with("Time") || TIMES.contains(&key.as_str()));

@@ -80,8 +80,8 @@ fn pods_with_generated_names_are_interchangeable_and_their_changes_are_not() {
     let mut other = other;
     let (_, changes) = &mut other.steps[0];
     changes.values_mut().for_each(|changes| changes.reverse());
-    let told = differences("a/b", &derived, &other, &none).expect("the order differs");
-    assert!(told.contains("+pod web-*: Running, not ready"), "{told}");
+    let text = differences("a/b", &derived, &other, &none).expect("the order differs");
+    assert!(text.contains("+pod web-*: Running, not ready"), "{text}");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn what_a_program_does_otherwise_everywhere_is_left_out_before_objects_are_sorte
         None
     );
     let stale = differences("a/b", &derived, &other, &list("x 1.6", "a/b"));
-    assert!(stale.is_some_and(|told| told.contains("listed differences that are none")));
+    assert!(stale.is_some_and(|text| text.contains("listed differences that are none")));
     assert!(
         Listed::parse("[{program: x, shown_by: a/b, texts: ['('], because: some reason}]").is_err()
     );

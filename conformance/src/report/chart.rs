@@ -35,7 +35,7 @@ const GAP_SECONDS: f64 = 60.0;
 /// The maximum number of equal wire events shown for each step.
 const REPETITIONS_MAX: usize = 5;
 /// The maximum number of requests and events listed for a fault that met several at once.
-const MET_TOLD: usize = 4;
+const MET_LISTED: usize = 4;
 /// The lane of faults and refusals on the wire.
 const WIRE: &str = "faults and refusals";
 
@@ -275,15 +275,15 @@ impl<'a> Drawing<'a> {
 
     /// Draws a write: a column if the timeline shows it, and a change of its object's state in any case.
     fn write(&mut self, entry: &JournalEntry) {
-        let told = self.timeline.words_of(entry);
-        let x = match told.is_empty() {
+        let changes = self.timeline.words_of(entry);
+        let x = match changes.is_empty() {
             true => self.x,
             false => self.column(entry.rv, entry.time),
         };
-        if !told.is_empty() {
+        if !changes.is_empty() {
             let key = lane_key(subject(entry), self.names);
             self.life(&key, subject(entry)).is_shown = true;
-            let (actor, what) = (actor(&entry.user_agent).to_owned(), told.join("; "));
+            let (actor, what) = (actor(&entry.user_agent).to_owned(), changes.join("; "));
             let mark = self.mark((x, kind_of(entry)), (entry.rv, entry.time), (actor, what));
             self.marks.push((key, mark));
         }
@@ -309,9 +309,13 @@ impl<'a> Drawing<'a> {
             return;
         }
         self.met.push(hit);
-        let told = self.met.iter().take(MET_TOLD).map(|met| met.what.as_str());
-        let mut what = format!("{}: {}", hit.fault, told.collect::<Vec<_>>().join("; "));
-        if let more @ 1.. = self.met.len().saturating_sub(MET_TOLD) {
+        let hits = self
+            .met
+            .iter()
+            .take(MET_LISTED)
+            .map(|met| met.what.as_str());
+        let mut what = format!("{}: {}", hit.fault, hits.collect::<Vec<_>>().join("; "));
+        if let more @ 1.. = self.met.len().saturating_sub(MET_LISTED) {
             what.push_str(&format!("; and {more} more"));
         }
         let what = self.masked(&what);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pods_phase_is_told_with_its_readiness_and_its_end() {
+    fn a_pods_phase_is_shown_with_its_readiness_and_its_end() {
         let revisions = RevisionNames::default();
         let pod = |phase: &str, ready: &str| {
             json!({

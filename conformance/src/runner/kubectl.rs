@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_told_from_words_wherever_they_stand() {
+    fn flags_are_told_apart_from_words_wherever_they_stand() {
         let command = Command::parse("delete --now pod/web-0 --grace-period=5");
         assert_eq!(command.words, ["delete", "pod/web-0"]);
         assert_eq!(command.flag("now"), Some("true"));

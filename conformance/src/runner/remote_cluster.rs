@@ -92,12 +92,14 @@ impl RemoteCluster {
         for (group, version, kind, plural) in RESOURCES {
             let gvk = GroupVersionKind::gvk(group, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-            let is_watched = watched.iter().any(|(_, name)| *name == told(&resource));
+            let is_watched = watched
+                .iter()
+                .any(|(_, name)| *name == full_name(&resource));
             if is_watched || !api.serves(group, version, plural) {
                 continue;
             }
             let objects = kube::Api::namespaced_with(client.clone(), namespace, &resource);
-            watched.push((objects.clone(), told(&resource)));
+            watched.push((objects.clone(), full_name(&resource)));
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
         }
         Ok(Self {
@@ -198,7 +200,7 @@ impl RemoteCluster {
 }
 
 /// The name that distinguishes a resource from those of other groups.
-fn told(resource: &ApiResource) -> String {
+fn full_name(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.group)
 }
 
@@ -243,7 +245,7 @@ async fn follow(
             (Some(_), false) => EventType::Modified,
             (None, false) => EventType::Added,
         };
-        let key = (told(&resource), name.clone());
+        let key = (full_name(&resource), name.clone());
         if is_gone {
             known.remove(&name);
             seen.present.lock().remove(&key);

@@ -23,7 +23,7 @@ const PREFIX: &str = "kubeproof.dev";
 pub(super) async fn perform(cluster: Cluster<'_>, step: &Step) -> Result<Vec<String>, StepError> {
     // Steps call generated names as the transcript does.
     let names = GeneratedNames::of(&cluster.journal());
-    let rename = |told: &str| names.name_of(told).map(str::to_owned);
+    let rename = |masked: &str| names.name_of(masked).map(str::to_owned);
     let field_validation = step.field_validation.unwrap_or(FieldValidation::Strict);
     let api = cluster
         .api()

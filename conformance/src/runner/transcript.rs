@@ -98,9 +98,9 @@ pub(super) async fn write(
         let place = Some(Place::Step(index + 1));
         let said = section.said.iter().map(|said| format!("  {said}"));
         extend(&mut lines, place, said);
-        let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
-        let (told, changes) = timeline.lines(own, refused, section.began);
-        lines.extend(told.into_iter().map(|line| Line {
+        let until_here = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
+        let (own, changes) = timeline.lines(until_here, refused, section.began);
+        lines.extend(own.into_iter().map(|line| Line {
             sync: line.sync,
             ..Line::new(line.text, place)
         }));

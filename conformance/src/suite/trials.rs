@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goldens_are_written_as_insta_is_told_to() {
+    fn goldens_are_written_as_insta_is_configured() {
         for (asked, is_ci, has_golden, expected) in [
             ("", false, true, Some(Update::Review)),
             ("", true, true, None),

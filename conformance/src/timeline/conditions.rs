@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
     let list = |status: &Value| status["conditions"].as_array().cloned().unwrap_or_default();
     let (before, after) = (list(old), list(new));
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    let mut changed: Vec<(String, Vec<String>)> = Vec::new();
     for condition in &after {
         let is_known = before.iter().any(|known| {
             ["type", "status", "reason"]
@@ -21,9 +21,9 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
             (status, reason) if reason.is_empty() => status,
             (status, reason) => format!("{status} ({reason})"),
         };
-        match told.iter_mut().find(|(known, _)| *known == how) {
+        match changed.iter_mut().find(|(known, _)| *known == how) {
             Some((_, types)) => types.push(text("type")),
-            None => told.push((how, vec![text("type")])),
+            None => changed.push((how, vec![text("type")])),
         }
     }
     let gone = before.iter().filter(|known| {
@@ -32,8 +32,9 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
             .any(|condition| condition["type"] == known["type"])
     });
     let gone = gone.map(|known| format!("{} gone", known["type"].as_str().unwrap_or_default()));
-    let told = told.iter();
-    told.map(|(how, types)| format!("{} {how}", types.join(", ")))
+    let changed = changed.iter();
+    changed
+        .map(|(how, types)| format!("{} {how}", types.join(", ")))
         .chain(gone)
         .collect()
 }

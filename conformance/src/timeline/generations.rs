@@ -47,7 +47,7 @@ impl Generations {
     }
 
     /// `what` was written in `entry`, with the number of the pod behind its name.
-    pub(super) fn told(&self, entry: &JournalEntry, what: String) -> String {
+    pub(super) fn with_number(&self, entry: &JournalEntry, what: String) -> String {
         let metadata = &entry.object["metadata"];
         let object = format!("pod {}", text(metadata, "name"));
         let rest = what

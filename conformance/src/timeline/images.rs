@@ -17,7 +17,7 @@ pub(super) fn node_image(old: &Value, new: &Value) -> Vec<String> {
     }
     let gone = before.keys().filter(|image| !after.contains_key(*image));
     changes.extend(gone.map(|image| format!("no longer asked for {image}")));
-    let (before, after) = (told(&old["status"]), told(&new["status"]));
+    let (before, after) = (phases(&old["status"]), phases(&new["status"]));
     for (image, phase) in &after {
         if before.get(image) != Some(phase) {
             changes.push(format!("{image} {phase}"));
@@ -74,7 +74,7 @@ fn asked(spec: &Value) -> BTreeMap<String, String> {
 }
 
 /// Each image in the node's status, with its phase.
-fn told(status: &Value) -> BTreeMap<String, String> {
+fn phases(status: &Value) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (name, image) in status["imageStatuses"].as_object().into_iter().flatten() {
         for tag in image["tags"].as_array().into_iter().flatten() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_answers_are_told_by_image() {
+    fn requests_and_answers_are_shown_by_image() {
         let asked = json!({"spec": {"images": {"a": {"pullSecrets": [{"name": "s"}],
             "tags": [{"tag": "1", "version": 2, "ownerReferences": [{"name": "x"}, {"name": "y"}]}]}}}});
         let pulled = json!({"status": {"imageStatuses": {"a": {"tags": [{"tag": "1", "version": 2, "phase": "Pulling"}]}}}});

@@ -12,7 +12,7 @@ pub(super) fn is_shown(key: &str) -> bool {
 }
 
 /// Describes `value` of the annotation: the containers of each batch, and those that wait.
-pub(super) fn told(key: &str, value: &str) -> String {
+pub(super) fn describe(key: &str, value: &str) -> String {
     let record: Value = serde_json::from_str(value).unwrap_or_default();
     if key == GRACE {
         return format!(
@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_are_told_without_times_and_images() {
+    fn batches_are_described_without_times_and_images() {
         let state = r#"{"containerBatchesRecord": [{"timestamp": "t", "containers": ["a", "b"]},
             {"containers": ["c"]}], "nextContainerImages": {"d": "x:1"}}"#;
         assert_eq!(
-            told(STATE, state),
+            describe(STATE, state),
             "annotation inplace-update-state (batches [a b] [c], then d)"
         );
         assert_eq!(
-            told(GRACE, r#"{"graceSeconds": 10}"#),
+            describe(GRACE, r#"{"graceSeconds": 10}"#),
             "annotation inplace-update-grace (10s)"
         );
     }

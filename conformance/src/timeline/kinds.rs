@@ -7,7 +7,7 @@ use super::names::RevisionNames;
 use super::{conditions, diff, images, meta, node};
 
 /// Resources whose writes say nothing about the controllers under test.
-const UNTOLD: &[&str] = &[
+const HIDDEN_RESOURCES: &[&str] = &[
     "endpoints",
     "endpointslices",
     "leases",
@@ -19,7 +19,7 @@ const UNTOLD: &[&str] = &[
 pub(super) fn describe(entry: &JournalEntry, revisions: &RevisionNames) -> Vec<String> {
     let resource = entry.gvr.resource.as_str();
     let is_published = entry.object["metadata"]["name"] == "kube-root-ca.crt";
-    if UNTOLD.contains(&resource) || is_published {
+    if HIDDEN_RESOURCES.contains(&resource) || is_published {
         return Vec::new();
     }
     if resource == "events" {
@@ -246,8 +246,8 @@ fn disruption(old: &Value, new: &Value) -> Option<String> {
             .find(|known| known["type"] == "DisruptionTarget")?;
         Some(known["reason"].as_str().unwrap_or_default().to_owned())
     };
-    let told = reason(new).filter(|told| reason(old).as_ref() != Some(told))?;
-    Some(format!("condition DisruptionTarget ({told})"))
+    let reason = reason(new).filter(|current| reason(old).as_ref() != Some(current))?;
+    Some(format!("condition DisruptionTarget ({reason})"))
 }
 
 /// `status 3/3/3/2/1 cur=A upd=B`: replicas, ready, available, current, updated.

@@ -7,7 +7,7 @@ use super::names::RevisionNames;
 
 /// Annotations that say nothing of their own: those that steer the simulation are in the step's
 /// heading, those of the volume binder come with the claim's phase.
-const UNTOLD_ANNOTATIONS: &[&str] = &[
+const HIDDEN_ANNOTATIONS: &[&str] = &[
     "kubeproof.dev/",
     "lifecycle.apps.kruise.io/timestamp",
     "pv.kubernetes.io/",
@@ -122,9 +122,9 @@ fn labels(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
 fn annotations(old: &Value, new: &Value) -> Vec<String> {
     let differing = differing_keys(old, new).into_iter();
     differing
-        .filter(|key| !UNTOLD_ANNOTATIONS.iter().any(|prefix| key.contains(prefix)))
+        .filter(|key| !HIDDEN_ANNOTATIONS.iter().any(|prefix| key.contains(prefix)))
         .map(|key| match new[&key].as_str() {
-            Some(value) if in_place::is_shown(&key) => in_place::told(&key, value),
+            Some(value) if in_place::is_shown(&key) => in_place::describe(&key, value),
             Some(value) => format!("annotation {key}={value}"),
             None => format!("annotation {key} removed"),
         })
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_steer_the_simulation_are_not_told() {
+    fn annotations_that_steer_the_simulation_are_not_shown() {
         let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         let none = json!({"metadata": {}});
         let revisions = RevisionNames::default();

@@ -347,17 +347,18 @@ mod tests {
         })
     }
 
-    fn told(findings: &[Finding]) -> Vec<String> {
-        let told = findings.iter();
-        told.map(|one| {
-            format!(
-                "{} {}: {}",
-                one.kind.as_str(),
-                one.object,
-                one.lines.join("; ")
-            )
-        })
-        .collect()
+    fn described(findings: &[Finding]) -> Vec<String> {
+        let findings = findings.iter();
+        findings
+            .map(|one| {
+                format!(
+                    "{} {}: {}",
+                    one.kind.as_str(),
+                    one.object,
+                    one.lines.join("; ")
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -383,7 +384,7 @@ mod tests {
         let others = BTreeSet::from(["statefulset-controller", "kubelet"]);
         let field = "spec.template.spec.containers[web].image nginx:1.25 → nginx:1.26";
         assert_eq!(
-            told(&of(&journal, 2, &others)),
+            described(&of(&journal, 2, &others)),
             [
                 format!(
                     "replaced pod/web-0: a pod of statefulset/web; statefulset/web {field}, by manager"
@@ -391,7 +392,7 @@ mod tests {
                 format!("written statefulset/web: by manager; {field}"),
             ]
         );
-        assert_eq!(told(&of(&journal, 5, &others)), [""; 0]);
+        assert_eq!(described(&of(&journal, 5, &others)), [""; 0]);
     }
 
     #[test]
@@ -439,7 +440,7 @@ mod tests {
         ];
         let others = BTreeSet::from(["x", "kubelet"]);
         assert_eq!(
-            told(&of(&journal, 1, &others)),
+            described(&of(&journal, 1, &others)),
             [
                 "restarted pod/web-0: restarts 0 → 2, a pod without a controller",
                 "written configmap/a: by manager 2 times; in the end as before",
@@ -453,7 +454,7 @@ mod tests {
         let refusals = ["create pods a: 403 no", "create pods a: 403 no", "x"].map(str::to_owned);
         let found = of_refusals(&refusals);
         assert_eq!(
-            told(&found),
+            described(&found),
             ["refused : create pods a: 403 no (×2)", "refused : x"]
         );
     }

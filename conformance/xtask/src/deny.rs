@@ -73,8 +73,8 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
         "--format-version=1",
     ]);
     let read = command.output().context("cannot start cargo")?;
-    let told = String::from_utf8_lossy(&read.stderr);
-    ensure!(read.status.success(), "cargo metadata: {told}");
+    let stderr = String::from_utf8_lossy(&read.stderr);
+    ensure!(read.status.success(), "cargo metadata: {stderr}");
     let metadata: Metadata = serde_json::from_slice(&read.stdout)?;
     let refusals = refusals(&rules, &metadata.packages);
     for refusal in &refusals {

@@ -1,6 +1,6 @@
 //! A control plane that outlives its test, to be looked at with kubectl.
 //!
-//! The harness sees a program that ends when it is told to. That program is only the launcher of the server, which runs
+//! The harness sees a program that ends when it is stopped. That program is only the launcher of the server, which runs
 //! in a session of its own.
 
 use std::fs::File;

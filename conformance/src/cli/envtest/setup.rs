@@ -1,4 +1,4 @@
-//! setup-envtest, which tells a Makefile where the programs are. Nothing is downloaded: they are this program.
+//! setup-envtest, which prints for a Makefile where the programs are. Nothing is downloaded: they are this program.
 //!
 //! Source: controller-runtime `tools/setup-envtest` for the command line and the output.
 

@@ -119,26 +119,26 @@ fn template(template: &Value, lines: &mut Lines) {
             .into_iter()
             .flatten()
             .collect();
-        let told = |field: &str| {
+        let listed = |field: &str| {
             let numbered = ports.iter().map(|port| {
                 let protocol = port["protocol"].as_str().unwrap_or("TCP");
                 format!("{}/{protocol}", port[field].as_i64().unwrap_or(0))
             });
-            let told: Vec<String> = numbered.collect();
-            if told.is_empty() {
+            let ports: Vec<String> = numbered.collect();
+            if ports.is_empty() {
                 NONE.to_owned()
             } else {
-                told.join(", ")
+                ports.join(", ")
             }
         };
         let plural = if ports.len() > 1 { "s" } else { "" };
         put(
             lines,
-            &[&format!("    Port{plural}:"), &told("containerPort")],
+            &[&format!("    Port{plural}:"), &listed("containerPort")],
         );
         put(
             lines,
-            &[&format!("    Host Port{plural}:"), &told("hostPort")],
+            &[&format!("    Host Port{plural}:"), &listed("hostPort")],
         );
         put(lines, &["    Environment:", NONE]);
         let mounts: Vec<&Value> = container["volumeMounts"]
@@ -266,11 +266,11 @@ fn age(seconds: i64) -> String {
 
 fn pairs(map: &Value, separator: &str) -> Vec<String> {
     let entries = map.as_object().into_iter().flatten();
-    let told = entries.map(|(key, value)| {
+    let pairs = entries.map(|(key, value)| {
         let value = value.as_str().unwrap_or_default();
         format!("{key}{separator}{value}")
     });
-    told.collect()
+    pairs.collect()
 }
 
 /// A field of several values, one below the other.
@@ -310,9 +310,9 @@ mod tests {
 
     #[test]
     fn ages_are_as_kubectl_shortens_them() {
-        let told = [5, 119, 120, 330, 600, 7200, 10_800, 12_600, 36_000].map(age);
+        let ages = [5, 119, 120, 330, 600, 7200, 10_800, 12_600, 36_000].map(age);
         assert_eq!(
-            told,
+            ages,
             [
                 "5s", "119s", "2m", "5m30s", "10m", "120m", "3h", "3h30m", "10h"
             ]

@@ -210,24 +210,24 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_is_told_as_kubectl_tells_it() {
+    fn a_rollout_is_described_as_kubectl_does() {
         let partition = |partition: i64| json!({ "partition": partition });
-        let told = |(words, is_last): (String, bool)| format!("{is_last} {words}");
+        let line = |(words, is_last): (String, bool)| format!("{is_last} {words}");
         assert_eq!(
-            told(said(3, 1, 0, partition(0))),
+            line(said(3, 1, 0, partition(0))),
             "false Waiting for 2 pods to be ready..."
         );
         assert_eq!(
-            told(said(3, 3, 1, partition(1))),
+            line(said(3, 3, 1, partition(1))),
             "false Waiting for partitioned roll out to finish: 1 out of 2 new pods have been \
              updated..."
         );
         assert_eq!(
-            told(said(3, 3, 2, partition(1))),
+            line(said(3, 3, 2, partition(1))),
             "true partitioned roll out complete: 2 new pods have been updated..."
         );
         assert_eq!(
-            told(said(3, 3, 2, Value::Null)),
+            line(said(3, 3, 2, Value::Null)),
             "false waiting for statefulset rolling update to complete 2 pods at revision web-b..."
         );
         let mut on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});

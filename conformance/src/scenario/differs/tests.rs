@@ -98,8 +98,8 @@ fn what_excuses_too_much_or_nothing_is_refused() {
         ("[]", "empty list"),
         ("order", "needs `in`"),
     ] {
-        let told = error(with);
-        assert!(told.contains(why), "{with}: {told}");
+        let message = error(with);
+        assert!(message.contains(why), "{with}: {message}");
     }
     let plan = "refuse create pods default/web-1 from c";
     for (rest, why) in [
@@ -126,8 +126,8 @@ fn what_excuses_too_much_or_nothing_is_refused() {
             "what may differ",
         ),
     ] {
-        let told = read(&format!("{{with: {plan}, {rest}}}")).unwrap_err();
-        assert!(told.contains(why), "{rest}: {told}");
+        let error = read(&format!("{{with: {plan}, {rest}}}")).unwrap_err();
+        assert!(error.contains(why), "{rest}: {error}");
     }
 }
 

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_as_what_it_does_and_to_whom() {
+    fn a_fault_is_described_by_its_effect_and_its_requests() {
         let fault = "{name: a, on: {verb: create, resource: pods, name: web-1}, times: 2, \
             refuse: {code: 500, reason: InternalError}}";
         let words = parse(fault).unwrap().in_words();
@@ -90,8 +90,8 @@ mod tests {
             "fault a: answer 500 InternalError, create pods web-1, ×2"
         );
         let held = parse("{name: b, on: {from: kubelet}, hold: true, for: 10m}").unwrap();
-        let told = "fault b: hold back what is delivered, from kubelet, for 10m";
-        assert_eq!(held.in_words(), told);
+        let expected = "fault b: hold back what is delivered, from kubelet, for 10m";
+        assert_eq!(held.in_words(), expected);
     }
 
     #[test]

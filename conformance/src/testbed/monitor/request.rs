@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn requests_are_described_as_in_fault_plans() {
-        for (method, uri, told) in [
+        for (method, uri, expected) in [
             ("GET", "/api/v1/pods", "own list pods"),
             (
                 "GET",
@@ -144,7 +144,7 @@ mod tests {
             ("GET", "/version", ""),
             ("GET", "/apis/apps/v1", ""),
         ] {
-            assert_eq!(words(method, uri), told, "{method} {uri}");
+            assert_eq!(words(method, uri), expected, "{method} {uri}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use crate::testbed::ControllerUnderTest;
 
 /// Returns the violations of a controller that reads a ConfigMap every second.
-fn told(scenario: &str) -> Vec<String> {
+fn violations_of(scenario: &str) -> Vec<String> {
     let scenario: Scenario = serde_saphyr::from_str(scenario).unwrap();
     let poller = ControllerUnderTest::new("poller", |client| async move {
         let maps = Api::<ConfigMap>::namespaced(client, "default");
@@ -36,6 +36,12 @@ fn controllers_are_judged_from_the_first_step_on() {
     let scenario = "{title: t, source: s, given: {controllers: [], nodes: 0}, steps: STEPS}";
     let polls = "poller repeated `get configmaps default/a` 40 times in 39s while nothing changed; wait for a change, \
         or back off";
-    assert_eq!(told(&scenario.replace("STEPS", "[advance: 2m]")), [polls]);
-    assert_eq!(told(&scenario.replace("STEPS", "[advance: 30s]")), [""; 0]);
+    assert_eq!(
+        violations_of(&scenario.replace("STEPS", "[advance: 2m]")),
+        [polls]
+    );
+    assert_eq!(
+        violations_of(&scenario.replace("STEPS", "[advance: 30s]")),
+        [""; 0]
+    );
 }

@@ -44,9 +44,9 @@ fn scaled(snapshot: &Snapshot, replicas: u32) -> (Vec<String>, String, Vec<Journ
         let pods = pods.filter(|line| line.starts_with("web-") && line.contains("Running"));
         let names = pods.map(|line| line.split_whitespace().next().unwrap_or_default());
         let names = names.map(|name| name.split('@').next().unwrap_or_default().to_owned());
-        let told = (names.collect(), testbed.timeline(), testbed.journal());
+        let seen = (names.collect(), testbed.timeline(), testbed.journal());
         testbed.shutdown().await;
-        told
+        seen
     })
 }
 

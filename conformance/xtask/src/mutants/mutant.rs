@@ -118,7 +118,7 @@ type Order = (usize, bool, usize, usize);
 
 /// Puts these mutants of a file, each with its number, into its source.
 ///
-/// `switch` is the path of the function that tells whether a number is chosen; `prefix` goes before everything.
+/// `switch` is the path of the function that returns whether a number is chosen; `prefix` goes before everything.
 pub(crate) fn mutate(
     source: &str,
     mutants: &[(u32, &Mutant)],

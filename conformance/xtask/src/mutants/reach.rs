@@ -55,9 +55,9 @@ pub(crate) fn measure(
         .iter()
         .filter(|(name, _)| !known.contains_key(*name))
         .collect();
-    let told = missing.len();
-    if told > 0 {
-        println!("mutants: {told} scenarios run without a mutant");
+    let count = missing.len();
+    if count > 0 {
+        println!("mutants: {count} scenarios run without a mutant");
     }
     let mut failed = Vec::new();
     let work = |index: usize| one(program, missing[index].0, kept, index);

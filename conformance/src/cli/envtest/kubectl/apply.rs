@@ -248,7 +248,7 @@ fn namespace<'n>(connection: &'n Connection, manifest: &'n Manifest) -> Result<&
     }
 }
 
-/// Returns an object without what each write changes. Versions do not tell: a dry run has none of its own.
+/// Returns an object without what each write changes. Versions are no sign: a dry run has none of its own.
 fn content(mut object: Value) -> Value {
     printing::without_managed_fields(&mut object);
     let metadata = object.get_mut("metadata");

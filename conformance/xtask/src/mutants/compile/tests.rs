@@ -79,10 +79,13 @@ fn a_use_after_a_move_is_of_the_return_between() {
 }
 
 #[test]
-fn an_error_of_no_mutant_is_told() {
+fn an_error_of_no_mutant_is_reported() {
     let error = r#"{"level": "error", "message": "no such crate", "code": null, "rendered": null, "spans":
         [{"file_name": "c.rs", "byte_start": 0, "byte_end": 1, "is_primary": true}]}"#;
     let error: Message = serde_json::from_str(error).unwrap();
-    let told = blame(&[error], &BTreeMap::new()).unwrap_err();
-    assert!(told.to_string().contains("no such crate"), "{told}");
+    let error_of_build = blame(&[error], &BTreeMap::new()).unwrap_err();
+    assert!(
+        error_of_build.to_string().contains("no such crate"),
+        "{error_of_build}"
+    );
 }

@@ -9,7 +9,7 @@ use crate::mutants::mutant::Splice;
 /// The length of a text in a name, in characters.
 const SHORT: usize = 60;
 
-/// Macros that only tell or check something.
+/// Macros that only log or check something.
 const SILENT: [&str; 10] = [
     "trace",
     "debug",

@@ -88,7 +88,7 @@ fn statements_are_deleted() {
                     }
                     self.delete(one).await?;
                 }
-                let _ = self.tell();
+                let _ = self.record();
                 let Some(last) = live.pop() else {
                     return Ok(());
                 };
@@ -106,7 +106,7 @@ fn statements_are_deleted() {
             "delete `if one.is_old() { continue; }` in Controller::sync",
             "delete `continue;` in Controller::sync",
             "delete `self.delete(one).await?;` in Controller::sync",
-            "delete `let _ = self.tell();` in Controller::sync",
+            "delete `let _ = self.record();` in Controller::sync",
             "delete `live = keep(last);` in Controller::sync",
         ]
     );
