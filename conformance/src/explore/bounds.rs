@@ -167,12 +167,12 @@ mod tests {
         )]);
         let bounds = Bounds::default();
         assert_eq!(bounds.exceeded(&expected, &expected), []);
-        let told = |found: &BTreeMap<EventKey, Occurrences>| {
+        let exceeded_by = |found: &BTreeMap<EventKey, Occurrences>| {
             let exceeded = bounds.exceeded(&expected, found);
             exceeded.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let none = BTreeMap::new();
-        assert_eq!(told(&none), ["event Normal R pod/a by c: ×2 → ×0"]);
+        assert_eq!(exceeded_by(&none), ["event Normal R pod/a by c: ×2 → ×0"]);
         let mut more = expected.clone();
         more.insert(
             key("Warning", "c"),
@@ -181,7 +181,7 @@ mod tests {
                 at_once: 1,
             },
         );
-        assert_eq!(told(&more), ["event Warning R pod/a by c: ×0 → ×1"]);
+        assert_eq!(exceeded_by(&more), ["event Warning R pod/a by c: ×0 → ×1"]);
     }
 
     #[test]

@@ -153,9 +153,9 @@ impl Processes {
         let Some((_, mut answer)) = self.own.take() else {
             return;
         };
-        let told = serde_json::to_vec(&divergence).map_err(std::io::Error::from);
-        let told = told.and_then(|told| answer.write_all(&told));
-        std::process::exit(i32::from(told.is_err()))
+        let verdict = serde_json::to_vec(&divergence).map_err(std::io::Error::from);
+        let written = verdict.and_then(|verdict| answer.write_all(&verdict));
+        std::process::exit(i32::from(written.is_err()))
     }
 
     /// Waits for the oldest process; false when no process is running.
@@ -163,13 +163,13 @@ impl Processes {
         let Some(mut oldest) = self.running.pop_front() else {
             return false;
         };
-        let mut told = Vec::new();
-        let read = oldest.answer.read_to_end(&mut told);
+        let mut bytes = Vec::new();
+        let read = oldest.answer.read_to_end(&mut bytes);
         let ended = fork::waitpid(oldest.process);
         let verdict = read
             .and(ended)
             .ok()
-            .and_then(|_| serde_json::from_slice(&told).ok());
+            .and_then(|_| serde_json::from_slice(&bytes).ok());
         let answer = verdict.map_or(Answer::None, Answer::Verdict);
         self.answers.insert(oldest.index, answer);
         (self.ended)();

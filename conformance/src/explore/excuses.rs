@@ -315,8 +315,8 @@ mod tests {
         let mut used = explain(&scenario, (&plan, 0), &found).used;
         assert_eq!(used, [Part::With(0, 0)].into());
         let all = Options::default();
-        let told = stale_faults(&scenario, &used, &all);
-        assert_eq!(told, ["differs with `miss ADDED`"]);
+        let stale = stale_faults(&scenario, &used, &all);
+        assert_eq!(stale, ["differs with `miss ADDED`"]);
         let some = Options {
             kinds: [crate::explore::Kind::Refuse].into(),
             ..Options::default()
@@ -324,8 +324,8 @@ mod tests {
         assert_eq!(stale_faults(&scenario, &used, &some), [""; 0]);
         assert_eq!(stale_orders(&scenario, &used).len(), 2);
         used.extend(explain(&scenario, (&Plan::default(), 2), &found).used);
-        let told = stale_orders(&scenario, &used);
-        assert_eq!(told, ["differs with order in: STATUS of pod/web-2"]);
+        let stale = stale_orders(&scenario, &used);
+        assert_eq!(stale, ["differs with order in: STATUS of pod/web-2"]);
     }
 
     #[test]
@@ -338,9 +338,9 @@ mod tests {
         let plan: Plan = PLAN.parse().unwrap();
         let found = divergence(&[field("web-1", "STATUS")]);
         let used = explain(&scenario, (&plan, 0), &found).used;
-        let told = stale_faults(&scenario, &used, &Options::default());
+        let stale = stale_faults(&scenario, &used, &Options::default());
         let part = "differs with refuse create in: 0 to 1 events Failed of statefulset/web";
-        assert_eq!(told, [part]);
+        assert_eq!(stale, [part]);
     }
 
     #[test]

@@ -287,11 +287,11 @@ fn fields(expected: &Facts, found: &Facts) -> Vec<Difference> {
 
 /// The names of the revisions that a transcript has letters for.
 fn revision_names(transcript: &str) -> BTreeMap<&str, &str> {
-    let told = transcript
+    let timeline = transcript
         .split_once("\noutcome\n")
-        .map_or("", |(told, _)| told);
+        .map_or("", |(timeline, _)| timeline);
     let mut names = BTreeMap::new();
-    for line in told.lines() {
+    for line in timeline.lines() {
         if let Some(known) = line.strip_prefix("#        revisions: ") {
             let pairs = known.split(", ").filter_map(|pair| pair.split_once(" = "));
             names.extend(pairs);
@@ -364,8 +364,8 @@ mod tests {
         let other_order = run("agent-1", "web-1", "web-0@B");
         assert_eq!(differences(&reference, &other_order), [""; 0]);
         let other_revision = run("web-1", "agent-1", "web-0@B");
-        let told = differences(&reference, &other_revision);
-        assert_eq!(told, ["REVISION of pod/web-0: web-1 → agent-1"]);
+        let found = differences(&reference, &other_revision);
+        assert_eq!(found, ["REVISION of pod/web-0: web-1 → agent-1"]);
     }
 
     #[test]
@@ -387,8 +387,8 @@ mod tests {
             ]
         );
         let strange = format!("{reference}\n  claims\n    none\n");
-        let told = differences(&reference, &strange);
-        assert_eq!(told, ["the outcome beside its tables and statuses"]);
+        let found = differences(&reference, &strange);
+        assert_eq!(found, ["the outcome beside its tables and statuses"]);
     }
 
     #[test]

@@ -333,7 +333,7 @@ mod tests {
     use super::super::tests::{log, request};
     use super::*;
 
-    fn told(log: &str) -> Vec<String> {
+    fn described(log: &str) -> Vec<String> {
         let mut needs = Needs::default();
         needs.read(log).unwrap();
         let each = needs.users().flat_map(|user| {
@@ -361,7 +361,7 @@ mod tests {
         ]);
         let user = "system:serviceaccount:shop:operator";
         assert_eq!(
-            told(&log),
+            described(&log),
             [
                 "get namespaces 0",
                 "list deployments.apps 0",
@@ -395,7 +395,7 @@ mod tests {
         let log = log(&[&[received, started, completed][..], &events].concat());
         let user = "system:serviceaccount:shop:operator";
         let wanted = ["watch pods 1", "get /metrics 0"];
-        assert_eq!(told(&log), wanted.map(|one| format!("{user}: {one}")));
+        assert_eq!(described(&log), wanted.map(|one| format!("{user}: {one}")));
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
         impersonating["auditID"] = "impersonating".into();
         let log = log(&[admin, other, impersonating]);
         assert_eq!(
-            told(&log),
+            described(&log),
             [
                 "admin (kubectl): get pods in a 0",
                 "admin (manager): get pods in a 0",

@@ -127,9 +127,9 @@ mod tests {
         let mut needs = Needs::default();
         needs.read(&log).unwrap();
         let roles = needs.users().next().unwrap().roles();
-        let told: Vec<String> = roles.iter().map(ToString::to_string).collect();
+        let manifests: Vec<String> = roles.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            manifests,
             [
                 r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"operator"},"rules":[{"apiGroups":["apps"],"resources":["deployments","statefulsets"],"verbs":["list","watch"]}]}"#,
                 r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"operator","namespace":"shop"},"rules":[{"apiGroups":["x.io"],"resources":["things"],"verbs":["get","approve"]},{"apiGroups":["x.io"],"resources":["things/status"],"verbs":["patch"]}]}"#,

@@ -94,7 +94,7 @@ impl Written {
             ..
         } = reproducer;
         if json {
-            let told = json!({
+            let line = json!({
                 "scenario": scenario,
                 "plan": plan,
                 "reproducer": path.display().to_string(),
@@ -104,7 +104,7 @@ impl Written {
                 "reproduced": reproduced,
                 "replays": replays,
             });
-            return told.to_string();
+            return line.to_string();
         }
         let counted = |(left, of): &(usize, usize), what: &str| format!("{left} of {of} {what}");
         format!(

@@ -60,12 +60,12 @@ pub(super) fn in_json(one: &Finished) -> String {
         Verdict::Passed => (true, None),
         Verdict::Failed(why) => (false, Some(why)),
     };
-    let mut told =
+    let mut line =
         json!({"scenario": one.name, "passed": passed, "milliseconds": millis, "failure": why});
     if let Some(path) = &one.wrote {
-        told["wrote"] = path.display().to_string().into();
+        line["wrote"] = path.display().to_string().into();
     }
-    told.to_string()
+    line.to_string()
 }
 
 /// The flags with which a run is repeated, each with a blank before it.

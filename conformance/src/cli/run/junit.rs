@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_in_well_formed_xml() {
+    fn a_failure_is_written_in_well_formed_xml() {
         let finished = |name: &str, verdict| Finished {
             name: name.to_owned(),
             path: "s.yaml".into(),

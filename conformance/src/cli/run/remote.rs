@@ -81,12 +81,12 @@ pub(super) fn run(
     args: &ClusterArgs,
     quiet: Option<Duration>,
     controllers: Vec<String>,
-    told: Reporting,
+    reporting: Reporting,
 ) -> anyhow::Result<Vec<Finished>> {
     let kubeconfig = args.kubeconfig.as_deref();
     let kubeconfig = kubeconfig.context("there is no kubeconfig")?;
     ensure!(
-        controllers.is_empty() || !told.records,
+        controllers.is_empty() || !reporting.records,
         "--record is for the cluster's own controllers, without --controllers"
     );
     let files = paths.iter().map(|path| ScenarioFile::read(path));
@@ -99,7 +99,7 @@ pub(super) fn run(
         kubeconfig,
         controllers,
         quiet: quiet.unwrap_or(QUIET),
-        told,
+        reporting,
     };
     runtime.block_on(cluster.run_until_signal(files))
 }
@@ -110,7 +110,7 @@ struct Cluster<'a> {
     kubeconfig: &'a Path,
     controllers: Vec<String>,
     quiet: Duration,
-    told: Reporting,
+    reporting: Reporting,
 }
 
 impl Cluster<'_> {
@@ -120,7 +120,7 @@ impl Cluster<'_> {
         let config = kubeconfig::config(self.kubeconfig).await?;
         let version = kubeconfig::version(&config).await?;
         let client = Client::try_from(config.clone())?;
-        let origin = match self.told.records {
+        let origin = match self.reporting.records {
             true => {
                 let stated = Stated {
                     controller_manager: self.args.controller_manager.as_deref(),
@@ -188,7 +188,7 @@ impl Cluster<'_> {
                 None => (time_of(scenario) > longest).then_some("lets much time pass: --longest"),
             };
             match why {
-                Some(why) => self.told.skip(&file, why)?,
+                Some(why) => self.reporting.skip(&file, why)?,
                 None => fitting.push(file),
             }
         }
@@ -210,19 +210,19 @@ impl Cluster<'_> {
             quiet: self.quiet,
         };
         if !self.args.join_nodes {
-            return Ok(run_all(files, &target, namespaces, (self.told, origin)).await);
+            return Ok(run_all(files, &target, namespaces, (self.reporting, origin)).await);
         }
         let mut finished: Vec<Finished> = Vec::new();
         for group in groups(files) {
             let joined = Joined::to(config, &group[0].scenario).await?;
             target.nodes = Some(joined.handles());
             *nodes.lock() = Some(joined);
-            finished.extend(run_all(group, &target, namespaces, (self.told, origin)).await);
+            finished.extend(run_all(group, &target, namespaces, (self.reporting, origin)).await);
             let joined = nodes.lock().take();
             if let Some(joined) = joined {
                 joined.leave(&client).await?;
             }
-            if self.told.fail_fast && finished.iter().any(Finished::has_failed) {
+            if self.reporting.fail_fast && finished.iter().any(Finished::has_failed) {
                 break;
             }
         }
@@ -243,11 +243,11 @@ async fn remove(namespaces: &Namespaces, client: &Client) -> anyhow::Error {
     match namespaces.remove_all(client).await {
         Ok(()) => anyhow::Error::msg("interrupted"),
         Err(remaining) => {
-            let told = remaining
+            let remaining = remaining
                 .iter()
                 .map(|(name, why)| format!("namespace {name}: {why}"));
-            let told: Vec<_> = told.collect();
-            anyhow::Error::msg(format!("interrupted; {}", told.join("; ")))
+            let remaining: Vec<_> = remaining.collect();
+            anyhow::Error::msg(format!("interrupted; {}", remaining.join("; ")))
         }
     }
 }
@@ -256,7 +256,7 @@ async fn run_all(
     files: Vec<ScenarioFile>,
     target: &Target,
     namespaces: &Namespaces,
-    (told, origin): (Reporting, Option<&Origin>),
+    (reporting, origin): (Reporting, Option<&Origin>),
 ) -> Vec<Finished> {
     let clock = Clock::real();
     // After the last failure, or once the reader is gone, started runs still finish, so that no namespace is left.
@@ -281,15 +281,15 @@ async fn run_all(
             }
         }
     });
-    let at_once = told.jobs.map_or(AT_ONCE, NonZeroUsize::get);
+    let at_once = reporting.jobs.map_or(AT_ONCE, NonZeroUsize::get);
     let ended = runs.buffer_unordered(at_once).inspect(|one| {
-        let line = if told.json {
+        let line = if reporting.json {
             in_json(one)
         } else {
             in_words(one)
         };
         let is_read = out::say(&line).is_ok();
-        if !is_read || told.fail_fast && one.has_failed() {
+        if !is_read || reporting.fail_fast && one.has_failed() {
             is_over.set(true);
         }
     });
