@@ -136,7 +136,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         program_output: output.as_deref(),
         programs: &programs,
     };
-    let told = each(files, how, (&options, args.seeds), |done| {
+    let ended = each(files, how, (&options, args.seeds), |done| {
         match found.take(done) {
             Ok(()) if args.fail_fast && found.diverged() > 0 => ControlFlow::Break(Ok(())),
             Ok(()) => ControlFlow::Continue(()),
@@ -144,8 +144,8 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         }
     });
     progress.finish_and_clear();
-    if let ControlFlow::Break(ended) = told {
-        ended?;
+    if let ControlFlow::Break(result) = ended {
+        result?;
         found.break_off()?;
     }
     if let Some(path) = &args.junit {
@@ -281,8 +281,8 @@ fn replay(
         out::say(&found::in_json(&ran, &divergence))?;
     } else {
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
-        let told = format!("{}\n{}", out::diff(outcome), out::diff(timelines));
-        out::say(format!("{told}\n{}", divergence.program_output).trim_end())?;
+        let differences = format!("{}\n{}", out::diff(outcome), out::diff(timelines));
+        out::say(format!("{differences}\n{}", divergence.program_output).trim_end())?;
     }
     if let Some(written) = reproducer {
         out::say(&written.said(json))?;

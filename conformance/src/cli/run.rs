@@ -132,14 +132,14 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     let finished = match args.cluster.kubeconfig.is_some() {
         true => {
             let controllers = options.controllers.unwrap_or_default();
-            let told = remote::Reporting {
+            let reporting = remote::Reporting {
                 json: args.json,
                 fail_fast: args.fail_fast,
                 jobs: args.jobs,
                 records,
             };
             let quiet = args.program.settle_after.map(|quiet| quiet.0);
-            remote::run(&paths, &args.cluster, quiet, controllers, told)?
+            remote::run(&paths, &args.cluster, quiet, controllers, reporting)?
         }
         false => {
             let record = match args.record {
@@ -163,7 +163,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 (_, true) => Some(Update::Review),
                 _ => None,
             };
-            let telling = Telling {
+            let reporting = Reporting {
                 leave: Leave::new(record, args.record_dir, args.report.clone())?,
                 update,
                 progress: progress_bar(jobs.len(), args.json),
@@ -173,7 +173,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 seeds: args.seeds,
                 program_output: args.program.output_directory(args.report.as_deref())?,
             };
-            run_all(jobs, &options, &telling)?
+            run_all(jobs, &options, &reporting)?
         }
     };
     if let Some(path) = &args.junit {
@@ -243,7 +243,7 @@ fn progress_bar(scenarios: usize, json: bool) -> ProgressBar {
 }
 
 /// The reporting of runs as they end.
-struct Telling {
+struct Reporting {
     leave: Leave,
     update: Option<Update>,
     progress: ProgressBar,
@@ -260,36 +260,36 @@ struct Telling {
 fn run_all(
     jobs: Vec<(PathBuf, u64)>,
     options: &RunOptions,
-    telling: &Telling,
+    reporting: &Reporting,
 ) -> anyhow::Result<Vec<Finished>> {
     let (mut finished, mut used) = (Vec::new(), BTreeSet::new());
-    let work = |(path, schedule_seed)| run_one(path, schedule_seed, options, telling);
-    let told = threads::in_order(telling.at_once, jobs.into_iter(), work, |one| {
+    let work = |(path, schedule_seed)| run_one(path, schedule_seed, options, reporting);
+    let ended = threads::in_order(reporting.at_once, jobs.into_iter(), work, |one| {
         let mut one = match one {
             Ok(one) => one,
             Err(error) => return ControlFlow::Break(Err(error)),
         };
-        judge_orders(&mut one, &mut used, options, telling.seeds);
-        let line = if telling.json {
+        judge_orders(&mut one, &mut used, options, reporting.seeds);
+        let line = if reporting.json {
             in_json(&one)
         } else {
             in_words(&one)
         };
-        let said = telling.progress.suspend(|| out::say(&line));
+        let said = reporting.progress.suspend(|| out::say(&line));
         if let Err(closed) = said {
             return ControlFlow::Break(Err(closed));
         }
-        telling.progress.inc(1);
-        let is_last = telling.fail_fast && one.has_failed();
+        reporting.progress.inc(1);
+        let is_last = reporting.fail_fast && one.has_failed();
         finished.push(one);
         match is_last {
             true => ControlFlow::Break(Ok(())),
             false => ControlFlow::Continue(()),
         }
     });
-    telling.progress.finish_and_clear();
-    if let ControlFlow::Break(ended) = told {
-        ended?;
+    reporting.progress.finish_and_clear();
+    if let ControlFlow::Break(result) = ended {
+        result?;
     }
     Ok(finished)
 }
@@ -319,15 +319,15 @@ fn run_one(
     path: PathBuf,
     schedule_seed: u64,
     options: &RunOptions,
-    telling: &Telling,
+    reporting: &Reporting,
 ) -> anyhow::Result<Finished> {
-    let (clock, leave) = (Clock::real(), &telling.leave);
+    let (clock, leave) = (Clock::real(), &reporting.leave);
     let began = clock.now();
     let name = scenario::name(&path);
     let options = RunOptions {
         schedule_seed,
         notes: leave.every_log(),
-        ..program::with_output(options, telling.program_output.as_deref(), (&name, None))
+        ..program::with_output(options, reporting.program_output.as_deref(), (&name, None))
     };
     let mut checked = suite::check(&path, &options);
     let took: SignedDuration = clock.now().duration_since(began);
@@ -336,12 +336,14 @@ fn run_one(
         log,
         ..ScenarioReport::of(&checked, schedule_seed)
     });
-    let wrote = telling.update.map(|update| suite::update(&checked, update));
+    let wrote = reporting
+        .update
+        .map(|update| suite::update(&checked, update));
     let wrote = wrote
         .transpose()
         .context("cannot write a golden")?
         .flatten();
-    if wrote.is_some() && telling.update == Some(Update::Accept) {
+    if wrote.is_some() && reporting.update == Some(Update::Accept) {
         checked.verdict = Verdict::Passed;
     }
     let file = checked.file.map(Box::new);

@@ -37,10 +37,10 @@ pub(super) fn each<B>(
         let singles = subject.reference.plans(options);
         let pairs = explore::pairs(&singles, options.pairs_max);
         report(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
-        for (plans, tells_order) in [(singles, true), (pairs, false)] {
+        for (plans, shows_order) in [(singles, true), (pairs, false)] {
             for schedule_seed in 0..=seeds {
                 of_order(&subject, (&plans, schedule_seed), how, |ran, divergence| {
-                    let is_run = tells_order && schedule_seed > 0 || !ran.plan.faults().is_empty();
+                    let is_run = shows_order && schedule_seed > 0 || !ran.plan.faults().is_empty();
                     match is_run {
                         true => report(Done::Ran(ran, divergence)),
                         false => ControlFlow::Continue(()),

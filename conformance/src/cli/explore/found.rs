@@ -218,7 +218,7 @@ impl<'p> Found<'p> {
             shown.cases.extend(cases(subject, &cells, &closed));
             shown.cases.extend(stale_case(subject, stale));
             shown.rows.push((name.clone(), cells));
-            let told = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
+            let diverged = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
                 scenario: name.clone(),
                 plan: words(&one.ran.plan, one.ran.schedule_seed),
                 others: one.others,
@@ -226,7 +226,7 @@ impl<'p> Found<'p> {
                 replay: one.ran.replay(),
                 timelines: one.divergence.timelines,
             });
-            shown.divergences.extend(told);
+            shown.divergences.extend(diverged);
         }
         Ok(())
     }
@@ -306,14 +306,14 @@ fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Cas
         let own = closed
             .iter()
             .filter(|(_, one)| page::kind(&one.ran.plan) == *kind);
-        let told = own.map(|(outcome, one)| {
+        let of_kind = own.map(|(outcome, one)| {
             let plan = words(&one.ran.plan, one.ran.schedule_seed);
             format!("{plan}\n{outcome}\nreplay: {}\n", one.ran.replay())
         });
-        let told: Vec<String> = told.collect();
-        let differences = match told.is_empty() {
+        let of_kind: Vec<String> = of_kind.collect();
+        let differences = match of_kind.is_empty() {
             true => "as with faults of another kind".to_owned(),
-            false => told.join("\n"),
+            false => of_kind.join("\n"),
         };
         let Cell { runs, diverged, .. } = cell;
         let failure = format!("{diverged} of {runs} runs came to another outcome\n\n{differences}");
@@ -382,7 +382,7 @@ fn in_words(ran: &Ran, divergence: &Divergence) -> String {
 }
 
 pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
-    let mut told = json!({
+    let mut line = json!({
         "scenario": ran.subject.file.name,
         "plan": ran.plan.to_string(),
         "seed": ran.schedule_seed,
@@ -390,7 +390,7 @@ pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
         "timelines": divergence.timelines,
     });
     if !divergence.program_output.is_empty() {
-        told["programOutput"] = divergence.program_output.as_str().into();
+        line["programOutput"] = divergence.program_output.as_str().into();
     }
-    told.to_string()
+    line.to_string()
 }
