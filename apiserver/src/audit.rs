@@ -24,7 +24,7 @@ pub use log::{Format, Log, LogOptions, Mode, Truncation};
 pub use options::{Options, OptionsError};
 pub use policy::{GroupResources, Policy, PolicyError, Rule};
 pub(crate) use record::{Facts, Record};
-pub(crate) use rules::{Asked, AskedResource};
+pub(crate) use rules::{RequestAttributes, ResourceAttributes};
 
 /// The reason why a sink could not take an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -174,7 +174,7 @@ impl fmt::Debug for CertificateAuthority {
 
 impl CertificateAuthority {
     /// Makes the authority of a server that has `started`.
-    pub(crate) fn made(seed: Seed, started: Timestamp) -> Self {
+    pub(crate) fn from_seed(seed: Seed, started: Timestamp) -> Self {
         // All but a negligible part of the numbers of 256 bits are keys.
         let key = (KEY_PLACE..).find_map(|place| SigningKey::from_slice(&seed.key(place)).ok());
         let key = key.expect("a number below the curve's order is drawn sooner or later");

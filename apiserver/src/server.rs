@@ -297,9 +297,13 @@ impl ApiServer {
         let audit_id = filters::audit_id(&self.core, &parts.headers);
         let takes_gzip = compression::accepts_gzip(&parts.headers);
         let mut trail = Trail::new(&audit_id, peer);
-        let asked = panics::Asked::of(&parts);
+        let request_line = panics::RequestLine::of(&parts);
         let answer = Roomy::new(self.answer(parts, body, &mut trail));
-        let (response, panic) = self.core.panics.recover(asked, &audit_id, answer).await;
+        let (response, panic) = self
+            .core
+            .panics
+            .recover(request_line, &audit_id, answer)
+            .await;
         let mut response = trail.finish(response, panic.as_deref());
         if takes_gzip {
             response = compression::compress(response);
@@ -386,7 +390,7 @@ impl ApiServer {
             Ok(seat) => seat,
             Err(too_many) => {
                 if let Some(info) = &info {
-                    metrics.dropped(RequestLabels::stated(info, &query));
+                    metrics.dropped(RequestLabels::unresolved(info, &query));
                 }
                 return response::too_many_requests(too_many.retry_after);
             }
@@ -421,7 +425,7 @@ impl ApiServer {
             let (method, headers) = (&parts.method, &parts.headers);
             let is_aggregated = aggregated::is_asked_for(headers);
             let labels = RequestLabels::of_path(method, path, is_aggregated);
-            let asked = paths::Asked {
+            let request = paths::NonResourceRequest {
                 method: method.clone(),
                 path: path.to_owned(),
                 query: query_text.to_owned(),
@@ -429,7 +433,7 @@ impl ApiServer {
                 body,
             };
             // Boxed, as few requests are of this kind.
-            let response = Box::pin(self.non_resource_within(asked, started.is_some())).await;
+            let response = Box::pin(self.non_resource_within(request, started.is_some())).await;
             if let Some(labels) = labels {
                 let meter = RequestMeter {
                     metrics: Arc::clone(metrics),
@@ -469,7 +473,7 @@ impl ApiServer {
             Ok(body) => body,
             Err(error) => {
                 if matches!(error, ApiError::Timeout { .. }) {
-                    metrics.timed_out(&Arc::new(RequestLabels::stated(&info, &query)));
+                    metrics.timed_out(&Arc::new(RequestLabels::unresolved(&info, &query)));
                 }
                 return failed(&error);
             }

@@ -288,7 +288,7 @@ mod tests {
     use std::sync::Weak;
 
     use super::*;
-    use crate::audit::{Asked, Audit, Facts, Policy, Stage};
+    use crate::audit::{Audit, Facts, Policy, RequestAttributes, Stage};
     use crate::clock::Clock;
 
     /// The first event of a request at a level, with the object that the level records.
@@ -300,7 +300,7 @@ mod tests {
         let sink = Arc::clone(&kept);
         let audit = Audit::new(policy).sink(move |event: &Event| sink.lock().push(event.clone()));
         let groups = ["a".to_owned(), "b\"c".to_owned()];
-        let asked = Asked {
+        let attributes = RequestAttributes {
             user: Some(("tim", &groups)),
             verb: "create",
             path: "/x",
@@ -318,7 +318,7 @@ mod tests {
             user_agent: "curl".to_owned(),
             received: "2026-01-01T00:00:00.5Z".parse().unwrap(),
         };
-        let record = audit.record(&asked, &Clock::real(), facts).unwrap();
+        let record = audit.record(&attributes, &Clock::real(), facts).unwrap();
         let object = serde_json::json!({"metadata": {"namespace": "n"}, "data": "x".repeat(500)});
         record.request_object(&object, |_| {});
         record.reach(Stage::RequestReceived);

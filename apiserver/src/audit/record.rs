@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Audit;
 use super::document::{Shown, compact, json_of, without_managed_fields};
 use super::event::{Event, Level, ObjectReference, ResponseStatus, Stage, UserInfo};
-use super::rules::{Asked, Treatment};
+use super::rules::{RequestAttributes, RequestAuditConfig};
 use crate::clock::Clock;
 use crate::meta::object::{meta, name, namespace};
 use crate::meta::validation::qualified_name;
@@ -40,7 +40,7 @@ pub(crate) struct Facts {
 #[derive(Debug)]
 pub(crate) struct Record {
     audit: Audit,
-    treatment: Treatment,
+    config: RequestAuditConfig,
     clock: Clock,
     event: Mutex<Event>,
 }
@@ -49,16 +49,16 @@ impl Audit {
     /// The record of a request; `None` if the policy wants none.
     pub(crate) fn record(
         &self,
-        asked: &Asked<'_>,
+        attributes: &RequestAttributes<'_>,
         clock: &Clock,
         facts: impl FnOnce() -> Facts,
     ) -> Option<Arc<Record>> {
-        let treatment = self.policy.treatment(asked);
-        if treatment.level == Level::None {
+        let config = self.policy.evaluate(attributes);
+        if config.level == Level::None {
             return None;
         }
         let facts = facts();
-        let object_ref = asked.resource.map(|own| ObjectReference {
+        let object_ref = attributes.resource.map(|own| ObjectReference {
             resource: own.resource.to_owned(),
             namespace: own.namespace.to_owned(),
             name: own.name.to_owned(),
@@ -68,11 +68,11 @@ impl Audit {
             ..ObjectReference::default()
         });
         let event = Event {
-            level: treatment.level,
+            level: config.level,
             audit_id: facts.audit_id,
             stage: Stage::RequestReceived,
             request_uri: facts.request_uri,
-            verb: asked.verb.to_owned(),
+            verb: attributes.verb.to_owned(),
             user: facts.user,
             impersonated_user: None,
             impersonation_constraint: String::new(),
@@ -88,7 +88,7 @@ impl Audit {
         };
         Some(Arc::new(Record {
             audit: self.clone(),
-            treatment,
+            config,
             clock: clock.clone(),
             event: Mutex::new(event),
         }))
@@ -107,7 +107,7 @@ fn shortened(mut user_agent: String) -> String {
 
 impl Record {
     fn level(&self) -> Level {
-        self.treatment.level
+        self.config.level
     }
 
     /// Whether the object of the response is wanted.
@@ -117,7 +117,7 @@ impl Record {
 
     /// Makes the event of a stage; answers whether all sinks have taken it.
     pub(crate) fn reach(&self, stage: Stage) -> bool {
-        if self.treatment.omit_stages.contains(&stage) {
+        if self.config.omit_stages.contains(&stage) {
             return true;
         }
         let event = {
@@ -180,7 +180,7 @@ impl Record {
         }
         let mut object = object.clone();
         defaulted(&mut object);
-        if self.treatment.omit_managed_fields {
+        if self.config.omit_managed_fields {
             without_managed_fields(&mut object);
         }
         self.event.lock().request_object = json_of(&object);
@@ -224,7 +224,7 @@ impl Record {
     pub(crate) fn respond(&self, code: u16, shown: Option<Shown>) {
         let status = shown.as_ref().and_then(Shown::status);
         let wanted = shown.filter(|_| self.wants_response());
-        let object = wanted.and_then(|own| own.json(self.treatment.omit_managed_fields));
+        let object = wanted.and_then(|own| own.json(self.config.omit_managed_fields));
         let mut event = self.event.lock();
         event.response_status = Some(ResponseStatus {
             code,

@@ -5,18 +5,18 @@ use super::policy::{GroupResources, Policy, Rule};
 
 /// A request as rules see it, with its user once that is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestAttributes<'a> {
     /// Name and groups of the user; `None` before authentication.
     pub(crate) user: Option<(&'a str, &'a [String])>,
     pub(crate) verb: &'a str,
     pub(crate) path: &'a str,
     /// `None` for a path that names no resource.
-    pub(crate) resource: Option<AskedResource<'a>>,
+    pub(crate) resource: Option<ResourceAttributes<'a>>,
 }
 
 /// The resource of a request; parts that are absent are empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AskedResource<'a> {
+pub(crate) struct ResourceAttributes<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) resource: &'a str,
@@ -27,16 +27,16 @@ pub(crate) struct AskedResource<'a> {
 
 /// How a request is audited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Treatment {
+pub(super) struct RequestAuditConfig {
     pub(super) level: Level,
     pub(super) omit_stages: Vec<Stage>,
     pub(super) omit_managed_fields: bool,
 }
 
 impl Policy {
-    /// The treatment of a request by the first rule that matches it.
-    pub(super) fn treatment(&self, asked: &Asked<'_>) -> Treatment {
-        let rule = self.rules.iter().find(|rule| rule.matches(asked));
+    /// How a request is audited by the first rule that matches it.
+    pub(super) fn evaluate(&self, attributes: &RequestAttributes<'_>) -> RequestAuditConfig {
+        let rule = self.rules.iter().find(|rule| rule.matches(attributes));
         let (level, own_stages, own_fields) = match rule {
             Some(rule) => (
                 rule.level,
@@ -45,7 +45,7 @@ impl Policy {
             ),
             None => (Level::None, [].as_slice(), None),
         };
-        Treatment {
+        RequestAuditConfig {
             level,
             omit_stages: [&self.omit_stages, own_stages].concat(),
             omit_managed_fields: own_fields.unwrap_or(self.omit_managed_fields),
@@ -54,58 +54,61 @@ impl Policy {
 }
 
 impl Rule {
-    fn matches(&self, asked: &Asked<'_>) -> bool {
-        let is_user =
-            self.users.is_empty() || asked.user.is_some_and(|(name, _)| has(&self.users, name));
+    fn matches(&self, attributes: &RequestAttributes<'_>) -> bool {
+        let is_user = self.users.is_empty()
+            || attributes
+                .user
+                .is_some_and(|(name, _)| has(&self.users, name));
         let is_member = self.user_groups.is_empty()
-            || asked.user.is_some_and(|(_, groups)| {
+            || attributes.user.is_some_and(|(_, groups)| {
                 groups.iter().any(|group| has(&self.user_groups, group))
             });
-        let is_verb = self.verbs.is_empty() || has(&self.verbs, asked.verb);
+        let is_verb = self.verbs.is_empty() || has(&self.verbs, attributes.verb);
         if !(is_user && is_member && is_verb) {
             return false;
         }
         if !self.namespaces.is_empty() || !self.resources.is_empty() {
-            return asked
+            return attributes
                 .resource
                 .is_some_and(|resource| self.matches_resource(&resource));
         }
         if !self.non_resource_urls.is_empty() {
             let mut urls = self.non_resource_urls.iter();
-            return asked.resource.is_none() && urls.any(|url| matches_path(url, asked.path));
+            return attributes.resource.is_none()
+                && urls.any(|url| matches_path(url, attributes.path));
         }
         true
     }
 
-    fn matches_resource(&self, asked: &AskedResource<'_>) -> bool {
-        if !self.namespaces.is_empty() && !has(&self.namespaces, asked.namespace) {
+    fn matches_resource(&self, attributes: &ResourceAttributes<'_>) -> bool {
+        if !self.namespaces.is_empty() && !has(&self.namespaces, attributes.namespace) {
             return false;
         }
-        self.resources.is_empty() || self.resources.iter().any(|own| own.matches(asked))
+        self.resources.is_empty() || self.resources.iter().any(|own| own.matches(attributes))
     }
 }
 
 impl GroupResources {
-    fn matches(&self, asked: &AskedResource<'_>) -> bool {
-        if self.group != "*" && self.group != asked.group {
+    fn matches(&self, attributes: &ResourceAttributes<'_>) -> bool {
+        if self.group != "*" && self.group != attributes.group {
             return false;
         }
         if self.resources.is_empty() {
             return true;
         }
-        if !self.resource_names.is_empty() && !has(&self.resource_names, asked.name) {
+        if !self.resource_names.is_empty() && !has(&self.resource_names, attributes.name) {
             return false;
         }
-        let below = asked.subresource;
+        let below = attributes.subresource;
         self.resources.iter().any(|own| match own.split_once('/') {
             _ if own == "*" => true,
             // Upstream lets `pods/*` match pods themselves, too.
-            Some((resource, "*")) => resource == asked.resource,
+            Some((resource, "*")) => resource == attributes.resource,
             Some((_, _)) if below.is_empty() => false,
             Some((resource, subresource)) => {
-                (resource == "*" || resource == asked.resource) && subresource == below
+                (resource == "*" || resource == attributes.resource) && subresource == below
             }
-            None => own == asked.resource && below.is_empty(),
+            None => own == attributes.resource && below.is_empty(),
         })
     }
 }
@@ -122,7 +125,7 @@ fn has(list: &[String], text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const PODS: AskedResource<'static> = AskedResource {
+    const PODS: ResourceAttributes<'static> = ResourceAttributes {
         group: "",
         version: "v1",
         resource: "pods",
@@ -132,11 +135,11 @@ mod tests {
     };
 
     /// Requests by name.
-    fn asked(name: &str) -> Asked<'static> {
+    fn attributes(name: &str) -> RequestAttributes<'static> {
         static GROUPS: std::sync::LazyLock<Vec<String>> =
             std::sync::LazyLock::new(|| vec!["humans".to_owned(), "auditors".to_owned()]);
         let tim = Some(("tim", GROUPS.as_slice()));
-        let of = |resource: AskedResource<'static>| Asked {
+        let of = |resource: ResourceAttributes<'static>| RequestAttributes {
             user: tim,
             verb: "get",
             path: "/api",
@@ -144,22 +147,22 @@ mod tests {
         };
         match name {
             "pod" => of(PODS),
-            "pod log" => of(AskedResource {
+            "pod log" => of(ResourceAttributes {
                 subresource: "log",
                 ..PODS
             }),
-            "role" => of(AskedResource {
+            "role" => of(ResourceAttributes {
                 group: "rbac.authorization.k8s.io",
                 resource: "clusterroles",
                 namespace: "",
                 name: "edit",
                 ..PODS
             }),
-            "no user" => Asked {
+            "no user" => RequestAttributes {
                 user: None,
                 ..of(PODS)
             },
-            "path" => Asked {
+            "path" => RequestAttributes {
                 user: tim,
                 verb: "get",
                 path: "/logs/kubelet.log",
@@ -238,7 +241,7 @@ mod tests {
             let policy = Policy::read(text.as_bytes()).unwrap();
             let matched = all
                 .into_iter()
-                .filter(|name| policy.treatment(&asked(name)).level == Level::Metadata);
+                .filter(|name| policy.evaluate(&attributes(name)).level == Level::Metadata);
             assert_eq!(matched.collect::<Vec<_>>(), *want, "{rule}");
         }
     }
@@ -256,7 +259,7 @@ rules:
 - {level: RequestResponse, resources: [{group: '*'}]}
 ";
         let policy = Policy::read(text.as_bytes()).unwrap();
-        let treatment = |level, stages: &[Stage], omit_managed_fields| Treatment {
+        let config = |level, stages: &[Stage], omit_managed_fields| RequestAuditConfig {
             level,
             omit_stages: stages.to_vec(),
             omit_managed_fields,
@@ -265,13 +268,13 @@ rules:
         let rows = [
             (
                 "pod",
-                treatment(Level::Request, &[received, Stage::Panic], false),
+                config(Level::Request, &[received, Stage::Panic], false),
             ),
-            ("role", treatment(Level::Metadata, &[received], true)),
-            ("path", treatment(Level::None, &[received], true)),
+            ("role", config(Level::Metadata, &[received], true)),
+            ("path", config(Level::None, &[received], true)),
         ];
         for (name, want) in rows {
-            assert_eq!(policy.treatment(&asked(name)), want, "{name}");
+            assert_eq!(policy.evaluate(&attributes(name)), want, "{name}");
         }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes<'_>
     else {
         return by_rules(attributes);
     };
-    let asked = Asked {
+    let request = NodeRequest {
         references: References { storage, node },
         node,
         verb,
@@ -60,21 +60,21 @@ pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes<'_>
         fields: &selectors.field,
     };
     let decided = match (group.as_ref(), resource.as_ref()) {
-        ("", "secrets") => asked.read_of_namespace(Kind::Secret),
-        ("", "configmaps") => asked.read_of_namespace(Kind::ConfigMap),
+        ("", "secrets") => request.read_of_namespace(Kind::Secret),
+        ("", "configmaps") => request.read_of_namespace(Kind::ConfigMap),
         ("", "persistentvolumeclaims") if subresource == "status" => {
-            asked.status_update(Kind::Claim)
+            request.status_update(Kind::Claim)
         }
-        ("", "persistentvolumeclaims") => asked.get(Kind::Claim),
-        ("", "persistentvolumes") => asked.get(Kind::Volume),
-        ("resource.k8s.io", "resourceclaims") => asked.get(Kind::ResourceClaim),
-        ("storage.k8s.io", "volumeattachments") => asked.get(Kind::Attachment),
-        ("", "serviceaccounts") => asked.service_account(),
-        ("coordination.k8s.io", "leases") => asked.lease(),
-        ("storage.k8s.io", "csinodes") => asked.csi_node(),
-        ("resource.k8s.io", "resourceslices") => asked.slice(),
-        ("", "nodes") => asked.node(),
-        ("", "pods") => asked.pod(),
+        ("", "persistentvolumeclaims") => request.get(Kind::Claim),
+        ("", "persistentvolumes") => request.get(Kind::Volume),
+        ("resource.k8s.io", "resourceclaims") => request.get(Kind::ResourceClaim),
+        ("storage.k8s.io", "volumeattachments") => request.get(Kind::Attachment),
+        ("", "serviceaccounts") => request.service_account(),
+        ("coordination.k8s.io", "leases") => request.lease(),
+        ("storage.k8s.io", "csinodes") => request.csi_node(),
+        ("resource.k8s.io", "resourceslices") => request.slice(),
+        ("", "nodes") => request.node(),
+        ("", "pods") => request.pod(),
         // Without the feature gate PodCertificateRequest nodes have no business with these.
         ("certificates.k8s.io", "podcertificaterequests") => Err(String::new()),
         _ => return by_rules(attributes),
@@ -110,7 +110,7 @@ fn by_rules(attributes: &Attributes<'_>) -> Decision {
 }
 
 /// A request of a node for a resource.
-struct Asked<'a> {
+struct NodeRequest<'a> {
     references: References<'a>,
     node: &'a str,
     verb: &'a str,
@@ -128,7 +128,7 @@ fn refused(why: &str) -> Permitted {
     Err(why.to_owned())
 }
 
-impl Asked<'_> {
+impl NodeRequest<'_> {
     /// Permits what concerns an object that the node has to do with.
     fn related(&self, kind: Kind) -> Permitted {
         if self.name.is_empty() {

@@ -54,8 +54,8 @@ pub struct TokenKeys {
 }
 
 enum TokenSigner {
-    /// A key made here. It signs the same bytes alike (RFC 6979), as a server with a seed must.
-    Made(Box<p256::ecdsa::SigningKey>),
+    /// A key generated here. It signs the same bytes alike (RFC 6979), as a server with a seed must.
+    Generated(Box<p256::ecdsa::SigningKey>),
     Given(Arc<dyn SigningKey>),
 }
 
@@ -115,7 +115,7 @@ impl TokenKeys {
     }
 
     /// Makes an ECDSA key from `seed`.
-    pub(crate) fn made(seed: Seed) -> Self {
+    pub(crate) fn from_seed(seed: Seed) -> Self {
         let key = (0..).find_map(|attempt| {
             // All but a negligible part of the numbers of 256 bits are keys.
             p256::ecdsa::SigningKey::from_slice(&seed.key(attempt)).ok()
@@ -125,7 +125,7 @@ impl TokenKeys {
         let spki = spki.expect("a key has a DER form");
         let own = VerifyingKey::read(spki.as_bytes()).expect("P-256 is supported");
         Self {
-            signer: Arc::new(TokenSigner::Made(Box::new(key))),
+            signer: Arc::new(TokenSigner::Generated(Box::new(key))),
             verifying: vec![own.clone()],
             signing: own,
         }
@@ -140,7 +140,7 @@ impl TokenKeys {
     pub(super) fn sign(&self, message: &[u8]) -> Vec<u8> {
         let algorithm = self.signing.algorithm;
         match &*self.signer {
-            TokenSigner::Made(key) => {
+            TokenSigner::Generated(key) => {
                 let signature: p256::ecdsa::Signature = key.sign(message);
                 signature.to_bytes().to_vec()
             }

@@ -49,8 +49,8 @@ fn requests_are_read() {
 #[test]
 fn a_signed_certificate_is_good_for_its_time_and_use() {
     let started = at(1_767_225_600);
-    let authority = CertificateAuthority::made(Seed::fixed(), started);
-    let again = CertificateAuthority::made(Seed::fixed(), started);
+    let authority = CertificateAuthority::from_seed(Seed::fixed(), started);
+    let again = CertificateAuthority::from_seed(Seed::fixed(), started);
     assert_eq!(
         authority.pem(),
         again.pem(),

@@ -37,7 +37,7 @@ pub(crate) struct RequestLabels {
 enum Names {
     Served(Arc<ResourceInfo>),
     /// The names in the path.
-    Stated {
+    InPath {
         group: String,
         version: String,
         resource: String,
@@ -58,8 +58,8 @@ pub(crate) struct Listed {
 
 impl RequestLabels {
     /// The labels of a request for a resource that need not be served.
-    pub(crate) fn stated(info: &RequestInfo, query: &Query) -> Self {
-        let names = Names::Stated {
+    pub(crate) fn unresolved(info: &RequestInfo, query: &Query) -> Self {
+        let names = Names::InPath {
             group: info.group.clone(),
             version: info.version.clone(),
             resource: info.resource.clone(),
@@ -106,7 +106,7 @@ impl RequestLabels {
         Some(Self {
             verb,
             dry_run: "",
-            names: Names::Stated {
+            names: Names::InPath {
                 group: String::new(),
                 version: String::new(),
                 resource: String::new(),
@@ -209,7 +209,7 @@ impl RequestLabels {
                 let gvr = info.gvr();
                 [&gvr.group, &gvr.version, &gvr.resource]
             }
-            Names::Stated {
+            Names::InPath {
                 group,
                 version,
                 resource,

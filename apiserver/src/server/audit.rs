@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::flow_control::Flow;
 use super::{ApiServer, filters, header};
-use crate::audit::{Asked, AskedResource, Facts, Record, Shown, Stage};
+use crate::audit::{Facts, Record, RequestAttributes, ResourceAttributes, Shown, Stage};
 use crate::auth::{Attributes, Peer, User};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::streams::Session;
@@ -214,7 +214,7 @@ impl ApiServer {
                 name,
                 ..
             }) => {
-                let resource = AskedResource {
+                let resource = ResourceAttributes {
                     group,
                     version,
                     resource,
@@ -226,14 +226,14 @@ impl ApiServer {
             }
             Some(Attributes::Path { .. }) | None => (method.as_str(), None),
         };
-        let asked = Asked {
+        let attributes = RequestAttributes {
             user: user.map(|user| (user.name.as_str(), user.groups.as_slice())),
             verb,
             path,
             resource,
         };
         let audit_id = String::from_utf8_lossy(trail.audit_id.as_bytes());
-        audit.record(&asked, &self.core.clock, || Facts {
+        audit.record(&attributes, &self.core.clock, || Facts {
             audit_id: audit_id.into_owned(),
             request_uri: request_uri(parts).to_owned(),
             user: user.map(User::to_audited).unwrap_or_default(),

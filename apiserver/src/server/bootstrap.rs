@@ -23,12 +23,12 @@ const MANAGER: &str = "kube-apiserver";
 
 /// The initial objects of the last server. The next server shares them if its seed and start are
 /// equal, as they are for servers of simulated clusters.
-static MADE: Mutex<Made> = Mutex::new(Made {
+static CACHE: Mutex<Cache> = Mutex::new(Cache {
     of: (Seed::fixed(), Timestamp::UNIX_EPOCH, ServiceRanges::DEFAULT),
     objects: BTreeMap::new(),
 });
 
-struct Made {
+struct Cache {
     /// Seed, start, and the addresses of services.
     of: (Seed, Timestamp, ServiceRanges),
     objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
@@ -39,16 +39,16 @@ pub(super) fn objects(
     resource: &GroupResource,
     of: (Seed, Timestamp, ServiceRanges),
 ) -> Vec<Arc<StoredObject>> {
-    let mut made = MADE.lock();
-    if made.of != of {
-        made.of = of;
-        made.objects.clear();
+    let mut cache = CACHE.lock();
+    if cache.of != of {
+        cache.of = of;
+        cache.objects.clear();
     }
-    if let Some(objects) = made.objects.get(resource) {
+    if let Some(objects) = cache.objects.get(resource) {
         return objects.clone();
     }
     let objects = make(resource, of);
-    made.objects.insert(resource.clone(), objects.clone());
+    cache.objects.insert(resource.clone(), objects.clone());
     objects
 }
 

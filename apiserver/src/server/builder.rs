@@ -401,8 +401,8 @@ impl ApiServerBuilder {
         let initial_seed = self.seed.map_or(drawn, |_| given);
         let fresh = (initial_seed, started, self.service_ranges);
         let token_keys = self.token_keys;
-        let make_keys = move || token_keys.unwrap_or_else(|| TokenKeys::made(secret));
-        let make_authority = move || CertificateAuthority::made(secret, started);
+        let make_keys = move || token_keys.unwrap_or_else(|| TokenKeys::from_seed(secret));
+        let make_authority = move || CertificateAuthority::from_seed(secret, started);
         let authority: Arc<LazyAuthority> = Arc::new(LazyLock::new(Box::new(make_authority)));
         let client_authorities = self.client_authorities.map(|given| {
             let own = Authorities::read(authority.pem().as_bytes());

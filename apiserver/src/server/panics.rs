@@ -22,12 +22,12 @@ const ANSWER: &str = "This request caused apiserver to panic. Look in the logs f
 pub(super) struct Panics(Mutex<Vec<String>>);
 
 /// The name of a request in the log.
-pub(super) struct Asked {
+pub(super) struct RequestLine {
     method: Method,
     uri: Uri,
 }
 
-impl Asked {
+impl RequestLine {
     pub(super) fn of(parts: &Parts) -> Self {
         Self {
             method: parts.method.clone(),
@@ -48,7 +48,7 @@ impl Panics {
     /// any two of its writes.
     pub(super) async fn recover(
         &self,
-        asked: Asked,
+        request: RequestLine,
         audit_id: &HeaderValue,
         answer: impl Future<Output = Response<ResponseBody>>,
     ) -> (Response<ResponseBody>, Option<String>) {
@@ -56,7 +56,7 @@ impl Panics {
             Ok(response) => return (response, None),
             Err(panic) => panic,
         };
-        let (Asked { method, uri }, reason) = (asked, text(&*panic));
+        let (RequestLine { method, uri }, reason) = (request, text(&*panic));
         tracing::error!(%method, %uri, ?audit_id, reason, "apiserver panicked");
         let mut held = self.0.lock();
         if held.len() < HELD_MAX {

@@ -25,7 +25,7 @@ use crate::request::options::{Query, pairs};
 use crate::status::ApiError;
 
 /// A request for a path that names no resource.
-pub(super) struct Asked {
+pub(super) struct NonResourceRequest {
     pub(super) method: Method,
     pub(super) path: String,
     pub(super) query: String,
@@ -33,7 +33,7 @@ pub(super) struct Asked {
     pub(super) body: Bytes,
 }
 
-impl Asked {
+impl NonResourceRequest {
     /// Whether the answer may take long: documents about all resources, or all objects.
     fn may_take_long(&self) -> bool {
         self.path.starts_with("/openapi/")
@@ -46,18 +46,18 @@ impl ApiServer {
     /// Answers a path that names no resource, on a blocking thread if it takes long in real time.
     pub(super) async fn non_resource_within(
         &self,
-        asked: Asked,
+        request: NonResourceRequest,
         is_real: bool,
     ) -> Response<ResponseBody> {
-        let may_take_long = is_real && asked.may_take_long();
+        let may_take_long = is_real && request.may_take_long();
         let answer = move |server: &Self| {
-            let Asked {
+            let NonResourceRequest {
                 method,
                 path,
                 query,
                 headers,
                 body,
-            } = &asked;
+            } = &request;
             server.non_resource(method, path, query, headers, body)
         };
         match Handle::try_current() {
