@@ -65,7 +65,7 @@ pub(super) struct Processes {
 
 /// The failures among the containers to create.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct CreateFailures {
     /// The containers that could not be created, with the cause.
     pub(super) failed: BTreeMap<String, Cause>,
     /// The containers that were created but not started, with the runtime's message.
@@ -420,9 +420,9 @@ impl Kubelet {
         pod: &Arc<Pod>,
         record: &mut Record,
         names: &BTreeMap<String, i32>,
-    ) -> Result<Result<Made, Missing>, kube::Error> {
+    ) -> Result<Result<CreateFailures, Missing>, kube::Error> {
         let Some(spec) = pod.spec.as_ref() else {
-            return Ok(Ok(Made::default()));
+            return Ok(Ok(CreateFailures::default()));
         };
         let sources = ConfigSources::read(&self.ctx.client, &record.key.namespace, spec).await?;
         let host_ip = identity::host_ip(record.node);
@@ -441,7 +441,7 @@ impl Kubelet {
         }
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
-        let (mut prepared, mut result) = (Vec::new(), Made::default());
+        let (mut prepared, mut result) = (Vec::new(), CreateFailures::default());
         for (list, container) in container_spec::containers(spec) {
             let Some(restarts) = names.get(&container.name) else {
                 continue;

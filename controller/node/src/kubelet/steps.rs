@@ -12,7 +12,7 @@ use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store;
 
-use super::processes::Made;
+use super::processes::CreateFailures;
 use super::{Kubelet, Record, container_events};
 use crate::container_run::{ContainerRun, Halt, Hook};
 use crate::container_spec::ContainerSpec;
@@ -113,11 +113,11 @@ impl Kubelet {
             .collect();
         // The log exists before the status is written, so that a client that reads the status finds
         // it.
-        let Made {
+        let CreateFailures {
             mut failed,
             unstarted,
         } = match self.prepare(pod, record, &new).await? {
-            Ok(made) => made,
+            Ok(failures) => failures,
             Err(missing) => return Ok(Some(missing)),
         };
         for container_spec in due {

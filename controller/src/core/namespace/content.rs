@@ -29,7 +29,7 @@ pub(super) struct Deletion {
 
 /// The remaining objects of one kind.
 #[derive(Default)]
-struct Left {
+struct DeletionMetadata {
     estimate: i64,
     objects: usize,
     /// The number of objects that each finalizer keeps.
@@ -78,10 +78,11 @@ pub(super) async fn delete(ctx: &Context, namespace: &Namespace) -> Deletion {
 
 impl Deletion {
     async fn pass(&mut self, ctx: &Context, namespace: &Namespace, kind: &APIResource) {
-        let (left, error) = delete_kind(ctx, namespace, kind).await;
-        self.estimate = self.estimate.max(left.estimate);
-        if left.objects > 0 {
-            self.findings.add(kind, left.objects, left.finalizers);
+        let (metadata, error) = delete_kind(ctx, namespace, kind).await;
+        self.estimate = self.estimate.max(metadata.estimate);
+        if metadata.objects > 0 {
+            self.findings
+                .add(kind, metadata.objects, metadata.finalizers);
         }
         let Some(error) = error else { return };
         self.findings.content_errors.push(error.to_string());
@@ -99,11 +100,11 @@ async fn delete_kind(
     ctx: &Context,
     namespace: &Namespace,
     kind: &APIResource,
-) -> (Left, Option<Error>) {
-    let mut left = Left::default();
+) -> (DeletionMetadata, Option<Error>) {
+    let mut metadata = DeletionMetadata::default();
     match estimate(ctx, namespace, kind).await {
-        Ok(estimate) => left.estimate = estimate,
-        Err(error) => return (left, Some(error.into())),
+        Ok(estimate) => metadata.estimate = estimate,
+        Err(error) => return (metadata, Some(error.into())),
     }
     let name = namespace.name_any();
     let remaining = match delete_all(&ctx.client, &name, kind).await {
@@ -112,28 +113,28 @@ async fn delete_kind(
     };
     let remaining = match remaining {
         Ok(Some(remaining)) => remaining.items,
-        Ok(None) => return (left, None),
-        Err(error) => return (left, Some(error.into())),
+        Ok(None) => return (metadata, None),
+        Err(error) => return (metadata, Some(error.into())),
     };
     if remaining.is_empty() {
-        return (Left::default(), None);
+        return (DeletionMetadata::default(), None);
     }
-    left.objects = remaining.len();
+    metadata.objects = remaining.len();
     for finalizer in remaining.iter().flat_map(ResourceExt::finalizers) {
-        *left.finalizers.entry(finalizer.clone()).or_default() += 1;
+        *metadata.finalizers.entry(finalizer.clone()).or_default() += 1;
     }
-    if left.estimate == 0 && left.finalizers.is_empty() {
+    if metadata.estimate == 0 && metadata.finalizers.is_empty() {
         let resource = &kind.resource;
         let error = format!(
             "unexpected items still remain in namespace: {name} for gvr: {}/{}, Resource={}",
             resource.group, resource.version, resource.plural
         );
-        return (left, Some(Error::Refused(error)));
+        return (metadata, Some(Error::Refused(error)));
     }
-    if left.estimate == 0 {
-        left.estimate = FINALIZERS_ESTIMATE;
+    if metadata.estimate == 0 {
+        metadata.estimate = FINALIZERS_ESTIMATE;
     }
-    (left, None)
+    (metadata, None)
 }
 
 /// Seconds that pods are given to end; 0 when these are over.
