@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use kubeproof_apiserver::KUBERNETES_VERSION;
 
-use super::flags::{Asked, Refusal};
+use super::flags::{Invocation, Refusal};
 use super::out;
 use super::pflag::Parsed;
 
@@ -78,10 +78,10 @@ impl Program {
 }
 
 /// The values to serve with; or else the exit code, after the text that the command line leads to.
-fn asked(read: Result<Asked, Refusal>) -> Result<Box<Parsed>, ExitCode> {
+fn values_to_serve(read: Result<Invocation, Refusal>) -> Result<Box<Parsed>, ExitCode> {
     match read {
-        Ok(Asked::Serve(parsed)) => Ok(parsed),
-        Ok(Asked::Print(text)) => {
+        Ok(Invocation::Serve(parsed)) => Ok(parsed),
+        Ok(Invocation::Print(text)) => {
             // A reader that is gone needs no output.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
             Err(ExitCode::SUCCESS)

@@ -17,7 +17,7 @@ use super::pflag::Parsed;
 
 /// The outcome of reading a valid command line.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Invocation {
     /// Text for standard output; the program then ends with 0.
     Print(String),
     /// To serve with these values.

@@ -223,7 +223,7 @@ async fn run(client: Client, bug: Bug) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     match bug {
         Bug::SweepsByCache => return sweep(api).await,
-        Bug::TrustsEvents => return mirror(api).await,
+        Bug::TrustsEvents => return follow(api).await,
         _ => {}
     }
     let labelled = watcher::Config::default().labels("copy=yes");
@@ -282,7 +282,7 @@ async fn sweep(api: Api<ConfigMap>) {
 }
 
 /// Copies upon each event, and removes a copy upon the event that its original is deleted.
-async fn mirror(api: Api<ConfigMap>) {
+async fn follow(api: Api<ConfigMap>) {
     let copier = Copier::new(api.clone(), Bug::None);
     let labelled = watcher::Config::default().labels("copy=yes");
     let mut events = watcher(api, labelled).boxed();

@@ -24,7 +24,7 @@ const STATELESS: &str = "kubeproof's etcd holds no state: the objects are in kub
      to etcd itself, such as aggregated API servers, do not work with it";
 
 pub(super) fn run() -> ExitCode {
-    let parsed = match super::asked(flags::read(std::env::args().skip(1))) {
+    let parsed = match super::values_to_serve(flags::read(std::env::args().skip(1))) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };

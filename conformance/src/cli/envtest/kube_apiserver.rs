@@ -29,7 +29,7 @@ use crate::cli::{controllers, out, service};
 const LOGS_REQUESTS: i64 = 3;
 
 pub(super) fn run() -> ExitCode {
-    let parsed = match super::asked(flags::read(std::env::args().skip(1))) {
+    let parsed = match super::values_to_serve(flags::read(std::env::args().skip(1))) {
         Ok(parsed) => parsed,
         Err(code) => return code,
     };
@@ -111,7 +111,7 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
         // A rule may name a resource whose definition is yet to come.
         server.inject(fault.clone());
     }
-    let manager = manage(&server, client, &variables)?;
+    let manager = start_controllers(&server, client, &variables)?;
     if let Some(kept) = &kept {
         kept.write_kubeconfig(&url, certificate.chain_pem())?;
     }
@@ -125,7 +125,7 @@ async fn serve(parsed: &Parsed, variables: Variables, kept: Option<Kept>) -> any
 }
 
 /// Starts the controllers and nodes that the variables ask for.
-fn manage(
+fn start_controllers(
     server: &ApiServer,
     client: kube::Client,
     variables: &Variables,

@@ -5,7 +5,7 @@
 use kubeproof_apiserver::status::quoted;
 
 use super::super::pflag::{FlagError, FlagSet, Syntax};
-use super::{Asked, Refusal};
+use super::{Invocation, Refusal};
 
 /// The version of etcd whose flags these are.
 pub(crate) const VERSION: &str = "3.6.13";
@@ -29,11 +29,11 @@ Usage:
 ///
 /// # Errors
 /// The first fault of the command line.
-pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Asked, Refusal> {
+pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Invocation, Refusal> {
     let flags = FlagSet::new(Syntax::Go, TABLE);
     let parsed = match flags.parse(args) {
         Ok(parsed) => parsed,
-        Err(FlagError::Help) => return Ok(Asked::Print(format!("{USAGE}{}", flags.help()))),
+        Err(FlagError::Help) => return Ok(Invocation::Print(format!("{USAGE}{}", flags.help()))),
         Err(fault) => {
             return Err(Refusal {
                 message: format!("{fault}\n{USAGE}"),
@@ -48,9 +48,9 @@ pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Asked, Refu
         });
     }
     if parsed.is_on("version") {
-        return Ok(Asked::Print(version()));
+        return Ok(Invocation::Print(version()));
     }
-    Ok(Asked::Serve(Box::new(parsed)))
+    Ok(Invocation::Serve(Box::new(parsed)))
 }
 
 /// Returns the four lines of `etcd --version`.

@@ -7,7 +7,7 @@ use kubeproof_apiserver::KUBERNETES_VERSION;
 use kubeproof_apiserver::status::quoted;
 
 use super::super::pflag::{FlagSet, Parsed, Syntax};
-use super::{Asked, Refusal, validation};
+use super::{Invocation, Refusal, validation};
 
 /// All flags of the program. The file says which are honored.
 const TABLE: &str = include_str!("kube_apiserver.txt");
@@ -17,7 +17,7 @@ const ABOUT: &str = "kubeproof as kube-apiserver: an in-memory Kubernetes API se
 ///
 /// # Errors
 /// The first fault of the command line, or all faults of its values.
-pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Asked, Refusal> {
+pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Invocation, Refusal> {
     let flags = FlagSet::new(Syntax::Pflag, TABLE);
     let refuse = |message: String| Refusal { message, code: 1 };
     let parsed = flags
@@ -25,7 +25,7 @@ pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Asked, Refu
         .map_err(|fault| refuse(format!("Error: {fault}")))?;
     if parsed.is_on("help") {
         let help = flags.help();
-        return Ok(Asked::Print(format!(
+        return Ok(Invocation::Print(format!(
             "{ABOUT}\n\nUsage:\n  kube-apiserver [flags]\n{help}"
         )));
     }
@@ -37,10 +37,10 @@ pub(crate) fn read(args: impl IntoIterator<Item = String>) -> Result<Asked, Refu
         )));
     }
     if let Some(version) = version(&parsed) {
-        return Ok(Asked::Print(version));
+        return Ok(Invocation::Print(version));
     }
     match validation::validate(&parsed) {
-        Ok(()) => Ok(Asked::Serve(Box::new(parsed))),
+        Ok(()) => Ok(Invocation::Serve(Box::new(parsed))),
         Err(faults) => Err(refuse(format!(
             "\"command failed\" err={}",
             quoted(&faults)

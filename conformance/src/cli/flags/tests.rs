@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::super::pflag::{FlagSet, Parsed, Syntax};
-use super::{Asked, Refusal, etcd, kube_apiserver, request_timeouts};
+use super::{Invocation, Refusal, etcd, kube_apiserver, request_timeouts};
 
 /// The flags of controller-runtime's envtest 0.17 to 0.24.
 const ENVTEST: &str = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=/tmp/k8s \
@@ -43,14 +43,14 @@ fn words(line: &str) -> impl Iterator<Item = String> {
 
 fn served(line: &str) -> Parsed {
     match kube_apiserver::read(words(line)) {
-        Ok(Asked::Serve(parsed)) => *parsed,
+        Ok(Invocation::Serve(parsed)) => *parsed,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn printed(asked: Result<Asked, Refusal>) -> String {
-    match asked {
-        Ok(Asked::Print(text)) => text,
+fn printed(invocation: Result<Invocation, Refusal>) -> String {
+    match invocation {
+        Ok(Invocation::Print(text)) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -158,9 +158,9 @@ fn command_lines_of_etcd_are_read_with_one_dash_and_two() {
          --initial-cluster=node0=http://0.0.0.0:3 --log-level=debug",
         "--listen-client-urls=http://127.0.0.1:1 --listen-peer-urls=http://localhost:0 --data-dir=/tmp/etcd",
     ] {
-        let asked = etcd::read(words(line));
-        let Ok(Asked::Serve(parsed)) = asked else {
-            panic!("{line}: {asked:?}");
+        let invocation = etcd::read(words(line));
+        let Ok(Invocation::Serve(parsed)) = invocation else {
+            panic!("{line}: {invocation:?}");
         };
         assert_eq!(
             parsed.text("listen-client-urls"),

@@ -28,7 +28,7 @@ use super::super::pace::Pace;
 use super::super::{controllers, kubeconfig, out};
 use super::finished::{Finished, in_json, in_words};
 use joined::{Joined, groups};
-use origin::{Origin, Stated};
+use origin::{ManagerVersions, Origin};
 
 /// The number of scenarios at once: they wait most of the time, and each has a namespace of its own.
 const AT_ONCE: usize = 8;
@@ -122,11 +122,11 @@ impl Cluster<'_> {
         let client = Client::try_from(config.clone())?;
         let origin = match self.reporting.records {
             true => {
-                let stated = Stated {
+                let given = ManagerVersions {
                     controller_manager: self.args.controller_manager.as_deref(),
                     kruise_manager: self.args.kruise_manager.as_deref(),
                 };
-                Some(Origin::of(&client, &version, stated).await?)
+                Some(Origin::of(&client, &version, given).await?)
             }
             false => None,
         };

@@ -15,7 +15,7 @@ const KRUISE_LABELS: &str = "control-plane=controller-manager";
 
 /// The versions that the user has stated.
 #[derive(Clone, Copy)]
-pub(super) struct Stated<'a> {
+pub(super) struct ManagerVersions<'a> {
     pub(super) controller_manager: Option<&'a str>,
     pub(super) kruise_manager: Option<&'a str>,
 }
@@ -37,10 +37,10 @@ impl Origin {
     pub(super) async fn of(
         client: &Client,
         server: &str,
-        stated: Stated<'_>,
+        given: ManagerVersions<'_>,
     ) -> anyhow::Result<Self> {
         let labels = format!("component={PROGRAM}");
-        let found = match stated.controller_manager {
+        let found = match given.controller_manager {
             Some(stated) => Some(stated.to_owned()),
             None => version(client, "kube-system", &labels).await?,
         };
@@ -49,7 +49,7 @@ impl Origin {
             "the cluster does not show the version of its controller manager: state it with --controller-manager"
         );
         let version_of_manager = found.unwrap_or_default();
-        let kruise = match stated.kruise_manager {
+        let kruise = match given.kruise_manager {
             Some(stated) => Some(stated.to_owned()),
             None => version(client, KRUISE_NAMESPACE, KRUISE_LABELS).await?,
         };
