@@ -160,16 +160,16 @@ impl Controller {
         let tolerations = spec
             .and_then(|spec| spec.tolerations.as_deref())
             .unwrap_or_default();
-        match patience(taints, tolerations) {
-            Patience::None => {
+        match min_toleration_time(taints, tolerations) {
+            TolerationTime::None => {
                 self.cancel(key).await;
                 self.schedule.lock().add(key, now, now);
             }
-            Patience::Unlimited => {
+            TolerationTime::Unlimited => {
                 self.cancel(key).await;
                 return;
             }
-            Patience::For(time) => {
+            TolerationTime::For(time) => {
                 let due = now.checked_add(time).unwrap_or(Timestamp::MAX);
                 if self.schedule.lock().holds_earlier(key, now) {
                     return;
@@ -270,21 +270,21 @@ fn driving(node: &Node) -> Vec<Taint> {
 
 /// For how long a pod puts up with taints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
+enum TolerationTime {
     None,
     For(SignedDuration),
     Unlimited,
 }
 
 /// The least time that any toleration used gives; the first that tolerates a taint is used.
-fn patience(taints: &[Taint], tolerations: &[Toleration]) -> Patience {
+fn min_toleration_time(taints: &[Taint], tolerations: &[Toleration]) -> TolerationTime {
     let mut least: Option<i64> = None;
     for taint in taints {
         let used = tolerations
             .iter()
             .find(|toleration| tolerates(toleration, taint));
         let Some(used) = used else {
-            return Patience::None;
+            return TolerationTime::None;
         };
         if let Some(seconds) = used.toleration_seconds {
             least = Some(least.map_or(seconds, |least| least.min(seconds)));
@@ -292,11 +292,11 @@ fn patience(taints: &[Taint], tolerations: &[Toleration]) -> Patience {
     }
     // Upstream takes the longest time, and what wraps around to less than none, for no limit.
     match least.filter(|seconds| *seconds < i64::MAX) {
-        None => Patience::Unlimited,
-        Some(..=0) => Patience::For(SignedDuration::ZERO),
+        None => TolerationTime::Unlimited,
+        Some(..=0) => TolerationTime::For(SignedDuration::ZERO),
         Some(seconds) => match go_seconds(seconds) {
-            time if time.is_negative() => Patience::Unlimited,
-            time => Patience::For(time),
+            time if time.is_negative() => TolerationTime::Unlimited,
+            time => TolerationTime::For(time),
         },
     }
 }
@@ -307,12 +307,12 @@ mod tests {
 
     use super::*;
 
-    fn judged(tolerations: Value) -> Patience {
+    fn time_of(tolerations: Value) -> TolerationTime {
         let taints: Vec<Taint> = serde_json::from_value(json!([
             {"key": "a", "effect": "NoExecute"}, {"key": "b", "effect": "NoExecute"}]))
         .unwrap();
         let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
-        patience(&taints, &tolerations)
+        min_toleration_time(&taints, &tolerations)
     }
 
     #[test]
@@ -323,12 +323,12 @@ mod tests {
         };
         let none = Value::Null;
         let table = [
-            (json!([]), Patience::None),
-            (json!([tolerates("a", json!(5))]), Patience::None),
-            (json!([{"operator": "Exists"}]), Patience::Unlimited),
+            (json!([]), TolerationTime::None),
+            (json!([tolerates("a", json!(5))]), TolerationTime::None),
+            (json!([{"operator": "Exists"}]), TolerationTime::Unlimited),
             (
                 json!([tolerates("a", none.clone()), tolerates("b", none.clone())]),
-                Patience::Unlimited,
+                TolerationTime::Unlimited,
             ),
             (
                 json!([
@@ -336,15 +336,15 @@ mod tests {
                     tolerates("b", json!(20)),
                     tolerates("c", json!(1))
                 ]),
-                Patience::For(SignedDuration::from_secs(20)),
+                TolerationTime::For(SignedDuration::from_secs(20)),
             ),
             (
                 json!([tolerates("a", json!(-5)), tolerates("b", none)]),
-                Patience::For(SignedDuration::ZERO),
+                TolerationTime::For(SignedDuration::ZERO),
             ),
         ];
         for (tolerations, expected) in table {
-            assert_eq!(judged(tolerations.clone()), expected, "{tolerations}");
+            assert_eq!(time_of(tolerations.clone()), expected, "{tolerations}");
         }
     }
 }
