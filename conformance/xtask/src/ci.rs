@@ -3,6 +3,8 @@
 //! One build serves all tests, the scenarios, and the exploration: an optimized build takes longer than it would save.
 
 use std::process::{Command, ExitCode};
+use std::thread::available_parallelism;
+use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 
@@ -150,6 +152,9 @@ const EXPLORED: &str = "^(statefulset/sts-(create-ordered|retention-both)|asts/a
 /// A pattern for test targets.
 const ALL_BUT_SCENARIOS: &str = "[!s]*";
 
+/// Tests at once, per processor. Some tests wait for programs in real time, and others use the processor meanwhile.
+const TESTS_PER_PROCESSOR: usize = 3;
+
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -158,18 +163,22 @@ pub(crate) struct Args {
     steps: Vec<String>,
 }
 
-/// Runs the steps one after another, until one fails.
+/// Runs the steps one after another, until one fails, and prints the seconds that each has taken.
 ///
 /// # Errors
 /// A step is unknown, or its program cannot be started.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let processors = available_parallelism().map_or(1, usize::from);
+    let threads = (processors * TESTS_PER_PROCESSOR).to_string();
     for step in chosen(&args.steps)? {
+        let began = Instant::now();
         let (program, mut command) = match step.program {
             Program::Cargo => ("cargo", cargo()),
             Program::Kubeproof => ("kubeproof", kubeproof()?),
         };
         println!("ci: {}: {program} {}", step.name, step.args.join(" "));
         command.args(step.args).env("CI", "true");
+        command.env("RUST_TEST_THREADS", &threads);
         let status = command.envs(step.env.iter().copied()).status();
         if !status
             .with_context(|| format!("cannot start {program}"))?
@@ -178,6 +187,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             println!("ci: {} failed", step.name);
             return Ok(ExitCode::FAILURE);
         }
+        println!("ci: {}: {} s", step.name, began.elapsed().as_secs());
     }
     Ok(ExitCode::SUCCESS)
 }
