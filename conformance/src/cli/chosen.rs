@@ -26,14 +26,29 @@ impl Chosen {
         self.paths.insert(0, path);
     }
 
+    /// Chooses the default directory, and prints it, if nothing is chosen.
+    pub(super) fn complete(&mut self) -> anyhow::Result<()> {
+        if self.paths.is_empty() {
+            self.paths.push(default_directory()?);
+        }
+        Ok(())
+    }
+
+    /// The files and directories that are chosen.
+    pub(super) fn roots(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
     /// Returns the files, sorted within each given path. Without a path, prints the directory that is used.
-    pub(super) fn files(self) -> anyhow::Result<Vec<PathBuf>> {
+    pub(super) fn files(mut self) -> anyhow::Result<Vec<PathBuf>> {
+        self.complete()?;
+        self.present()
+    }
+
+    /// Returns the files that are there now, sorted within each given path.
+    pub(super) fn present(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        let roots = match self.paths.is_empty() {
-            true => vec![default_directory()?],
-            false => self.paths,
-        };
-        for root in &roots {
+        for root in &self.paths {
             let cannot = || format!("cannot read {}", root.display());
             std::fs::metadata(root).with_context(cannot)?;
             let below = suite::find(root).with_context(cannot)?;
@@ -44,7 +59,7 @@ impl Chosen {
             );
             found.extend(below);
         }
-        let Some(only) = self.only else {
+        let Some(only) = &self.only else {
             return Ok(found);
         };
         let names: Vec<String> = found.iter().map(|path| scenario::name(path)).collect();

@@ -92,6 +92,11 @@ pub(super) fn service(text: &str) -> Result<ServedService, String> {
 }
 
 impl ProgramArgs {
+    /// The commands that start the programs.
+    pub(super) fn commands(&self) -> &[String] {
+        &self.program
+    }
+
     /// Returns the programs; `None` without `--program`.
     pub(super) fn programs(&self) -> Option<ExternalPrograms> {
         (!self.program.is_empty()).then(|| ExternalPrograms {

@@ -4,6 +4,7 @@ mod finished;
 pub(super) mod junit;
 pub(super) mod leave;
 mod remote;
+mod rerun;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -44,6 +45,10 @@ pub(super) struct RunArgs {
     /// Write such goldens as NAME.snap.new next to the present ones, for `cargo insta review`.
     #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
     review: bool,
+    /// Wait for changes after the run, and run scenarios again whose files have changed, or all of them when a file
+    /// that the command of a program names has changed. Ctrl-C ends.
+    #[arg(long, conflicts_with_all = ["kubeconfig", "fail_fast", "json"])]
+    watch: bool,
     /// The number of scenarios at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -109,14 +114,23 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
-    let records = args.record.is_some();
-    if args.cluster.kubeconfig.is_some() {
+    if args.cluster.kubeconfig.is_some()
+        && let Some(file) = &mut args.record
+        && let Some(path) = file.take()
+    {
         // The path that follows the flag is that of a scenario.
-        if let Some(path) = args.record.take().flatten() {
-            args.chosen.add(path);
-        }
+        args.chosen.add(path);
     }
     refuse_mixtures(&args)?;
+    args.chosen.complete()?;
+    if args.watch {
+        return rerun::run(&args);
+    }
+    once(&args, args.chosen.present()?)
+}
+
+/// Runs the scenarios of these files.
+fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
     let controllers = args.controllers.as_deref();
     let options = RunOptions {
         controllers: controllers.map(super::controller_names).transpose()?,
@@ -124,8 +138,8 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         kubectl: args.kubectl.clone(),
         ..RunOptions::default()
     };
-    let again = finished::again(&args);
-    let mut paths = args.program.fitting(args.chosen.files()?, args.json)?;
+    let again = finished::again(args);
+    let mut paths = args.program.fitting(paths, args.json)?;
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
@@ -136,13 +150,13 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 json: args.json,
                 fail_fast: args.fail_fast,
                 jobs: args.jobs,
-                records,
+                records: args.record.is_some(),
             };
             let quiet = args.program.settle_after.map(|quiet| quiet.0);
             remote::run(&paths, &args.cluster, quiet, controllers, reporting)?
         }
         false => {
-            let record = match args.record {
+            let record = match args.record.clone() {
                 Some(None) => bail!("--record needs a file; with --kubeconfig it takes none"),
                 record => record.flatten(),
             };
@@ -164,7 +178,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
                 _ => None,
             };
             let reporting = Reporting {
-                leave: Leave::new(record, args.record_dir, args.report.clone())?,
+                leave: Leave::new(record, args.record_dir.clone(), args.report.clone())?,
                 update,
                 progress: progress_bar(jobs.len(), args.json),
                 json: args.json,
@@ -215,7 +229,7 @@ pub(super) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
 /// Returns an error for flags that make no sense together.
 fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     let has_program = args.program.programs().is_some();
-    let leaves_logs = args.record.is_some() || args.record_dir.is_some();
+    let leaves_logs = matches!(args.record, Some(Some(_))) || args.record_dir.is_some();
     let has_order = args.seed + args.seeds > 0;
     let is_remote = args.cluster.kubeconfig.is_some();
     ensure!(

@@ -39,6 +39,8 @@ mod planted_requests;
 mod remote;
 #[cfg(feature = "cli")]
 mod report;
+#[cfg(all(unix, feature = "cli"))]
+mod rerunning;
 mod rust_types;
 #[cfg(feature = "cli")]
 mod schema;
