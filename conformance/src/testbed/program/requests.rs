@@ -192,13 +192,13 @@ impl Seen {
     }
 }
 
-/// Whether a client may retry after the response. That an object does not exist is an answer like others.
+/// Whether a client may retry after the response. That there is no object to read or to delete is an answer like others.
 fn is_failure(event: &Event) -> bool {
     let code = event
         .response_status
         .as_ref()
         .map_or(0, |status| status.code);
-    code >= 400 && !(code == 404 && event.verb == "get")
+    code >= 400 && !(code == 404 && matches!(event.verb.as_str(), "get" | "delete"))
 }
 
 impl Sink for Requests {

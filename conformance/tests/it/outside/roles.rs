@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, ResourceExt};
@@ -152,6 +152,9 @@ pub(super) async fn copy_watched(api: &Api<ConfigMap>, ponders: bool) {
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
         }
+        // Deletes what may be left of an earlier version, as many operators do; usually nothing is.
+        let left = format!("{}-old", original.name_any());
+        let _ = api.delete(&left, &DeleteParams::default()).await;
     }
 }
 
