@@ -28,6 +28,8 @@ pub(crate) const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const SETTLE_REAL_TIME_MAX: Duration = Duration::from_secs(300);
 /// The period in which a run in real time that has not settled is looked at for loops, which never end.
 const JUDGMENT_PERIOD: Duration = Duration::from_secs(5);
+/// The smallest change of the server's clock that counts as a fault.
+const JUMP_MIN: Duration = Duration::from_secs(1);
 /// A task that keeps the runtime busy is reported after this real time without a request.
 const SPINNING_TIME: Duration = Duration::from_secs(5);
 
@@ -107,9 +109,10 @@ impl Testbed {
             SettlePause::Fixed(pause) => (quiet.min(pause), true),
             SettlePause::ByActivity => (quiet.min(QUIET_TIME), false),
         };
-        let began = self.now();
+        let mut began = self.now();
         let mut wait = Quiescence::begin(began, pause, longest);
         let mut observer = Observer::default();
+        let mut looked = (began, tokio::time::Instant::now());
         let (server, mut seen_rv) = (&self.cluster().server, None);
         let (began_rv, mut next_judgment) = (self.resource_version(), JUDGMENT_PERIOD);
         // The time up to which a fault withholds something from the programs.
@@ -117,6 +120,15 @@ impl Testbed {
         loop {
             self.check_controllers()?;
             programs.run()?;
+            let look = (self.now(), tokio::time::Instant::now());
+            let passed = elapsed(looked.0, look.0);
+            if look.0 < looked.0 || passed > look.1 - looked.1 + JUMP_MIN {
+                // A fault has set the clock: times before it say nothing about times after it.
+                began = look.0;
+                wait = Quiescence::begin(began, pause, longest);
+                (observer, next_judgment) = (Observer::default(), JUDGMENT_PERIOD);
+            }
+            looked = look;
             let rv = self.resource_version();
             if seen_rv.replace(rv) != Some(rv) {
                 wait.see(&self.journal())?;
