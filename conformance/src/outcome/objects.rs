@@ -4,9 +4,11 @@
 //! written is compared, and all custom resources. Fields that two runs without faults do not agree on are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::{EventType, JournalEntry};
+use regex::{Captures, Regex};
 use serde_json::Value;
 
 use super::facts::{Facts, Object};
@@ -36,6 +38,48 @@ const REPORTS: [&str; 3] = [
     "events.events.k8s.io",
     "leases.coordination.k8s.io",
 ];
+
+/// A uid within a text.
+static UID: LazyLock<Regex> = LazyLock::new(|| {
+    let groups = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+    Regex::new(groups).expect("a regex")
+});
+
+/// Names and uids that are others in each run.
+#[derive(Default)]
+struct Identities {
+    generated: GeneratedNames,
+    /// The objects of a run by uid, as `configmap/a`.
+    uids: BTreeMap<String, String>,
+}
+
+impl Identities {
+    fn of(journal: &[JournalEntry]) -> Self {
+        let uids = journal.iter().filter_map(|entry| {
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let metadata = &entry.object["metadata"];
+            let kind = text(&entry.object["kind"])?.to_lowercase();
+            let name = text(&metadata["name"])?;
+            Some((text(&metadata["uid"])?, format!("{kind}/{name}")))
+        });
+        Self {
+            generated: GeneratedNames::of(journal),
+            uids: uids.collect(),
+        }
+    }
+
+    /// The text with the object in the place of its uid, and without generated names.
+    fn mask(&self, text: &str) -> String {
+        let named = UID.replace_all(text, |found: &Captures<'_>| {
+            let uid = &found[0];
+            match self.uids.get(uid) {
+                Some(object) => format!("<uid of {object}>"),
+                None => uid.to_owned(),
+            }
+        });
+        self.generated.mask(&named)
+    }
+}
 
 /// What runs without faults do not agree on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,7 +161,7 @@ pub(crate) fn program_objects(
             EventType::Added | EventType::Modified => present.insert(key, &entry.object),
         };
     }
-    let names = GeneratedNames::of(journal);
+    let names = Identities::of(journal);
     let mut facts = Facts::new();
     for (key, object) in &present {
         let (resource, of, name) = key;
@@ -146,11 +190,7 @@ pub(crate) fn program_objects(
     facts
 }
 
-fn metadata_fields(
-    metadata: &Value,
-    names: &GeneratedNames,
-    fields: &mut BTreeMap<String, String>,
-) {
+fn metadata_fields(metadata: &Value, names: &Identities, fields: &mut BTreeMap<String, String>) {
     for (name, value) in metadata.as_object().into_iter().flatten() {
         match name.as_str() {
             name if METADATA.contains(&name) => {}
@@ -161,16 +201,16 @@ fn metadata_fields(
 }
 
 /// Adds the leaves of `value`, each by its path.
-fn flatten(
-    path: &str,
-    value: &Value,
-    names: &GeneratedNames,
-    fields: &mut BTreeMap<String, String>,
-) {
+fn flatten(path: &str, value: &Value, names: &Identities, fields: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(object) if !object.is_empty() => {
             for (name, value) in object.iter().filter(|(name, _)| *name != OBSERVED) {
-                flatten(&format!("{path}.{name}"), value, names, fields);
+                flatten(
+                    &format!("{path}.{}", names.mask(name)),
+                    value,
+                    names,
+                    fields,
+                );
             }
         }
         Value::Array(items) if !items.is_empty() => {
@@ -267,11 +307,19 @@ mod tests {
             "list": [{"name": "web", "port": 80}, "x"],
             "at": "2026-01-01T00:00:00Z",
             "of": "01234567-89ab-cdef-0123-456789abcdef",
+            "files": {"shop-01234567-89ab-cdef-0123-456789abcde0.yaml": "x"},
             "observedGeneration": 3,
             "none": {},
         });
         let mut fields = BTreeMap::new();
-        flatten("spec", &value, &GeneratedNames::default(), &mut fields);
+        let names = Identities {
+            uids: BTreeMap::from([(
+                "01234567-89ab-cdef-0123-456789abcde0".to_owned(),
+                "rule/shop".to_owned(),
+            )]),
+            ..Identities::default()
+        };
+        flatten("spec", &value, &names, &mut fields);
         let lines: Vec<String> = fields
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
@@ -280,6 +328,7 @@ mod tests {
             lines,
             [
                 "spec.at=a time",
+                "spec.files.shop-<uid of rule/shop>.yaml=x",
                 "spec.list[1]=x",
                 "spec.list[web].name=web",
                 "spec.list[web].port=80",
