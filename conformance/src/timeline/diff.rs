@@ -1,5 +1,7 @@
 //! The fields in which two objects differ, as `path: old → new`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 /// More differing fields than this are counted only.
@@ -42,8 +44,30 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
                 collect(&format!("{path}[{item}]"), old, new, found);
             }
         }
+        (Value::Array(before), Value::Array(after)) => match (named(before), named(after)) {
+            (Some(before), Some(after)) => {
+                let names: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
+                for name in names {
+                    let item = |items: &BTreeMap<&str, &Value>| {
+                        items.get(name).map_or(Value::Null, |item| (*item).clone())
+                    };
+                    let path = format!("{path}[{name}]");
+                    collect(&path, &item(&before), &item(&after), found);
+                }
+            }
+            _ => found.push(format!("{path} {} → {}", shown(old), shown(new))),
+        },
         _ => found.push(format!("{path} {} → {}", shown(old), shown(new))),
     }
+}
+
+/// The items of a list by their names; `None` unless each has one of its own.
+fn named(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let names = items
+        .iter()
+        .map(|item| Some((item["name"].as_str()?, item)));
+    let named: BTreeMap<_, _> = names.collect::<Option<_>>()?;
+    (named.len() == items.len() && !items.is_empty()).then_some(named)
 }
 
 fn shown(value: &Value) -> String {
@@ -67,6 +91,26 @@ mod tests {
             fields("", &pod("nginx:1.25"), &pod("nginx:1.26")),
             ["spec.containers[nginx].image nginx:1.25 → nginx:1.26"]
         );
+    }
+
+    #[test]
+    fn items_that_come_and_go_are_told_by_their_name() {
+        let volumes = |names: &[&str]| -> Value {
+            let volumes = names
+                .iter()
+                .map(|name| json!({"name": name, "emptyDir": {}}));
+            json!({"volumes": volumes.collect::<Vec<_>>()})
+        };
+        assert_eq!(
+            fields("", &volumes(&["a", "b"]), &volumes(&["b", "c", "d"])),
+            [
+                r#"volumes[a] {"emptyDir":{},"name":"a"} → unset"#,
+                r#"volumes[c] unset → {"emptyDir":{},"name":"c"}"#,
+                r#"volumes[d] unset → {"emptyDir":{},"name":"d"}"#,
+            ]
+        );
+        let arguments = fields("", &json!({"args": ["a"]}), &json!({"args": ["a", "b"]}));
+        assert_eq!(arguments, [r#"args ["a"] → ["a","b"]"#]);
     }
 
     #[test]

@@ -27,6 +27,12 @@ const POD_FIELDS: [&str; 5] = [
     "tolerations",
     "serviceAccount",
 ];
+/// The number of characters of a value that is told whole.
+const VALUE_MAX: usize = 160;
+/// The number of characters that are told of a longer one.
+const VALUE_SHOWN: usize = 100;
+/// The number of those before the first difference.
+const VALUE_CONTEXT: usize = 20;
 
 /// A finding of an upgrade test.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,8 +178,10 @@ fn changed_templates(writes: &[JournalEntry]) -> BTreeMap<&str, Vec<String>> {
             let (old, new) = (&previous["spec"][template], &entry.object["spec"][template]);
             let writer = actor(&entry.user_agent);
             let lines = fields(&path, old, new).into_iter();
-            let lines =
-                lines.map(|field| format!("{} {field}, by {writer}", name_of(&entry.object)));
+            let lines = lines.map(|field| {
+                let field = shortened(&field);
+                format!("{} {field}, by {writer}", name_of(&entry.object))
+            });
             changed.entry(uid(&entry.object)).or_default().extend(lines);
         }
     }
@@ -265,7 +273,7 @@ fn written(writes: &[JournalEntry], others: &BTreeSet<&str>) -> Vec<Finding> {
                 let changed = fields("", &own_fields(previous), &own_fields(&last.object));
                 match changed.is_empty() {
                     true => lines.push("in the end as before".to_owned()),
-                    false => lines.extend(changed),
+                    false => lines.extend(changed.iter().map(|line| shortened(line))),
                 }
             }
         }
@@ -276,6 +284,33 @@ fn written(writes: &[JournalEntry], others: &BTreeSet<&str>) -> Vec<Finding> {
         })
     });
     findings.collect()
+}
+
+/// A change of a field with the beginnings of long values, from where they differ on.
+fn shortened(change: &str) -> String {
+    let Some((old, new)) = change.split_once(" → ") else {
+        return change.to_owned();
+    };
+    let (path, old) = old.split_once(' ').unwrap_or(("", old));
+    let pairs = old.char_indices().zip(new.chars());
+    let same = pairs.take_while(|((_, one), other)| one == other);
+    let same = same.last().map_or(0, |((index, _), _)| index);
+    let short = |value: &str| {
+        let length = value.chars().count();
+        if length <= VALUE_MAX {
+            return value.to_owned();
+        }
+        let begin = value[..same].chars().rev().take(VALUE_CONTEXT);
+        let begin = same - begin.map(char::len_utf8).sum::<usize>();
+        let shown: String = value[begin..].chars().take(VALUE_SHOWN).collect();
+        let before = if begin > 0 { "…" } else { "" };
+        let after = match value[begin..].chars().count() > VALUE_SHOWN {
+            true => "…",
+            false => "",
+        };
+        format!("{before}{shown}{after} ({length} characters)")
+    };
+    format!("{path} {} → {}", short(old), short(new))
 }
 
 /// An object without what the server writes.
@@ -447,6 +482,27 @@ mod tests {
                 "written secret/s: by manager, created",
             ]
         );
+    }
+
+    #[test]
+    fn long_values_are_told_from_their_difference_on() {
+        let short = "spec.replicas 1 → 2";
+        assert_eq!(shortened(short), short);
+        let same = "é".repeat(200);
+        let long = format!("data.key {same}old → {same}new{same}");
+        let told = format!(
+            "data.key …{}old (203 characters) → …{}new{}… (403 characters)",
+            "é".repeat(21),
+            "é".repeat(21),
+            "é".repeat(76)
+        );
+        assert_eq!(shortened(&long), told);
+        let gone = format!("spec.volumes[a] {same} → unset");
+        let told = format!(
+            "spec.volumes[a] {}… (200 characters) → unset",
+            "é".repeat(100)
+        );
+        assert_eq!(shortened(&gone), told);
     }
 
     #[test]
