@@ -8,21 +8,24 @@ mod bounds;
 #[cfg(unix)]
 #[cfg(feature = "cli")]
 mod branches;
+mod coverage;
 mod difference;
 mod excuses;
 mod library;
 mod verdict;
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
+use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
 pub use crate::fault_plan::{Kind, Plan, PlanError, Planned};
 use crate::outcome::{Facts, Unstable, program_objects};
 use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
+use crate::testbed::ExternalPrograms;
 use crate::user_agent::{LOADER, SCENARIO_ACTOR, actor, is_component};
 
 #[doc(hidden)]
@@ -31,6 +34,9 @@ pub use bounds::Bounds;
 #[doc(hidden)]
 #[cfg(feature = "cli")]
 pub use branches::{Branched, branches};
+#[doc(hidden)]
+pub use coverage::Points;
+use coverage::situations;
 #[doc(hidden)]
 pub use excuses::{Explained, Part, explain, stale_faults, stale_orders};
 pub use library::{ExploreError, Replay, Report, replay, testbed};
@@ -69,6 +75,7 @@ pub struct Reference {
     /// The part of the run that is compared.
     pub seen: Seen,
     points: Vec<Point>,
+    journal: Vec<JournalEntry>,
 }
 
 impl Reference {
@@ -85,24 +92,47 @@ impl Reference {
     /// # Errors
     /// [`RunError`] when it does not go well.
     pub fn with(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
-        let run = runner::run_whole(scenario, options)?;
+        let (run, again) = match (&options.programs, &options.unstable) {
+            // Programs take real time, so both runs take place at once. The output of the first is kept.
+            (Some(programs), None) => std::thread::scope(|scope| {
+                let again = RunOptions {
+                    programs: Some(ExternalPrograms {
+                        output: None,
+                        ..programs.clone()
+                    }),
+                    ..options.clone()
+                };
+                let again = scope.spawn(move || {
+                    let run = runner::run_whole(scenario, &again)?;
+                    Ok::<_, RunError>(objects_of(scenario, &run))
+                });
+                let run = runner::run_whole(scenario, options);
+                let again = again.join().unwrap_or_else(|panic| resume_unwind(panic));
+                (run, Some(again))
+            }),
+            _ => (runner::run_whole(scenario, options), None),
+        };
+        let mut run = run?;
+        if options.programs.is_some() {
+            let mut points = std::mem::take(&mut run.points);
+            let own: BTreeSet<&str> = agents_of(&run).collect();
+            points.retain(|point| !own.contains(&*point.from));
+            run.points = points;
+        }
         let seen = seen(scenario, &run, options);
-        let (seen, points) = (seen.map_err(|_| ()), run.points);
+        let seen = seen.map_err(|_| ());
         run.transcript?;
         let seen = seen.expect("the run has a transcript");
-        if options.programs.is_none() {
-            return Ok(Self { seen, points });
-        }
-        let unstable = match &options.unstable {
-            Some(unstable) => unstable.clone(),
-            None => {
-                let again = runner::run_whole(scenario, options)?;
-                let again = objects_of(scenario, &again);
-                Unstable::between(seen.objects(), &again)
-            }
+        let unstable = match (again, &options.unstable) {
+            (Some(again), _) => Unstable::between(seen.objects(), &again?),
+            (None, Some(unstable)) => unstable.clone(),
+            (None, None) => Unstable::default(),
         };
-        let seen = seen.with_unstable(unstable);
-        Ok(Self { seen, points })
+        Ok(Self {
+            seen: seen.with_unstable(unstable),
+            points: run.points,
+            journal: run.journal,
+        })
     }
 
     /// What runs without faults do not agree on.
@@ -127,6 +157,21 @@ impl Reference {
     #[must_use]
     pub fn plans(&self, options: &Options) -> Vec<Plan> {
         plans(&self.points, options)
+    }
+
+    /// Returns the plans with one fault each at these points, in the order in which they would strike.
+    #[must_use]
+    pub fn plans_at(&self, points: Points, options: &Options) -> Vec<Plan> {
+        if points == Points::All {
+            return self.plans(options);
+        }
+        let situations = situations(&self.points, &self.journal);
+        let all = self.points.iter().zip(&situations);
+        let all = all.flat_map(|(point, situation)| {
+            let plans = plans(std::slice::from_ref(point), options).into_iter();
+            plans.map(move |plan| ((plan.faults()[0].kind(), situation), plan))
+        });
+        points.choose(all.collect())
     }
 }
 
@@ -286,10 +331,14 @@ fn seen<'r>(scenario: &Scenario, run: &'r Run, options: &RunOptions) -> Result<S
     })
 }
 
+/// The user agents of the controllers in this process.
+fn agents_of(run: &Run) -> impl Iterator<Item = &str> {
+    run.exchanges.iter().map(|own| actor(&own.user_agent))
+}
+
 /// The objects of programs at the end of a run.
 fn objects_of(scenario: &Scenario, run: &Run) -> Facts {
-    let others = run.exchanges.iter().map(|own| actor(&own.user_agent));
-    let others = others.chain([SCENARIO_ACTOR, LOADER]).collect();
+    let others = agents_of(run).chain([SCENARIO_ACTOR, LOADER]).collect();
     program_objects(&run.journal, &others, &scenario.given.namespace)
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod branching;
+mod finished;
 mod found;
 mod jobs;
 mod page;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use kubeproof::explore::{self, Kind, Options, Plan, Planned, Reference};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kubeproof::explore::{self, Kind, Options, Plan, Planned, Points, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::{replay, report};
@@ -28,6 +29,7 @@ use super::program::{self, ProgramArgs};
 use super::run::junit;
 use super::run::leave::{file_name, write};
 use super::{known, out, threads};
+use finished::Finished;
 use found::Found;
 use jobs::{Done, Ran, Subject};
 use reproducers::Reproducers;
@@ -55,6 +57,11 @@ pub(super) struct ExploreArgs {
     /// Only faults that meet requests and events of these user agents, between commas [default: all controllers].
     #[arg(long, value_name = "AGENT,...", value_delimiter = ',')]
     from: Vec<String>,
+    /// The requests and events that faults meet: `all`; `covering`, one in each situation, which is the verb or type of event,
+    /// the resource, the condition of the object and whether the client has been told of it; or at most N runs for each
+    /// scenario, of which all situations come first [default: all; covering with --program].
+    #[arg(long, value_name = "all|covering|N")]
+    points: Option<Points>,
     /// Do at most N runs with two faults for each scenario, spread evenly over all pairs.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pairs: usize,
@@ -69,6 +76,19 @@ pub(super) struct ExploreArgs {
     seeds: u64,
     #[command(flatten)]
     program: ProgramArgs,
+    /// The controllers of kubeproof that run: all, none, or names between commas [default: the scenario's; with --program
+    /// only the program].
+    #[arg(long, value_name = "all|none|NAME,...")]
+    controllers: Option<String>,
+    /// Note finished runs in this file, and take those that it has as done, so that an exploration that was interrupted goes
+    /// on.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "plan",
+        requires = "program"
+    )]
+    resume: Option<PathBuf>,
     /// Write a page into this directory that shows the scenarios and the findings.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -85,7 +105,9 @@ pub(super) struct ExploreArgs {
 }
 
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
+    let controllers = args.controllers.as_deref();
     let base = RunOptions {
+        controllers: controllers.map(super::controller_names).transpose()?,
         programs: args.program.programs(),
         ..RunOptions::default()
     };
@@ -127,9 +149,17 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = program::at_once(&base, args.jobs);
     let output = args.program.output_directory(args.report.as_deref())?;
-    let programs = args.program.again();
+    let controllers = controllers.map(|names| format!(" --controllers {names}"));
+    let programs = controllers.unwrap_or_default() + &args.program.again();
+    let finished = args.resume.as_deref().map(Finished::open).transpose()?;
+    let points = match base.programs {
+        Some(_) => Points::Covering,
+        None => Points::All,
+    };
     let how = How {
         base: &base,
+        points: args.points.unwrap_or(points),
+        finished: finished.as_ref(),
         at_once,
         fail_fast: args.fail_fast,
         progress: &progress,
@@ -137,7 +167,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         programs: &programs,
     };
     let ended = each(files, how, (&options, args.seeds), |done| {
-        match found.take(done) {
+        match done.and_then(|done| found.take(done)) {
             Ok(()) if args.fail_fast && found.diverged() > 0 => ControlFlow::Break(Ok(())),
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(Err(error)),
@@ -168,13 +198,16 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
 #[derive(Clone, Copy)]
 struct How<'h> {
     base: &'h RunOptions,
+    points: Points,
+    /// The runs that are not done again.
+    finished: Option<&'h Finished>,
     at_once: usize,
     /// Whether only the first difference may be needed.
     fail_fast: bool,
     progress: &'h ProgressBar,
     /// The directory for the output of programs.
     program_output: Option<&'h Path>,
-    /// The flags that say which programs run, each with a blank before it.
+    /// The flags that say which programs and controllers run, each with a blank before it.
     programs: &'h str,
 }
 
@@ -183,14 +216,14 @@ fn each<B>(
     files: Vec<ScenarioFile>,
     how: How<'_>,
     (options, seeds): (&Options, u64),
-    report: impl FnMut(Done) -> ControlFlow<B>,
+    mut report: impl FnMut(anyhow::Result<Done>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     #[cfg(unix)]
     if how.base.programs.is_none() {
-        return branching::each(files, how, (options, seeds), report);
+        return branching::each(files, how, (options, seeds), |done| report(Ok(done)));
     }
     let jobs = jobs::of(files, &how, options, seeds);
-    let work = |job: jobs::Job| job.run(how.base, how.program_output);
+    let work = |job: jobs::Job| job.run((how.base, how.program_output), how.finished);
     threads::in_order(how.at_once, jobs, work, report)
 }
 
@@ -219,9 +252,9 @@ fn refuse_nothing(found: &Found<'_>, options: &Options) -> anyhow::Result<()> {
 /// A bar whose length grows as scenarios are planned.
 fn progress_bar(json: bool) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+        return ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {msg}")
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {msg}, {eta} left")
         .expect("the template has only known keys");
     ProgressBar::new(0).with_style(style)
 }

@@ -32,9 +32,9 @@ pub(super) fn each<B>(
         let subject = Arc::new(Subject {
             file,
             reference,
-            programs: String::new(),
+            programs: how.programs.to_owned(),
         });
-        let singles = subject.reference.plans(options);
+        let singles = subject.reference.plans_at(how.points, options);
         let pairs = explore::pairs(&singles, options.pairs_max);
         report(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
         for (plans, shows_order) in [(singles, true), (pairs, false)] {

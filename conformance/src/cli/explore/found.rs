@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
+use indicatif::{HumanDuration, ProgressBar};
 use kubeproof::explore::{self, Divergence, Options, Part, Plan};
 use kubeproof::report::Matrix;
 use kubeproof::report::matrix::{self, Cell};
@@ -44,7 +45,12 @@ pub(super) struct Found<'p> {
     judged: Option<Options>,
     /// The number of parts of `differs` that explain nothing.
     stale: usize,
+    /// When the progress was noted.
+    noted: Instant,
 }
+
+/// The period in which the progress is noted.
+const NOTE_PERIOD: Duration = Duration::from_secs(60);
 
 /// A difference, with the run in which it was found first.
 struct Open {
@@ -85,6 +91,7 @@ impl<'p> Found<'p> {
             used: BTreeSet::new(),
             judged,
             stale: 0,
+            noted: Instant::now(),
         }
     }
 
@@ -128,6 +135,20 @@ impl<'p> Found<'p> {
         &self.agents
     }
 
+    /// Notes the progress each minute where no bar shows it.
+    fn note_progress(&mut self) {
+        if !self.progress.is_hidden() || self.noted.elapsed() < NOTE_PERIOD {
+            return;
+        }
+        self.noted = Instant::now();
+        let (diverged, left) = (self.diverged, HumanDuration(self.progress.eta()));
+        let (done, all) = (self.progress.position(), self.progress.length());
+        let all = all.unwrap_or_default();
+        out::note(&format!(
+            "{done} of {all} runs, {diverged} diverged, {left} left"
+        ));
+    }
+
     fn take_run(&mut self, ran: Ran, divergence: Option<Divergence>) -> anyhow::Result<()> {
         self.runs += 1;
         // Branches have been counted as they ended.
@@ -135,6 +156,7 @@ impl<'p> Found<'p> {
         self.progress.set_position(counted);
         self.progress
             .set_message(format!("{} diverged", self.diverged));
+        self.note_progress();
         let cell = self.cells.entry(page::kind(&ran.plan)).or_default();
         cell.runs += 1;
         let Some(mut divergence) = divergence else {

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kubeproof::explore::{self, Divergence, Explained, Options, Plan, Reference};
+use kubeproof::explore::{self, Divergence, Explained, Options, Plan, Points, Reference};
 use kubeproof::runner::{RunError, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 
 use super::How;
-use crate::cli::program;
+use super::finished::Finished;
+use crate::cli::{program, threads};
 
 /// A scenario with its run without faults.
 pub(super) struct Subject {
@@ -49,20 +50,39 @@ pub(super) struct Ran {
 }
 
 impl Job {
-    /// Does it.
-    pub(super) fn run(self, base: &RunOptions, output: Option<&Path>) -> Done {
-        match self {
+    /// Does it. A run that is finished already is not done again, and others are noted.
+    ///
+    /// # Errors
+    /// When the run cannot be noted.
+    pub(super) fn run(
+        self,
+        (base, output): (&RunOptions, Option<&Path>),
+        finished: Option<&Finished>,
+    ) -> anyhow::Result<Done> {
+        Ok(match self {
             Self::Failed(file, error) => Done::Failed(file, error),
             Self::Planned(runs) => Done::Planned(runs),
             Self::End(subject) => Done::End(subject),
             Self::Run(subject, plan, schedule_seed, number) => {
-                let options = RunOptions {
-                    plan: plan.clone(),
-                    schedule_seed,
-                    ..program::with_output(base, output, (&subject.file.name, Some(number)))
+                let of = (&*subject, &plan, schedule_seed);
+                let known = finished.and_then(|finished| finished.get(of));
+                let divergence = match known {
+                    Some(divergence) => divergence.clone(),
+                    None => {
+                        let named = (subject.file.name.as_str(), Some(number));
+                        let options = RunOptions {
+                            plan: plan.clone(),
+                            schedule_seed,
+                            ..program::with_output(base, output, named)
+                        };
+                        let (scenario, reference) = (&subject.file.scenario, &subject.reference);
+                        let divergence = explore::explore_with(scenario, reference, &options);
+                        if let Some(finished) = finished {
+                            finished.note(of, divergence.as_ref())?;
+                        }
+                        divergence
+                    }
                 };
-                let (scenario, reference) = (&subject.file.scenario, &subject.reference);
-                let divergence = explore::explore_with(scenario, reference, &options);
                 let ran = Ran {
                     subject,
                     plan,
@@ -70,7 +90,7 @@ impl Job {
                 };
                 Done::Ran(ran, divergence)
             }
-        }
+        })
     }
 }
 
@@ -97,39 +117,52 @@ impl Ran {
 
 /// All jobs, scenario by scenario. Those with fewer faults come first, so that the first of several
 /// equal differences is one with the shortest plan.
+///
+/// The runs without faults are done first, so that the number of the others is known.
 pub(super) fn of(
     files: Vec<ScenarioFile>,
     how: &How<'_>,
     options: &Options,
     seeds: u64,
 ) -> impl Iterator<Item = Job> + Send {
-    files
-        .into_iter()
-        .flat_map(move |file| -> Box<dyn Iterator<Item = Job> + Send> {
-            let options_of_first =
-                program::with_output(how.base, how.program_output, (&file.name, Some(0)));
-            match Reference::with(&file.scenario, &options_of_first) {
-                Err(error) => Box::new(std::iter::once(Job::Failed(Box::new(file), error))),
-                Ok(reference) => {
-                    let subject = Arc::new(Subject {
-                        file,
-                        reference,
-                        programs: how.programs.to_owned(),
-                    });
-                    Box::new(of_subject(subject, options, seeds))
-                }
+    // Each of them is done twice, at once.
+    let at_once = how.at_once.div_ceil(2);
+    let subjects = threads::at_once(at_once, files, |file| {
+        let options_of_first =
+            program::with_output(how.base, how.program_output, (&file.name, Some(0)));
+        match Reference::with(&file.scenario, &options_of_first) {
+            Err(error) => Err((Box::new(file), error)),
+            Ok(reference) => Ok(Arc::new(Subject {
+                file,
+                reference,
+                programs: how.programs.to_owned(),
+            })),
+        }
+    });
+    let mut all = 0;
+    let mut jobs: Vec<Box<dyn Iterator<Item = Job> + Send>> = Vec::new();
+    for subject in subjects {
+        jobs.push(match subject {
+            Err((file, error)) => Box::new(std::iter::once(Job::Failed(file, error))),
+            Ok(subject) => {
+                let (runs, jobs) = of_subject(subject, (how.points, options), seeds);
+                all += runs;
+                Box::new(jobs)
             }
-        })
+        });
+    }
+    std::iter::once(Job::Planned(all)).chain(jobs.into_iter().flatten())
 }
 
+/// The jobs of a scenario, and the number of its runs.
 fn of_subject(
     subject: Arc<Subject>,
-    options: &Options,
+    (points, options): (Points, &Options),
     seeds: u64,
-) -> impl Iterator<Item = Job> + Send + use<> {
-    let singles = subject.reference.plans(options);
+) -> (usize, impl Iterator<Item = Job> + Send + use<>) {
+    let singles = subject.reference.plans_at(points, options);
     let pairs = explore::pairs(&singles, options.pairs_max);
-    let planned = Job::Planned(planned(singles.len(), pairs.len(), seeds));
+    let all = planned(singles.len(), pairs.len(), seeds);
     let in_orders = |orders: std::ops::RangeInclusive<u64>, plans: Vec<Plan>| {
         orders.flat_map(move |schedule_seed| {
             plans
@@ -146,7 +179,7 @@ fn of_subject(
         Job::Run(Arc::clone(&of_run), plan, schedule_seed, index + 1)
     });
     let runs = runs.chain(std::iter::once_with(move || Job::End(of_end)));
-    std::iter::once(planned).chain(runs)
+    (all, runs)
 }
 
 /// Returns the number of runs: each plan in each order, and each order alone.

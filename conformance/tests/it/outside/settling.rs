@@ -6,7 +6,7 @@ use super::{GOLDEN, in_role};
 use crate::support::process::{file, output, stdout};
 
 /// A copy is made of each of two ConfigMaps, and has to be there when its step is over.
-const COPIED_AT_ONCE: &str = "
+pub(super) const COPIED_AT_ONCE: &str = "
 title: A ConfigMap is copied at once
 source: none
 given: {nodes: 0}

@@ -1,0 +1,57 @@
+//! Explorations of a program.
+
+use super::settling::COPIED_AT_ONCE;
+use super::{in_role, with_copier};
+use crate::support::process::{file, output, stdout};
+
+#[test]
+fn an_exploration_that_was_interrupted_goes_on() {
+    let finished = file("outside-resumed/finished.jsonl", "");
+    let explore = |faults: &str| {
+        let resume = ["--from", "copier", "--resume", finished.to_str().unwrap()];
+        let more = [&["--faults", faults], &resume[..]].concat();
+        let (ran, ids) = with_copier("explore", "resumed", &more);
+        (stdout(&ran), ids.len())
+    };
+    let (said, starts) = explore("crash-before");
+    assert!(said.ends_with("2 runs, 0 diverged\n"), "{said}");
+    // One each in the two runs without faults, and two each in the others.
+    assert_eq!(starts, 6, "{said}");
+    let noted = std::fs::read_to_string(&finished).unwrap();
+    assert_eq!(noted.lines().count(), 2, "{noted}");
+
+    // The last line was cut off.
+    std::fs::write(&finished, &noted[..noted.len() - 9]).unwrap();
+    let (said, starts) = explore("crash-before,crash-after");
+    assert!(said.ends_with("4 runs, 0 diverged\n"), "{said}");
+    assert_eq!(starts, 8, "{said}");
+    let noted = std::fs::read_to_string(&finished).unwrap();
+    assert_eq!(noted.lines().count(), 4, "{noted}");
+}
+
+#[test]
+fn points_are_chosen_by_situation() {
+    let (ran, _) = with_copier(
+        "explore",
+        "chosen",
+        &["--faults", "refuse", "--points", "1"],
+    );
+    let said = stdout(&ran);
+    assert!(said.ends_with("1 runs, 0 diverged\n"), "{said}");
+}
+
+#[test]
+fn a_run_settles_after_the_clock_was_set() {
+    let scenario = file("outside-clock/copy.yaml", COPIED_AT_ONCE);
+    let ran = output(&[
+        "explore",
+        scenario.to_str().unwrap(),
+        "--program",
+        &in_role("watches"),
+        "--faults",
+        "clock-skew",
+    ]);
+    let said = stdout(&ran);
+    assert!(said.ends_with(" runs, 0 diverged\n"), "{said}");
+    assert!(!said.ends_with("\n0 runs, 0 diverged\n"), "{said}");
+}
