@@ -14,6 +14,7 @@ mod kruise_gates;
 mod kubeconfig;
 mod listen;
 mod manual;
+mod merge;
 mod new;
 mod out;
 mod pace;
@@ -25,6 +26,7 @@ mod replay;
 mod run;
 mod serve;
 mod service;
+mod shard;
 mod threads;
 mod upgrade_test;
 mod webhooks;
@@ -51,6 +53,8 @@ enum Command {
     /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
     /// Write a first scenario.
+    /// Join the results of shards, of `run`, `explore` or `upgrade-test`.
+    Merge(merge::MergeArgs),
     New(new::NewArgs),
     /// Write a first scenario from the schema of an operator's resource.
     Init(init::InitArgs),
@@ -91,6 +95,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Explore(args) => explore::explore(args),
         Command::New(args) => new::new(args),
         Command::Init(args) => init::init(args),
+        Command::Merge(args) => merge::merge(&args),
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),

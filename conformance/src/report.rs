@@ -18,7 +18,8 @@ mod state;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::suite::{Checked, Verdict};
 
@@ -41,7 +42,7 @@ pub struct Page {
 }
 
 /// The part of a page about one scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioReport {
     /// `area/name`, followed by the seed of its order if that is not 0.
     #[serde(skip)]
@@ -100,6 +101,42 @@ impl ScenarioReport {
             log: None,
             chart: checked.run.as_ref().map(Chart::of).unwrap_or_default(),
         }
+    }
+}
+
+/// A [`ScenarioReport`] with the parts that a page has in its headings.
+#[derive(Deserialize)]
+struct Recorded {
+    name: String,
+    title: String,
+    passed: bool,
+    report: ScenarioReport,
+}
+
+impl ScenarioReport {
+    /// The whole report as JSON, for a page that another process makes: `{name, title, passed, report}`.
+    #[must_use]
+    pub fn to_record(&self) -> Value {
+        json!({"name": self.name, "title": self.title, "passed": self.has_passed, "report": self})
+    }
+
+    /// Reads what [`Self::to_record`] returns.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn from_record(record: &Value) -> serde_json::Result<Self> {
+        let Recorded {
+            name,
+            title,
+            passed,
+            report,
+        } = Recorded::deserialize(record)?;
+        Ok(Self {
+            name,
+            title,
+            has_passed: passed,
+            ..report
+        })
     }
 }
 

@@ -65,7 +65,12 @@ pub fn find(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {
-        let path = entry?.path();
+        let entry = entry?;
+        // The volume of a ConfigMap has its files once more, in such directories.
+        if entry.file_name().as_encoded_bytes().starts_with(b"..") {
+            continue;
+        }
+        let path = entry.path();
         if path.is_dir() {
             found.extend(find(&path)?);
         } else if path

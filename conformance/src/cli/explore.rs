@@ -3,9 +3,9 @@
 #[cfg(unix)]
 mod branching;
 mod finished;
-mod found;
+pub(super) mod found;
 mod jobs;
-mod page;
+pub(super) mod page;
 mod reproducers;
 
 use std::collections::BTreeSet;
@@ -23,11 +23,14 @@ use kubeproof::explore::{self, Kind, Options, Plan, Planned, Points, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::{replay, report};
+use serde_json::{Value, json};
 
 use super::chosen::Chosen;
 use super::program::{self, ProgramArgs};
 use super::run::junit;
 use super::run::leave::{file_name, write};
+use super::shard::record::Record;
+use super::shard::{Deal, Shard};
 use super::{known, out, threads};
 use finished::Finished;
 use found::Found;
@@ -44,6 +47,10 @@ pub(super) struct ExploreArgs {
     /// The number of runs at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Do only this part of the runs, the I-th of N, and leave a record for `kubeproof merge` in what --json prints and --report
+    /// writes. With `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["plan", "fail_fast"])]
+    shard: Option<Shard>,
     /// End after the first run with a different outcome.
     #[arg(long, conflicts_with = "plan")]
     fail_fast: bool,
@@ -115,6 +122,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         base.programs.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
         "seeds and logs are not supported with --program, which runs in real time"
     );
+    let flags = flags(&args);
     let paths = args.program.fitting(args.chosen.files()?, args.json)?;
     let read = paths.iter().map(|path| ScenarioFile::read(path));
     let files = read.collect::<Result<Vec<_>, _>>()?;
@@ -132,6 +140,8 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         let leave = (args.record_dir.as_deref(), reproducers.as_ref());
         return replay(file, &options, leave, args.json);
     }
+    let repeats = base.programs.is_none();
+    let record = Record::begin(args.shard, ("explore", flags, repeats), &paths, args.json)?;
     let options = Options {
         kinds: args.faults.into_iter().collect(),
         from: args.from.into_iter().collect(),
@@ -145,8 +155,13 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     // Runs in real time are not the same each time.
     let judged = base.programs.is_none().then(|| options.clone());
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
+    found.record = record;
     found.reproducers = Reproducers::of(args.reproducers, &base)?;
-    let shown = args.report.as_ref().map(|_| files.clone());
+    let is_shown = |place: &usize| args.shard.is_none_or(|shard| shard.is_dealt(*place));
+    let shown = args.report.as_ref().map(|_| {
+        let places = (0..files.len()).filter(is_shown);
+        places.map(|place| files[place].clone()).collect()
+    });
     let at_once = program::at_once(&base, args.jobs);
     let output = args.program.output_directory(args.report.as_deref())?;
     let controllers = controllers.map(|names| format!(" --controllers {names}"));
@@ -165,6 +180,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         progress: &progress,
         program_output: output.as_deref(),
         programs: &programs,
+        shard: args.shard,
     };
     let ended = each(files, how, (&options, args.seeds), |done| {
         match done.and_then(|done| found.take(done)) {
@@ -183,11 +199,12 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some((dir, files)) = args.report.as_ref().zip(shown) {
         let page = page::of(files, found.matrix(), &base);
+        found.leave_record(dir, &page)?;
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
     found.report_numbers()?;
-    refuse_nothing(&found, &options)?;
+    refuse_nothing(&found, &options, args.shard.is_some())?;
     Ok(match found.diverged() + found.stale() {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -209,6 +226,28 @@ struct How<'h> {
     program_output: Option<&'h Path>,
     /// The flags that say which programs and controllers run, each with a blank before it.
     programs: &'h str,
+    /// The shard that this process does.
+    shard: Option<Shard>,
+}
+
+impl How<'_> {
+    /// Which plans are done.
+    fn deal(&self) -> Deal {
+        Deal::of(self.shard, self.base.programs.is_some())
+    }
+}
+
+/// The flags that change results.
+fn flags(args: &ExploreArgs) -> Value {
+    let kinds = args.faults.iter().map(|kind| kind.as_str());
+    json!({
+        "faults": kinds.collect::<BTreeSet<_>>(),
+        "from": args.from.iter().collect::<BTreeSet<_>>(),
+        "pairs": args.pairs,
+        "points": args.points.map(|points| format!("{points:?}")),
+        "seeds": args.seeds,
+        "programs": args.program.again(),
+    })
 }
 
 /// Does all runs; `report` receives each result in the order of the jobs.
@@ -228,7 +267,7 @@ fn each<B>(
 }
 
 /// Returns an error when nothing was explored, so that this does not count as success.
-fn refuse_nothing(found: &Found<'_>, options: &Options) -> anyhow::Result<()> {
+fn refuse_nothing(found: &Found<'_>, options: &Options, is_shard: bool) -> anyhow::Result<()> {
     let agents = found.agents();
     for from in &options.from {
         ensure!(
@@ -238,7 +277,7 @@ fn refuse_nothing(found: &Found<'_>, options: &Options) -> anyhow::Result<()> {
         );
     }
     ensure!(
-        found.runs() > 0,
+        found.runs() > 0 || is_shard,
         "nothing was explored: these scenarios have no request or event that such a fault could meet; \
          controllers: {}",
         match agents.is_empty() {
@@ -311,7 +350,7 @@ fn replay(
             plan: options.plan.clone(),
             schedule_seed: options.schedule_seed,
         };
-        out::say(&found::in_json(&ran, &divergence))?;
+        out::say(&found::in_json(&ran, &divergence).to_string())?;
     } else {
         let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
         let differences = format!("{}\n{}", out::diff(outcome), out::diff(timelines));

@@ -23,12 +23,14 @@ use kubeproof::runner::RunOptions;
 use kubeproof::scenario;
 use kubeproof::suite::{self, Update, Verdict};
 use kubeproof_apiserver::Clock;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::chosen::Chosen;
 use super::manual;
 use super::out;
 use super::program::{self, ProgramArgs};
+use super::shard::Shard;
+use super::shard::record::Record;
 use super::threads;
 use finished::{Finished, in_json, in_words};
 use junit::Case;
@@ -47,11 +49,15 @@ pub(super) struct RunArgs {
     review: bool,
     /// Wait for changes after the run, and run scenarios again whose files have changed, or all of them when a file
     /// that the command of a program names has changed. Ctrl-C ends.
-    #[arg(long, conflicts_with_all = ["kubeconfig", "fail_fast", "json"])]
+    #[arg(long, conflicts_with_all = ["kubeconfig", "fail_fast", "json", "shard"])]
     watch: bool,
     /// The number of scenarios at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Run only this part of the scenarios, the I-th of N, and leave a record for `kubeproof merge` in what --json prints and
+    /// --report writes. With `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["record", "fail_fast"])]
+    shard: Option<Shard>,
     /// End after the first failure.
     #[arg(long)]
     fail_fast: bool,
@@ -139,7 +145,13 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
         ..RunOptions::default()
     };
     let again = finished::again(args);
+    let flags = flags(args);
     let mut paths = args.program.fitting(paths, args.json)?;
+    let what = ("run", flags, options.programs.is_none());
+    let mut record = Record::begin(args.shard, what, &paths, args.json)?;
+    if let Some(shard) = args.shard {
+        paths = shard.of_paths(&paths);
+    }
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
@@ -201,7 +213,14 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
     if failed > 0 && !args.json {
         out::say(&finished::failures(&finished, &again))?;
     }
+    let summary = json!({"summary": {"passed": ran - failed, "failed": failed}}).to_string();
     if let Some(dir) = &args.report {
+        for one in &finished {
+            record.add(in_json(one));
+            one.shown.iter().for_each(|shown| record.add_page(shown));
+        }
+        record.add(&*summary);
+        record.leave(dir)?;
         let scenarios = finished.into_iter().filter_map(|one| one.shown).collect();
         let page = Page {
             scenarios,
@@ -213,8 +232,7 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
     }
     let numbers = format!("{} passed, {failed} failed", ran - failed);
     if args.json {
-        let summary = json!({"summary": {"passed": ran - failed, "failed": failed}});
-        out::say(&summary.to_string())?;
+        out::say(&summary)?;
         out::note(&numbers);
     } else {
         out::say(&numbers)?;
@@ -223,6 +241,18 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// The flags that change results.
+fn flags(args: &RunArgs) -> Value {
+    json!({
+        "controllers": args.controllers,
+        "seed": args.seed,
+        "seeds": args.seeds,
+        "kubectl": args.kubectl.is_some(),
+        "cluster": args.cluster.kubeconfig.is_some(),
+        "programs": args.program.again(),
     })
 }
 

@@ -12,6 +12,8 @@ use kubeproof::upgrade::{self, Change, Finding, Report, Versions};
 use serde_json::{Value, json};
 
 use super::chosen::Chosen;
+use super::shard::Shard;
+use super::shard::record::Record;
 use super::{out, program};
 
 #[derive(Args)]
@@ -50,12 +52,25 @@ pub(super) struct UpgradeTestArgs {
     /// else 3s, and up to 30s while it works].
     #[arg(long, value_name = "DURATION")]
     settle_after: Option<HumanDuration>,
-    /// Print a JSON object for each scenario.
+    /// Test only this part of the scenarios, the I-th of N, and leave a record for `kubeproof merge` in what --json prints. With
+    /// `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
+    #[arg(long, value_name = "I/N", requires = "json")]
+    shard: Option<Shard>,
+    /// Print a JSON object for each scenario, and with --shard one with a summary.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
+    let flags = json!({
+        "from": args.from,
+        "to": args.to,
+        "crdsFrom": args.crds_from,
+        "crdsTo": args.crds_to,
+        "controllers": args.controllers,
+        "oneWay": args.one_way,
+        "account": args.as_service_account.as_ref().map(ToString::to_string),
+    });
     let definitions = [definitions(&args.crds_from)?, definitions(&args.crds_to)?];
     if let Some(directory) = &args.program_output {
         std::fs::create_dir_all(directory)
@@ -75,8 +90,13 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
     };
     let controllers = args.controllers.as_deref();
     let controllers = controllers.map(super::controller_names).transpose()?;
-    let mut has_passed = true;
-    for path in args.chosen.files()? {
+    let mut paths = args.chosen.files()?;
+    Record::begin(args.shard, ("upgrade-test", flags, false), &paths, true)?;
+    if let Some(shard) = args.shard {
+        paths = shard.of_paths(&paths);
+    }
+    let (mut passed, mut failed) = (0, 0);
+    for path in paths {
         let file = ScenarioFile::read(&path)?;
         let output = args.program_output.as_deref();
         let given = &file.scenario.given.controllers;
@@ -96,15 +116,23 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
         let report = upgrade::test(&file.scenario, &versions);
         let report = report
             .with_context(|| format!("{}: the scenario fails with the first version", file.name))?;
-        has_passed &= report.has_passed();
+        match report.has_passed() {
+            true => passed += 1,
+            false => failed += 1,
+        }
+        let told = in_json(&file.name, &report);
         out::say(&match args.json {
-            true => in_json(&file.name, &report).to_string(),
-            false => in_words(&file.name, &report),
+            true => told.to_string(),
+            false => in_words(&told),
         })?;
     }
-    Ok(match has_passed {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if args.shard.is_some() {
+        let summary = json!({"summary": {"passed": passed, "failed": failed}});
+        out::say(&summary.to_string())?;
+    }
+    Ok(match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     })
 }
 
@@ -117,49 +145,43 @@ fn definitions(path: &Option<PathBuf>) -> anyhow::Result<Vec<Value>> {
     Ok(read.map(|(_, definition)| definition).collect())
 }
 
-fn in_words(name: &str, report: &Report) -> String {
-    let mut lines = Vec::new();
-    let heading = match report.has_passed() {
+/// The result of a scenario in words, from that in JSON.
+pub(super) fn in_words(told: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let has_passed = told["passed"] == true;
+    let heading = match has_passed {
         true => out::good("ok"),
         false => out::bad("FAIL"),
     };
-    lines.push(format!("{heading} {name}"));
-    for Change { name, findings } in &report.changes {
+    let mut lines = vec![format!("{heading} {}", text(&told["scenario"]))];
+    for change in list(&told["changes"]) {
+        let (name, findings) = (text(&change["change"]), list(&change["findings"]));
         match findings.is_empty() {
             true => lines.push(format!("  {name}: nothing found")),
             false => lines.push(format!("  {name}:")),
         }
-        for Finding {
-            kind,
-            object,
-            lines: texts,
-        } in findings
-        {
-            let mut texts = texts.iter();
-            let first = texts.next().map_or("", String::as_str);
-            let what = [kind.as_str(), object, first].join(" ");
+        for finding in findings {
+            let texts: Vec<String> = list(&finding["lines"]).iter().map(text).collect();
+            let mut texts = texts.into_iter();
+            let (kind, object) = (text(&finding["finding"]), text(&finding["object"]));
+            let what = [kind, object, texts.next().unwrap_or_default()].join(" ");
             lines.push(format!("    {}", what.replace("  ", " ")));
             lines.extend(texts.map(|line| format!("      {line}")));
         }
     }
-    for unneeded in &report.unneeded {
+    for unneeded in list(&told["unneeded"]) {
+        let unneeded = text(&unneeded);
         lines.push(format!(
             "  `upgrade` allows {unneeded}, which was not found"
         ));
     }
-    if report.allowed > 0 {
-        lines.push(format!(
-            "  {} found that the scenario allows",
-            report.allowed
-        ));
+    if let Some(allowed @ 1..) = told["allowed"].as_u64() {
+        lines.push(format!("  {allowed} found that the scenario allows"));
     }
-    if !report.has_passed() {
-        lines.extend(
-            report
-                .program_output
-                .lines()
-                .map(|line| format!("  {line}")),
-        );
+    if !has_passed {
+        let output = text(&told["programOutput"]);
+        lines.extend(output.lines().map(|line| format!("  {line}")));
     }
     lines.join("\n")
 }

@@ -11,7 +11,7 @@ use kubeproof_apiserver::fault::Hit;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_controller::kruise;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::{self, Shown};
@@ -40,7 +40,7 @@ const MET_LISTED: usize = 4;
 const WIRE: &str = "faults and refusals";
 
 /// The lanes of a run, in the numbers of its picture.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chart {
     /// The width of the picture.
     #[serde(rename = "w")]
@@ -58,7 +58,7 @@ pub struct Chart {
 }
 
 /// The life of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     /// `pod`, `statefulset`.
     #[serde(rename = "k")]
@@ -72,7 +72,7 @@ pub struct Lane {
 }
 
 /// An event of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The horizontal position.
     pub x: u32,
@@ -94,8 +94,12 @@ pub struct Mark {
     /// The version of the write; for other marks, the version of the write before.
     pub rv: ResourceVersion,
     /// The number of requests and events that a fault met at once.
-    #[serde(rename = "c", skip_serializing_if = "is_one")]
+    #[serde(rename = "c", default = "one", skip_serializing_if = "is_one")]
     pub count: usize,
+}
+
+fn one() -> usize {
+    1
 }
 
 fn is_one(count: &usize) -> bool {
@@ -103,7 +107,7 @@ fn is_one(count: &usize) -> bool {
 }
 
 /// The kind of a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkKind {
     /// An object is created.

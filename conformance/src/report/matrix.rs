@@ -1,5 +1,7 @@
 //! The result of an exploration: a row for each scenario, a column for each kind of fault.
 
+use serde::{Deserialize, Serialize};
+
 /// All explored scenarios.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
@@ -21,7 +23,7 @@ pub struct Row {
 }
 
 /// The runs of a scenario with one kind of fault.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// The number of runs.
     pub runs: usize,

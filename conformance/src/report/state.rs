@@ -1,26 +1,26 @@
 //! The part of an object's state that a lane shows.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::timeline::RevisionNames;
 
 /// The part of a lane that looks alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The look of the state.
     #[serde(rename = "p")]
     pub phase: Phase,
     /// Whether it is marked for deletion.
-    #[serde(rename = "d", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
     pub is_deleting: bool,
     /// A few letters in it: a pod's revision, how many replicas are ready.
-    #[serde(rename = "t", skip_serializing_if = "String::is_empty")]
+    #[serde(rename = "t", default, skip_serializing_if = "String::is_empty")]
     pub label: String,
 }
 
 /// The looks of a part of a lane: each has a color and a pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// A pod that is not running yet; an unfinished object of another kind.

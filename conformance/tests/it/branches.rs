@@ -19,7 +19,7 @@ const PAIRS: usize = 12;
 const FROM: &str = "statefulset-controller";
 
 /// A scenario that differs with some faults and does not say why.
-fn unexplained(directory: &str) -> PathBuf {
+pub(crate) fn unexplained(directory: &str) -> PathBuf {
     let original = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
     let text = std::fs::read_to_string(original).unwrap();
     let (before, entries) = text.split_once("\ndiffers:").unwrap();
@@ -168,6 +168,15 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
                     schedule_seed,
                     ..RunOptions::default()
                 };
+                let path = file.path.display();
+                let again = match plan.faults() {
+                    [] => format!("kubeproof run {path}"),
+                    _ => format!("kubeproof explore {path} --plan '{plan}'"),
+                };
+                let again = match schedule_seed {
+                    0 => again,
+                    seed => format!("{again} --seed {seed}"),
+                };
                 let divergence = explore::explore_with(&file.scenario, &reference, &options);
                 diverged.extend(divergence.map(|divergence| {
                     json!({
@@ -176,6 +185,7 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
                         "seed": schedule_seed,
                         "outcome": divergence.outcome,
                         "timelines": divergence.timelines,
+                        "replay": again,
                     })
                 }));
             }

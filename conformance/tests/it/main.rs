@@ -48,6 +48,8 @@ mod schema;
 mod served;
 #[cfg(feature = "cli")]
 mod serving;
+#[cfg(all(unix, feature = "cli"))]
+mod shards;
 mod shrinking;
 mod sources;
 mod strict;

@@ -19,7 +19,7 @@ use crate::support::process::{file, kubeproof, output, stdout};
 use roles::{copy_all, copy_watched, in_cluster, keep_set, refuse_bad, renew};
 
 /// Set in a process that is the controller; says which.
-const ROLE: &str = "KUBEPROOF_TEST_COPIER";
+pub(crate) const ROLE: &str = "KUBEPROOF_TEST_COPIER";
 /// The period of the copier.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The time after which a killed process must be gone.

@@ -1,5 +1,6 @@
 //! The runs of an exploration as branches of runs without faults.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ pub(super) fn each<B>(
     (options, seeds): (&Options, u64),
     mut report: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
+    let mut deal = how.deal();
     for file in files {
         let reference = match Reference::with(&file.scenario, how.base) {
             Ok(reference) => reference,
@@ -36,11 +38,22 @@ pub(super) fn each<B>(
         });
         let singles = subject.reference.plans_at(how.points, options);
         let pairs = explore::pairs(&singles, options.pairs_max);
-        report(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
+        let of_all = planned(singles.len(), pairs.len(), seeds);
+        let orders: BTreeSet<u64> = (1..=seeds)
+            .filter(|_| deal.takes(&Plan::default()))
+            .collect();
+        let (singles, pairs) = (deal.own(singles), deal.own(pairs));
+        let own = planned(singles.len(), pairs.len(), seeds) - (1..=seeds).count() + orders.len();
+        report(Done::Length(own))?;
+        report(Done::Planned(of_all))?;
         for (plans, shows_order) in [(singles, true), (pairs, false)] {
             for schedule_seed in 0..=seeds {
+                let shows_order = shows_order && orders.contains(&schedule_seed);
+                if plans.is_empty() && !shows_order {
+                    continue;
+                }
                 of_order(&subject, (&plans, schedule_seed), how, |ran, divergence| {
-                    let is_run = shows_order && schedule_seed > 0 || !ran.plan.faults().is_empty();
+                    let is_run = shows_order || !ran.plan.faults().is_empty();
                     match is_run {
                         true => report(Done::Ran(ran, divergence)),
                         false => ControlFlow::Continue(()),
@@ -60,9 +73,6 @@ fn of_order<B>(
     how: How<'_>,
     mut report: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    if plans.is_empty() && schedule_seed == 0 {
-        return ControlFlow::Continue(());
-    }
     let options = RunOptions {
         schedule_seed,
         ..how.base.clone()

@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar};
 use kubeproof::explore::{self, Divergence, Options, Part, Plan};
-use kubeproof::report::Matrix;
 use kubeproof::report::matrix::{self, Cell};
+use kubeproof::report::{Matrix, Page};
 use kubeproof::runner::RunOptions;
 use kubeproof::suite;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::jobs::{Done, Ran, Subject};
 use super::page::{self, Cells};
@@ -21,6 +21,7 @@ use super::reproducers::Reproducers;
 use super::write_log;
 use crate::cli::out;
 use crate::cli::run::junit::Case;
+use crate::cli::shard::record::Record;
 
 /// The findings of an exploration so far.
 pub(super) struct Found<'p> {
@@ -28,6 +29,10 @@ pub(super) struct Found<'p> {
     logs: Option<PathBuf>,
     /// Shrinks differences, if that was asked for.
     pub(super) reproducers: Option<Reproducers>,
+    /// The record for `kubeproof merge` if this is a shard.
+    pub(super) record: Record,
+    /// The number of runs of the present scenario in all shards.
+    planned: usize,
     /// The data of a report; `None` when no report or other file of results was asked for.
     shown: Option<Shown>,
     progress: &'p ProgressBar,
@@ -80,6 +85,8 @@ impl<'p> Found<'p> {
             json,
             logs,
             reproducers: None,
+            record: Record::default(),
+            planned: 0,
             shown: keeps.then(Shown::default),
             progress,
             runs: 0,
@@ -115,7 +122,8 @@ impl<'p> Found<'p> {
                 let error = anyhow::Error::new(error).context(file.name);
                 return Err(error.context("a scenario fails even without faults"));
             }
-            Done::Planned(runs) => self.progress.inc_length(runs as u64),
+            Done::Length(runs) => self.progress.inc_length(runs as u64),
+            Done::Planned(of_all) => self.planned = of_all,
             Done::Ran(ran, divergence) => self.take_run(ran, divergence)?,
             Done::End(subject) => {
                 let stale = self.stale_of(&subject)?;
@@ -179,15 +187,19 @@ impl<'p> Found<'p> {
         cell.diverged += 1;
         self.diverged += 1;
         self.used.extend(explained.used);
-        if self.json {
-            self.say(&in_json(&ran, &divergence))?;
+        if self.json || self.record.is_kept() {
+            let line = in_json(&ran, &divergence).to_string();
+            if self.json {
+                self.say(&line)?;
+            }
+            self.record.add(line);
         }
         if let Some(open) = self.open.get_mut(&divergence.outcome) {
             open.others += 1;
             return Ok(());
         }
         if !self.json {
-            self.say(&in_words(&ran, &divergence))?;
+            self.say(&in_words(&in_json(&ran, &divergence)))?;
         }
         let open = Open {
             place: self.open.len(),
@@ -206,13 +218,14 @@ impl<'p> Found<'p> {
             return Ok(Vec::new());
         };
         let stale = explore::stale_faults(&subject.file.scenario, &used, options);
+        // Another shard may need them.
+        if self.record.is_kept() {
+            return Ok(stale);
+        }
         let name = &subject.file.name;
         for part in &stale {
             self.stale += 1;
-            self.say(&match self.json {
-                true => json!({"scenario": name, "stale": part}).to_string(),
-                false => format!("{} {name}: {part}: this explains no run", out::bad("STALE")),
-            })?;
+            self.say(&stale_line(name, part, self.json))?;
         }
         Ok(stale)
     }
@@ -236,9 +249,12 @@ impl<'p> Found<'p> {
             self.leave_reproducer(one)?;
         }
         let cells = std::mem::take(&mut self.cells);
+        self.record_end(name, &cells, &stale)?;
         if let Some(shown) = &mut self.shown {
             shown.cases.extend(cases(subject, &cells, &closed));
-            shown.cases.extend(stale_case(subject, stale));
+            if !self.record.is_kept() {
+                shown.cases.extend(stale_case(subject, stale));
+            }
             shown.rows.push((name.clone(), cells));
             let diverged = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
                 scenario: name.clone(),
@@ -251,6 +267,31 @@ impl<'p> Found<'p> {
             shown.divergences.extend(diverged);
         }
         Ok(())
+    }
+
+    /// Records that all runs of a scenario were done.
+    fn record_end(&mut self, name: &str, cells: &Cells, stale: &[String]) -> anyhow::Result<()> {
+        if !self.record.is_kept() {
+            return Ok(());
+        }
+        let line =
+            json!({"explored": name, "planned": self.planned, "cells": cells, "stale": stale});
+        let line = line.to_string();
+        if self.json {
+            self.say(&line)?;
+        }
+        self.record.add(line);
+        Ok(())
+    }
+
+    /// Writes the record into the directory of a report, with the scenarios of its page.
+    pub(super) fn leave_record(&mut self, dir: &Path, page: &Page) -> anyhow::Result<()> {
+        page.scenarios
+            .iter()
+            .for_each(|one| self.record.add_page(one));
+        self.record
+            .add(summary(self.runs, self.diverged, self.stale));
+        self.record.leave(dir)
     }
 
     /// Closes the differences of the scenario in which exploring ends early.
@@ -361,8 +402,16 @@ fn stale_case(subject: &Subject, stale: Vec<String>) -> Option<Case> {
     })
 }
 
+/// A part of `differs` that explains nothing, in words or JSON.
+pub(in crate::cli) fn stale_line(name: &str, part: &str, json: bool) -> String {
+    match json {
+        true => json!({"scenario": name, "stale": part}).to_string(),
+        false => format!("{} {name}: {part}: this explains no run", out::bad("STALE")),
+    }
+}
+
 /// Prints the number of runs in words; on standard error when standard output is JSON.
-pub(super) fn report_numbers(
+pub(in crate::cli) fn report_numbers(
     runs: usize,
     diverged: usize,
     stale: usize,
@@ -375,10 +424,14 @@ pub(super) fn report_numbers(
     if !json {
         return out::say(&numbers);
     }
-    let summary = json!({"summary": {"runs": runs, "diverged": diverged, "stale": stale}});
-    out::say(&summary.to_string())?;
+    out::say(&summary(runs, diverged, stale))?;
     out::note(&numbers);
     Ok(())
+}
+
+/// The last line of JSON.
+fn summary(runs: usize, diverged: usize, stale: usize) -> String {
+    json!({"summary": {"runs": runs, "diverged": diverged, "stale": stale}}).to_string()
 }
 
 /// A plan, with the seed of its order.
@@ -390,29 +443,42 @@ fn words(plan: &Plan, schedule_seed: u64) -> String {
     }
 }
 
-fn in_words(ran: &Ran, divergence: &Divergence) -> String {
-    let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.schedule_seed));
-    let outcome = out::diff(&divergence.outcome);
-    let lines = outcome.lines().chain(divergence.program_output.lines());
+/// A difference in words, from that in JSON.
+pub(in crate::cli) fn in_words(told: &Value) -> String {
+    let text = |key: &str| told[key].as_str().unwrap_or_default();
+    let outcome = out::diff(text("outcome"));
+    let lines = outcome.lines().chain(text("programOutput").lines());
     let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
-    let replay = ran.replay();
     format!(
-        "{} {name}: {plan}\n{}\n     replay: {replay}",
+        "{} {}: {}\n{}\n     replay: {}",
         out::bad("DIFF"),
-        lines.join("\n")
+        text("scenario"),
+        plan_of(told),
+        lines.join("\n"),
+        text("replay")
     )
 }
 
-pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
+/// The plan of a difference in JSON, in words.
+pub(in crate::cli) fn plan_of(line: &Value) -> String {
+    let plan = line["plan"].as_str().unwrap_or_default().parse();
+    words(
+        &plan.unwrap_or_default(),
+        line["seed"].as_u64().unwrap_or(0),
+    )
+}
+
+pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> Value {
     let mut line = json!({
         "scenario": ran.subject.file.name,
         "plan": ran.plan.to_string(),
         "seed": ran.schedule_seed,
         "outcome": divergence.outcome,
         "timelines": divergence.timelines,
+        "replay": ran.replay(),
     });
     if !divergence.program_output.is_empty() {
         line["programOutput"] = divergence.program_output.as_str().into();
     }
-    line.to_string()
+    line
 }

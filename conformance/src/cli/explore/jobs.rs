@@ -9,6 +9,7 @@ use kubeproof::scenario::ScenarioFile;
 
 use super::How;
 use super::finished::Finished;
+use crate::cli::shard::Deal;
 use crate::cli::{program, threads};
 
 /// A scenario with its run without faults.
@@ -23,7 +24,9 @@ pub(super) struct Subject {
 pub(super) enum Job {
     /// The run without faults failed.
     Failed(Box<ScenarioFile>, RunError),
-    /// The number of runs that follow.
+    /// This many runs follow, of all scenarios or of one.
+    Length(usize),
+    /// The next scenario has this many runs, in all shards.
     Planned(usize),
     /// One run, with its number in the scenario.
     Run(Arc<Subject>, Plan, u64, usize),
@@ -34,7 +37,9 @@ pub(super) enum Job {
 /// The result of a job.
 pub(super) enum Done {
     Failed(Box<ScenarioFile>, RunError),
-    /// The number of runs that follow.
+    /// This many runs follow, of all scenarios or of one.
+    Length(usize),
+    /// The next scenario has this many runs, in all shards.
     Planned(usize),
     /// A run, and its difference from the run without faults.
     Ran(Ran, Option<Divergence>),
@@ -61,7 +66,8 @@ impl Job {
     ) -> anyhow::Result<Done> {
         Ok(match self {
             Self::Failed(file, error) => Done::Failed(file, error),
-            Self::Planned(runs) => Done::Planned(runs),
+            Self::Length(runs) => Done::Length(runs),
+            Self::Planned(of_all) => Done::Planned(of_all),
             Self::End(subject) => Done::End(subject),
             Self::Run(subject, plan, schedule_seed, number) => {
                 let of = (&*subject, &plan, schedule_seed);
@@ -139,30 +145,31 @@ pub(super) fn of(
             })),
         }
     });
-    let mut all = 0;
+    let (mut all, mut deal) = (0, how.deal());
     let mut jobs: Vec<Box<dyn Iterator<Item = Job> + Send>> = Vec::new();
     for subject in subjects {
         jobs.push(match subject {
             Err((file, error)) => Box::new(std::iter::once(Job::Failed(file, error))),
             Ok(subject) => {
-                let (runs, jobs) = of_subject(subject, (how.points, options), seeds);
+                let (runs, jobs) = of_subject(subject, (how.points, options), seeds, &mut deal);
                 all += runs;
                 Box::new(jobs)
             }
         });
     }
-    std::iter::once(Job::Planned(all)).chain(jobs.into_iter().flatten())
+    std::iter::once(Job::Length(all)).chain(jobs.into_iter().flatten())
 }
 
-/// The jobs of a scenario, and the number of its runs.
+/// The jobs of a scenario, and the number of its runs that are this shard's.
 fn of_subject(
     subject: Arc<Subject>,
     (points, options): (Points, &Options),
     seeds: u64,
+    deal: &mut Deal,
 ) -> (usize, impl Iterator<Item = Job> + Send + use<>) {
     let singles = subject.reference.plans_at(points, options);
     let pairs = explore::pairs(&singles, options.pairs_max);
-    let all = planned(singles.len(), pairs.len(), seeds);
+    let planned = planned(singles.len(), pairs.len(), seeds);
     let in_orders = |orders: std::ops::RangeInclusive<u64>, plans: Vec<Plan>| {
         orders.flat_map(move |schedule_seed| {
             plans
@@ -174,12 +181,16 @@ fn of_subject(
     let orders_alone = in_orders(1..=seeds, vec![Plan::default()]);
     let runs = orders_alone.chain(in_orders(0..=seeds, singles));
     let runs = runs.chain(in_orders(0..=seeds, pairs));
+    let runs = runs.enumerate();
+    let own: Vec<_> = runs.filter(|(_, (plan, _))| deal.takes(plan)).collect();
+    let count = own.len();
     let (of_run, of_end) = (Arc::clone(&subject), subject);
-    let runs = runs.enumerate().map(move |(index, (plan, schedule_seed))| {
+    let runs = own.into_iter().map(move |(index, (plan, schedule_seed))| {
         Job::Run(Arc::clone(&of_run), plan, schedule_seed, index + 1)
     });
     let runs = runs.chain(std::iter::once_with(move || Job::End(of_end)));
-    (all, runs)
+    let jobs = std::iter::once(Job::Planned(planned)).chain(runs);
+    (count, jobs)
 }
 
 /// Returns the number of runs: each plan in each order, and each order alone.

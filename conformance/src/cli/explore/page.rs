@@ -1,5 +1,6 @@
 //! The findings of an exploration as a page.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use kubeproof::explore::{Kind, Plan};
@@ -33,16 +34,19 @@ pub(super) fn of(files: Vec<ScenarioFile>, matrix: Matrix, options: &RunOptions)
 }
 
 /// Rows of scenarios, with a column for each kind of fault that any of them was given.
-pub(super) fn matrix(rows: Vec<(String, Cells)>, divergences: Vec<matrix::Diverged>) -> Matrix {
+pub(in crate::cli) fn matrix<K: Ord + Borrow<str>>(
+    rows: Vec<(String, BTreeMap<K, Cell>)>,
+    divergences: Vec<matrix::Diverged>,
+) -> Matrix {
     let kinds = Kind::ALL.map(Kind::as_str).into_iter();
     let kinds = kinds.chain([SEVERAL, NONE]);
-    let kinds = kinds.filter(|kind| rows.iter().any(|(_, cells)| cells.contains_key(kind)));
+    let kinds = kinds.filter(|kind| rows.iter().any(|(_, cells)| cells.contains_key(*kind)));
     let kinds: Vec<&str> = kinds.collect();
     let rows = rows.into_iter().map(|(scenario, cells)| Row {
         scenario,
         cells: kinds
             .iter()
-            .map(|kind| cells.get(kind).copied().unwrap_or_default())
+            .map(|kind| cells.get(*kind).copied().unwrap_or_default())
             .collect(),
     });
     Matrix {

@@ -144,7 +144,7 @@ pub(super) async fn copy_watched(api: &Api<ConfigMap>, ponders: bool) {
         }
         let mut copy = ConfigMap::default();
         copy.metadata.name = Some(format!("{}-copy", original.name_any()));
-        copy.data = original.data;
+        copy.data.clone_from(&original.data);
         loop {
             match api.create(&PostParams::default(), &copy).await {
                 Ok(_) => break,
