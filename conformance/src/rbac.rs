@@ -1,10 +1,12 @@
 //! The permissions that the requests of an audit log needed, as roles, and how given roles compare with them.
 //!
 //! - `needs`: the permissions, by user
+//! - `grants`: roles and bindings that were written, and the verbs `escalate` and `bind`
 //! - `rules`: the fewest rules for them
 //! - `given`: roles and bindings of manifests
 
 mod given;
+mod grants;
 mod needs;
 mod rules;
 

@@ -46,7 +46,8 @@ pub(super) struct ProgramArgs {
     /// run [default: `programs` in the directory of --report; else nothing is kept].
     #[arg(long, value_name = "DIR", requires = "program")]
     program_output: Option<PathBuf>,
-    /// Append the requests of the programs to this file, as audit.k8s.io/v1 events at level Metadata. Runs at once share it.
+    /// Append the requests of the programs to this file, as audit.k8s.io/v1 events: writes of roles and bindings with
+    /// their bodies, everything else at level Metadata. Runs at once share it.
     #[arg(long, value_name = "FILE", requires = "program")]
     audit_log: Option<PathBuf>,
     /// In real time: the cluster counts as settled after this long without a write [default: with --program 500ms while

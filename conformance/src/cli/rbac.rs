@@ -102,8 +102,8 @@ fn in_yaml(needs: &UserNeeds) -> anyhow::Result<String> {
     }
     if needs.grants_permissions() {
         text.push_str(
-            "# It writes roles or bindings, so it also needs the permissions that these grant, or the verbs escalate and \
-             bind.\n",
+            "# It writes roles or bindings whose bodies are not in the log: it also needs the permissions that these grant, or \
+             the verbs escalate and bind.\n",
         );
     }
     let roles = needs.roles();

@@ -70,7 +70,8 @@ impl GivenRoles {
         let rules = self.rules(needs);
         let lacking = needs.permissions.iter();
         let lacking = lacking
-            .filter(|(permission, uses)| !rules.iter().any(|rule| rule.covers(permission, uses)));
+            .filter(|(permission, uses)| !rules.iter().any(|rule| rule.covers(permission, uses)))
+            .filter(|(_, uses)| !has_granted(&rules, uses));
         let mut beyond = BTreeSet::new();
         for rule in &rules {
             beyond.extend(rule.beyond(needs));
@@ -118,6 +119,17 @@ impl GivenRoles {
         }
         rules
     }
+}
+
+/// Whether the rules have all that writes of roles and bindings have granted, which then need no verb of their own.
+fn has_granted(rules: &[Rule<'_>], uses: &Uses) -> bool {
+    let has = |permission: &Permission| {
+        let mut rules = rules.iter();
+        rules.any(|rule| rule.is_in_force(&permission.scope) && rule.matches(permission))
+    };
+    let mut granted = uses.granted.iter();
+    !uses.granted.is_empty()
+        && granted.all(|one| one.as_ref().is_some_and(|one| one.iter().all(has)))
 }
 
 /// Whether a binding is for the user: it names the user or service account, or one of the groups of a service account.
@@ -206,10 +218,9 @@ impl Rule<'_> {
 
     /// The permissions of the rule that no request needed, one for each verb and target.
     fn beyond(&self, needs: &UserNeeds) -> Vec<String> {
-        let needed: Vec<&Permission> = needs.permissions.keys().collect();
-        let needed = needed
-            .into_iter()
-            .filter(|one| self.is_in_force(&one.scope));
+        let granted = needs.permissions.values().flat_map(|uses| &uses.granted);
+        let needed = needs.permissions.keys().chain(granted.flatten().flatten());
+        let needed = needed.filter(|one| self.is_in_force(&one.scope));
         let needed: Vec<&Permission> = needed.filter(|one| self.matches(one)).collect();
         let mut targets: Vec<(Target, String)> = Vec::new();
         for group in texts(&self.rule["apiGroups"]) {

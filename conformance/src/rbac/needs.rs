@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
+use serde_json::Value;
+
+use super::grants::{self, Grant};
 
 /// The group of users who need no role.
 const MASTERS: &str = "system:masters";
@@ -75,6 +78,8 @@ pub(super) struct Uses {
     pub(super) refused: u32,
     /// The names of the objects; an empty text is that of a request without a name.
     pub(super) names: BTreeSet<String>,
+    /// Of the verbs `escalate` and `bind`: the permissions that each write has granted; `None` if the log does not tell.
+    pub(super) granted: BTreeSet<Option<BTreeSet<Permission>>>,
 }
 
 /// The permissions that one user needed.
@@ -85,6 +90,8 @@ pub struct UserNeeds {
     /// The product in the user agents of an administrator, who may stand for several programs.
     pub product: Option<String>,
     pub(super) permissions: BTreeMap<Permission, Uses>,
+    /// The writes of roles and bindings.
+    pub(super) grants: Vec<Grant>,
 }
 
 /// The permissions that the requests of a log needed.
@@ -123,6 +130,8 @@ struct Event {
     user_agent: String,
     object_ref: Option<ObjectReference>,
     response_status: Option<Status>,
+    request_object: Option<Value>,
+    response_object: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -148,6 +157,8 @@ struct ObjectReference {
 struct Status {
     #[serde(default)]
     code: u16,
+    #[serde(default)]
+    message: String,
 }
 
 impl Needs {
@@ -172,14 +183,27 @@ impl Needs {
             }
             self.take(event);
         }
+        self.conclude();
         Ok(())
     }
 
+    /// Adds the verbs that writes of roles and bindings needed in addition to their own.
+    fn conclude(&mut self) {
+        let all: Vec<Grant> = self
+            .users
+            .values()
+            .flat_map(|user| user.grants.clone())
+            .collect();
+        for user in self.users.values_mut() {
+            grants::conclude(&mut user.permissions, &user.grants, all.iter());
+        }
+    }
+
     fn take(&mut self, event: Event) {
-        let code = event
-            .response_status
-            .as_ref()
-            .map_or(0, |status| status.code);
+        let status = event.response_status.as_ref();
+        let code = status.map_or(0, |status| status.code);
+        let message = status.map_or_else(String::new, |status| status.message.clone());
+        let objects = [event.response_object, event.request_object];
         let user = event.impersonated_user.unwrap_or(event.user);
         if event.stage == "RequestReceived" || user.username.is_empty() {
             return;
@@ -220,7 +244,16 @@ impl Needs {
             user: user.username,
             product,
             permissions: BTreeMap::new(),
+            grants: Vec::new(),
         });
+        let asked = Permission {
+            scope: scope.clone(),
+            target: target.clone(),
+            verb: event.verb.clone(),
+        };
+        needs
+            .grants
+            .extend(Grant::of(&asked, &name, objects, &message));
         for verb in verbs.into_iter().flatten() {
             let permission = Permission {
                 scope: scope.clone(),
@@ -257,17 +290,11 @@ impl UserNeeds {
         all.filter(|(_, refused)| *refused > 0)
     }
 
-    /// Whether roles or bindings were written: RBAC lets only those grant permissions who have them, or who may `escalate`
-    /// or `bind`.
+    /// Whether roles or bindings were written of which the log does not tell what they grant. RBAC lets only those grant
+    /// permissions who have them, or who may `escalate` or `bind`.
     #[must_use]
     pub fn grants_permissions(&self) -> bool {
-        self.permissions.keys().any(|one| match &one.target {
-            Target::Resource { group, .. } => {
-                let is_write = ["create", "update", "patch"].contains(&&*one.verb);
-                group == "rbac.authorization.k8s.io" && is_write
-            }
-            Target::Path(_) => false,
-        })
+        self.grants.iter().any(Grant::is_open)
     }
 }
 

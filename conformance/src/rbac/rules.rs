@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::grants::BIND;
 use super::needs::{Permission, Scope, Target, UserNeeds};
 
 /// The order in which roles list verbs; others follow by name.
@@ -54,7 +55,7 @@ impl UserNeeds {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
             "metadata": metadata,
-            "rules": rules(permissions),
+            "rules": self.rules(permissions),
         })
     }
 
@@ -68,6 +69,24 @@ impl UserNeeds {
             "" => "program".to_owned(),
             name => name.to_owned(),
         }
+    }
+}
+
+impl UserNeeds {
+    /// The rules for these permissions. One who may bind a role may bind only that.
+    fn rules(&self, permissions: &[&Permission]) -> Vec<Value> {
+        let (binds, others): (Vec<&Permission>, Vec<&Permission>) =
+            permissions.iter().partition(|one| one.verb == BIND);
+        let mut rules = rules(&others);
+        for permission in binds {
+            let mut rule = self::rules(&[permission]).swap_remove(0);
+            let names = &self.permissions[permission].names;
+            if names.iter().all(|name| !name.is_empty()) {
+                rule["resourceNames"] = names.iter().map(String::as_str).collect();
+            }
+            rules.push(rule);
+        }
+        rules
     }
 }
 

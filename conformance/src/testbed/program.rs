@@ -55,7 +55,8 @@ pub struct ExternalPrograms {
     pub output: Option<PathBuf>,
     /// The index of the only program that runs at first; `None` if all do.
     pub first: Option<usize>,
-    /// The file to which the programs' requests are appended, as audit events at level Metadata.
+    /// The file to which the programs' requests are appended, as audit events at level Metadata; writes of roles and
+    /// bindings have bodies.
     pub audit_log: Option<PathBuf>,
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use kubeproof_apiserver::audit::{Audit, Event, Level, Policy, Rule, Sink, SinkError, Stage};
+use kubeproof_apiserver::audit::{
+    Audit, Event, GroupResources, Level, Policy, Rule, Sink, SinkError, Stage,
+};
 
 /// The number of reads of a kind whose times are kept.
 const READS_KEPT: usize = 3;
@@ -69,7 +71,8 @@ pub(super) struct Traffic {
 }
 
 impl Requests {
-    /// No request yet; each is appended to the file `log`, as an event of `audit.k8s.io/v1` at level Metadata.
+    /// No request yet; each is appended to the file `log`, as an event of `audit.k8s.io/v1` at level Metadata; writes
+    /// of roles and bindings with their bodies.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -88,8 +91,19 @@ impl Requests {
             level: Level::Metadata,
             ..Rule::default()
         };
+        // The body says what a role grants, and so whether the program may.
+        let roles = GroupResources {
+            group: "rbac.authorization.k8s.io".to_owned(),
+            ..GroupResources::default()
+        };
+        let roles = Rule {
+            level: Level::RequestResponse,
+            verbs: ["create", "update", "patch"].map(str::to_owned).into(),
+            resources: vec![roles],
+            ..Rule::default()
+        };
         let policy = Policy {
-            rules: vec![everything],
+            rules: vec![roles, everything],
             ..Policy::default()
         };
         Audit::new(policy).sink(self.clone())
