@@ -167,40 +167,7 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
             let quiet = args.program.settle_after.map(|quiet| quiet.0);
             remote::run(&paths, &args.cluster, quiet, controllers, reporting)?
         }
-        false => {
-            let record = match args.record.clone() {
-                Some(None) => bail!("--record needs a file; with --kubeconfig it takes none"),
-                record => record.flatten(),
-            };
-            ensure!(
-                record.is_none() || paths.len() == 1,
-                "--record takes one scenario; --record-dir DIR takes any number"
-            );
-            let orders = args.seed..=args.seed.max(args.seeds);
-            let jobs = paths.iter();
-            let jobs = jobs.flat_map(|path| {
-                orders
-                    .clone()
-                    .map(|schedule_seed| (path.clone(), schedule_seed))
-            });
-            let jobs: Vec<_> = jobs.collect();
-            let update = match (args.accept, args.review) {
-                (true, _) => Some(Update::Accept),
-                (_, true) => Some(Update::Review),
-                _ => None,
-            };
-            let reporting = Reporting {
-                leave: Leave::new(record, args.record_dir.clone(), args.report.clone())?,
-                update,
-                progress: progress_bar(jobs.len(), args.json),
-                json: args.json,
-                fail_fast: args.fail_fast,
-                at_once: program::at_once(&options, args.jobs),
-                seeds: args.seeds,
-                program_output: args.program.output_directory(args.report.as_deref())?,
-            };
-            run_all(jobs, &options, &reporting)?
-        }
+        false => in_process(args, &paths, &options)?,
     };
     if let Some(path) = &args.junit {
         let cases: Vec<Case> = finished.iter().map(Case::of).collect();
@@ -254,6 +221,45 @@ fn flags(args: &RunArgs) -> Value {
         "cluster": args.cluster.kubeconfig.is_some(),
         "programs": args.program.again(),
     })
+}
+
+/// Runs the scenarios on servers of this process, each in all orders.
+fn in_process(
+    args: &RunArgs,
+    paths: &[PathBuf],
+    options: &RunOptions,
+) -> anyhow::Result<Vec<Finished>> {
+    let record = match args.record.clone() {
+        Some(None) => bail!("--record needs a file; with --kubeconfig it takes none"),
+        record => record.flatten(),
+    };
+    ensure!(
+        record.is_none() || paths.len() == 1,
+        "--record takes one scenario; --record-dir DIR takes any number"
+    );
+    let orders = args.seed..=args.seed.max(args.seeds);
+    let jobs = paths.iter().flat_map(|path| {
+        orders
+            .clone()
+            .map(|schedule_seed| (path.clone(), schedule_seed))
+    });
+    let jobs: Vec<_> = jobs.collect();
+    let update = match (args.accept, args.review) {
+        (true, _) => Some(Update::Accept),
+        (_, true) => Some(Update::Review),
+        _ => None,
+    };
+    let reporting = Reporting {
+        leave: Leave::new(record, args.record_dir.clone(), args.report.clone())?,
+        update,
+        progress: progress_bar(jobs.len(), args.json),
+        json: args.json,
+        fail_fast: args.fail_fast,
+        at_once: program::at_once(options, args.jobs),
+        seeds: args.seeds,
+        program_output: args.program.output_directory(args.report.as_deref())?,
+    };
+    run_all(jobs, options, &reporting)
 }
 
 /// Returns an error for flags that make no sense together.

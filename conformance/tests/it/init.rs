@@ -44,13 +44,13 @@ fn init(directory: &Path, name: &str, more: &[&str]) -> String {
     assert_eq!(text(&written.stdout), format!("{scenario}\n"));
     let ran = run_in(directory, &["run", &scenario, "--accept"]);
     assert!(ran.status.success(), "{}", text(&ran.stdout));
-    fs::read_to_string(directory.join(scenario)).unwrap()
+    fs::read_to_string(directory.join(scenario)).expect("it was written")
 }
 
 /// The patches of a scenario.
 fn patches(scenario: &str) -> Vec<Value> {
-    let scenario: Value = serde_saphyr::from_str(scenario).unwrap();
-    let steps = scenario["steps"].as_array().unwrap().iter();
+    let scenario: Value = serde_saphyr::from_str(scenario).expect("it is YAML");
+    let steps = scenario["steps"].as_array().expect("it has steps").iter();
     let patches = steps.filter_map(|step| step.get("patch"));
     patches.map(|patch| patch["patch"].clone()).collect()
 }

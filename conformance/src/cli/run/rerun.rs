@@ -134,7 +134,7 @@ mod tests {
         };
         assert_eq!(affected(&[file("operator")]), chosen);
         assert_eq!(affected(&[build.clone(), file("other")]), [build]);
-        assert_eq!(affected(&[file("other")]), [PathBuf::new(); 0]);
+        assert!(affected(&[file("other")]).is_empty());
     }
 
     #[test]
@@ -147,6 +147,6 @@ mod tests {
         ] {
             assert_eq!(files_in(&command), std::slice::from_ref(&file), "{command}");
         }
-        assert_eq!(files_in("kubectl get pods"), [PathBuf::new(); 0]);
+        assert!(files_in("kubectl get pods").is_empty());
     }
 }
