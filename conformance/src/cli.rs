@@ -52,9 +52,9 @@ enum Command {
     Run(run::RunArgs),
     /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
-    /// Write a first scenario.
     /// Join the results of shards, of `run`, `explore` or `upgrade-test`.
     Merge(merge::MergeArgs),
+    /// Write a first scenario.
     New(new::NewArgs),
     /// Write a first scenario from the schema of an operator's resource.
     Init(init::InitArgs),
@@ -93,9 +93,9 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(*args),
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
+        Command::Merge(args) => merge::merge(&args),
         Command::New(args) => new::new(args),
         Command::Init(args) => init::init(args),
-        Command::Merge(args) => merge::merge(&args),
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),

@@ -1,5 +1,6 @@
 //! The permissions that the requests of an audit log needed, as roles, and how given roles compare with them.
 //!
+//! - `permission`: permissions, and the requests that needed them
 //! - `needs`: the permissions, by user
 //! - `grants`: roles and bindings that were written, and the verbs `escalate` and `bind`
 //! - `rules`: the fewest rules for them
@@ -8,10 +9,12 @@
 mod given;
 mod grants;
 mod needs;
+mod permission;
 mod rules;
 
 pub use given::{Comparison, GivenRoles};
-pub use needs::{LogError, Needs, Permission, Scope, Target, UserNeeds};
+pub use needs::{LogError, Needs, UserNeeds};
+pub use permission::{Permission, Scope, Target};
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::needs::{Permission, Scope, Target, UserNeeds, Uses, is_path_of};
+use super::needs::UserNeeds;
+use super::permission::{Permission, Scope, Target, Uses, is_path_of};
 
 const ANY: &str = "*";
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::grants::BIND;
-use super::needs::{Permission, Scope, Target, UserNeeds};
+use super::needs::UserNeeds;
+use super::permission::{Permission, Scope, Target};
 
 /// The order in which roles list verbs; others follow by name.
 const VERBS: [&str; 8] = [

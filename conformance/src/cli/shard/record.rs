@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Shard;
-use crate::cli::run::leave::write;
 use crate::cli::{manual, out};
 
 /// The name of the file in the directory of a report.
@@ -123,7 +122,11 @@ impl Record {
     /// Writes the record into the directory of a report.
     pub(in crate::cli) fn leave(&self, dir: &Path) -> anyhow::Result<()> {
         match &self.lines {
-            Some(lines) => write(&dir.join(FILE), &(lines.join("\n") + "\n")),
+            Some(lines) => {
+                let path = dir.join(FILE);
+                let written = std::fs::write(&path, lines.join("\n") + "\n");
+                written.with_context(|| format!("cannot write {}", path.display()))
+            }
             None => Ok(()),
         }
     }
