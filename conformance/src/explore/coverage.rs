@@ -215,6 +215,8 @@ fn condition(object: Option<&Value>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use kubeproof_apiserver::meta::GroupVersionResource;
     use serde_json::json;
 
     use super::*;
@@ -239,6 +241,70 @@ mod tests {
         assert_eq!(chosen(Points::AtMost(9), all), "a0 a1 b2 a3 c4 b5 ");
         assert_eq!("5".parse(), Ok(Points::AtMost(5)));
         assert!("0".parse::<Points>().is_err());
+    }
+
+    fn written(rv: u64, object: Value) -> JournalEntry {
+        JournalEntry {
+            rv: ResourceVersion::new(rv),
+            time: Timestamp::UNIX_EPOCH,
+            gvr: GroupVersionResource {
+                group: "example.com".to_owned(),
+                version: "v1".to_owned(),
+                resource: "shops".to_owned(),
+            },
+            event: EventType::Modified,
+            user_agent: "operator".into(),
+            object: object.into(),
+            previous: None,
+        }
+    }
+
+    fn point(event: Option<EventType>, resource: &str, after_rv: u64) -> Point {
+        Point {
+            verb: "update".to_owned(),
+            resource: resource.to_owned(),
+            namespace: Some("default".to_owned()),
+            name: Some("a".to_owned()),
+            from: "operator".to_owned(),
+            event,
+            nth: 0,
+            after_rv: ResourceVersion::new(after_rv),
+        }
+    }
+
+    #[test]
+    fn a_situation_is_what_happened_so_far_and_what_the_client_was_told() {
+        let shop = |phase: &str| {
+            json!({
+                "metadata": {"name": "a", "namespace": "default"},
+                "status": {"phase": phase},
+            })
+        };
+        let journal = [
+            written(1, shop("New")),
+            written(4, shop("Open")),
+            written(6, shop("Closed")),
+        ];
+        let told = Some(EventType::Modified);
+        let points = [
+            point(None, "shops.example.com/status", 2),
+            point(None, "shops.example.com", 5),
+            point(told, "shops.example.com", 5),
+            point(None, "shops.example.com", 5),
+            point(None, "configmaps", 7),
+        ];
+        let seen: Vec<String> = situations(&points, &journal)
+            .into_iter()
+            .map(|own| format!("{} {} {:?}", own.verb, own.condition, own.cache))
+            .collect();
+        let expected = [
+            "update New Current",
+            "update Open Behind",
+            "MODIFIED Open Current",
+            "update Open Current",
+            "update absent Unwatched",
+        ];
+        assert_eq!(seen, expected);
     }
 
     #[test]

@@ -8,15 +8,25 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kubeproof::explore::{Divergence, Plan};
+use kubeproof::scenario::ScenarioFile;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-
-use super::jobs::Subject;
 
 /// The runs that are finished, and the file that notes them: a JSON object a line.
 pub(super) struct Finished {
     known: BTreeMap<Key, Option<Divergence>>,
     file: File,
+}
+
+/// A run.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'r> {
+    pub(super) file: &'r ScenarioFile,
+    /// The flags that say what runs.
+    pub(super) programs: &'r str,
+    pub(super) plan: &'r Plan,
+    /// The seed of its order.
+    pub(super) schedule_seed: u64,
 }
 
 /// What a run was: two of the same key need not both be done.
@@ -61,21 +71,17 @@ impl Finished {
     }
 
     /// Returns the divergence of a run that is finished.
-    pub(super) fn get(&self, of: (&Subject, &Plan, u64)) -> Option<&Option<Divergence>> {
-        self.known.get(&Key::of(of))
+    pub(super) fn get(&self, run: Run<'_>) -> Option<&Option<Divergence>> {
+        self.known.get(&Key::of(run))
     }
 
     /// Notes that a run is finished.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(super) fn note(
-        &self,
-        of: (&Subject, &Plan, u64),
-        divergence: Option<&Divergence>,
-    ) -> anyhow::Result<()> {
+    pub(super) fn note(&self, run: Run<'_>, divergence: Option<&Divergence>) -> anyhow::Result<()> {
         let line = Line {
-            run: Key::of(of),
+            run: Key::of(run),
             divergence: divergence.cloned(),
         };
         // One write, so that lines of runs at once stay whole.
@@ -87,11 +93,12 @@ impl Finished {
 }
 
 impl Key {
-    fn of((subject, plan, seed): (&Subject, &Plan, u64)) -> Self {
-        let file = &subject.file;
+    fn of(run: Run<'_>) -> Self {
+        let file = run.file;
         let mut digest = Sha256::new();
         let texts = file.files.iter().flat_map(|(name, text)| [name, text]);
-        for text in texts.chain([&file.text, &subject.programs]) {
+        let texts = texts.map(String::as_str);
+        for text in texts.chain([file.text.as_str(), run.programs]) {
             digest.update(text.len().to_le_bytes());
             digest.update(text);
         }
@@ -102,8 +109,8 @@ impl Key {
         Self {
             scenario: file.name.clone(),
             of,
-            plan: plan.to_string(),
-            seed,
+            plan: run.plan.to_string(),
+            seed: run.schedule_seed,
         }
     }
 }

@@ -8,7 +8,7 @@ use kubeproof::runner::{RunError, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 
 use super::How;
-use super::finished::Finished;
+use super::finished::{Finished, Run};
 use crate::cli::shard::Deal;
 use crate::cli::{program, threads};
 
@@ -70,7 +70,12 @@ impl Job {
             Self::Planned(of_all) => Done::Planned(of_all),
             Self::End(subject) => Done::End(subject),
             Self::Run(subject, plan, schedule_seed, number) => {
-                let of = (&*subject, &plan, schedule_seed);
+                let of = Run {
+                    file: &subject.file,
+                    programs: &subject.programs,
+                    plan: &plan,
+                    schedule_seed,
+                };
                 let known = finished.and_then(|finished| finished.get(of));
                 let divergence = match known {
                     Some(divergence) => divergence.clone(),
