@@ -20,6 +20,7 @@ use kubeproof_apiserver::{ApiServer, ApiServerBuilder};
 use kubeproof_runtime::context::with_user_agent;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::builder::ControllerUnderTest;
 use super::{Testbed, TestbedError};
@@ -30,10 +31,14 @@ pub(super) use environment::Reserved;
 use environment::{Environment, Variables};
 use output::Output;
 use process::live;
-use processes::Groups;
+use processes::{Groups, Usage};
 
-/// A program that has sent no request after this long is given up.
+/// A program that has sent no request is given up after it has not computed for this long.
 const START_MAX: Duration = Duration::from_secs(60);
+/// A program that has sent no request after this long is given up even if it computes.
+const START_LONGEST: Duration = Duration::from_secs(300);
+/// The period of checks that it computes.
+const USAGE_PERIOD: Duration = Duration::from_secs(1);
 /// The period of checks for its first request.
 const START_POLL: Duration = Duration::from_millis(50);
 
@@ -237,18 +242,27 @@ impl RunningPrograms {
     /// # Errors
     /// [`TestbedError::Ended`] when a program ends, or none sends a request.
     async fn first_request(&self) -> Result<(), TestbedError> {
-        let begun = async {
-            while !self.environment.requests().has_any() {
-                self.run()?;
-                tokio::time::sleep(START_POLL).await;
+        let began = Instant::now();
+        // What the processes had done when they were looked at, and when they were seen to compute.
+        let (mut looked, mut usage) = (began, self.groups.usage());
+        let mut computed = began;
+        while !self.environment.requests().has_any() {
+            self.run()?;
+            let now = Instant::now();
+            if now - looked >= USAGE_PERIOD {
+                let next = self.groups.usage();
+                if Usage::shows_work(usage.as_ref(), next.as_ref()) {
+                    computed = now;
+                }
+                (looked, usage) = (now, next);
             }
-            Ok(())
-        };
-        let begun = tokio::time::timeout(START_MAX, begun).await;
-        begun.unwrap_or_else(|_| {
-            let words = "the program has not sent any request";
-            Err(TestbedError::Ended(words.to_owned()))
-        })
+            if now - computed >= START_MAX || now - began >= START_LONGEST {
+                let words = "the program has not sent any request";
+                return Err(TestbedError::Ended(words.to_owned()));
+            }
+            tokio::time::sleep(START_POLL).await;
+        }
+        Ok(())
     }
 
     /// Whether all programs still run.

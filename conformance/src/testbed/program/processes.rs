@@ -57,6 +57,16 @@ impl Usage {
         Some(times.map(|(now, then)| now.saturating_sub(*then)).sum())
     }
 
+    /// Whether processes run, have used the processor from `earlier` to `later`, or have been started or have ended.
+    pub(super) fn shows_work(earlier: Option<&Self>, later: Option<&Self>) -> bool {
+        match (earlier, later) {
+            (Some(earlier), Some(later)) => {
+                later.is_running || later.since(earlier) != Some(Duration::ZERO)
+            }
+            (earlier, later) => earlier.is_some() != later.is_some(),
+        }
+    }
+
     #[cfg(not(target_os = "linux"))]
     fn read(_groups: &BTreeSet<i32>) -> Option<Self> {
         None
@@ -177,6 +187,15 @@ mod tests {
         assert_eq!(after.since(&before), Some(Duration::from_millis(20)));
         assert_eq!(usage(&[(1, 30)]).since(&before), None);
         assert_eq!(usage(&[(1, 30), (3, 0)]).since(&before), None);
+        for (later, works) in [
+            (Some(&after), true),
+            (Some(&usage(&[(1, 10)])), true),
+            (None, true),
+            (Some(&before), false),
+        ] {
+            assert_eq!(Usage::shows_work(Some(&before), later), works);
+        }
+        assert!(!Usage::shows_work(None, None));
     }
 
     #[test]
