@@ -22,7 +22,7 @@ use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 
 pub use crate::fault_plan::{Kind, Plan, PlanError, Planned};
-use crate::outcome::{Facts, Unstable, program_objects};
+use crate::outcome::{Facts, Unstable, object_names, program_objects};
 use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
 use crate::testbed::ExternalPrograms;
@@ -104,7 +104,8 @@ impl Reference {
                 };
                 let again = scope.spawn(move || {
                     let run = runner::run_whole(scenario, &again)?;
-                    Ok::<_, RunError>(objects_of(scenario, &run))
+                    let names = object_names(&run.journal);
+                    Ok::<_, RunError>((objects_of(scenario, &run), names))
                 });
                 let run = runner::run_whole(scenario, options);
                 let again = again.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -124,7 +125,11 @@ impl Reference {
         run.transcript?;
         let seen = seen.expect("the run has a transcript");
         let unstable = match (again, &options.unstable) {
-            (Some(again), _) => Unstable::between(seen.objects(), &again?),
+            (Some(again), _) => {
+                let (objects, names) = again?;
+                let unstable = Unstable::between(seen.objects(), &objects);
+                unstable.with_names(seen.names(), &names)
+            }
             (None, Some(unstable)) => unstable.clone(),
             (None, None) => Unstable::default(),
         };
@@ -325,7 +330,7 @@ fn verdict_of(
 fn seen<'r>(scenario: &Scenario, run: &'r Run, options: &RunOptions) -> Result<Seen, &'r RunError> {
     let seen = Seen::of_transcript(run.transcript.as_ref()?);
     Ok(match (&options.programs, options.schedule_seed) {
-        (Some(_), _) => seen.with_objects(objects_of(scenario, run)),
+        (Some(_), _) => seen.with_objects(objects_of(scenario, run), object_names(&run.journal)),
         (None, 0) => seen.with_events(&run.journal),
         (None, _) => seen,
     })

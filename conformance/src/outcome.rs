@@ -23,7 +23,7 @@ use crate::timeline::Timeline;
 pub(crate) use counted::{EventKey, Occurrences, reported};
 pub(crate) use facts::{Facts, facts};
 pub use objects::Unstable;
-pub(crate) use objects::{objects_in_words, program_objects};
+pub(crate) use objects::{object_names, objects_in_words, program_objects};
 pub use portable::portable_outcome;
 
 /// The title of the requests that faults have met.

@@ -141,6 +141,8 @@ pub struct Seen {
     facts: Facts,
     /// The objects of programs.
     objects: Facts,
+    /// The names of all objects, in runs of programs.
+    names: BTreeSet<String>,
     /// What runs without faults do not agree on, if this is one of them.
     unstable: Unstable,
     /// How often each event occurred; `None` when events are not compared.
@@ -157,6 +159,7 @@ impl Seen {
             outcome: comparable(&with_revisions(&names, &portable_outcome(transcript))),
             facts: facts(transcript, |line| with_revisions(&names, line)),
             objects: Facts::new(),
+            names: BTreeSet::new(),
             unstable: Unstable::default(),
             events: None,
             timeline: transcript.to_owned(),
@@ -169,6 +172,7 @@ impl Seen {
             outcome: comparable(outcome),
             facts: Facts::new(),
             objects: Facts::new(),
+            names: BTreeSet::new(),
             unstable: Unstable::default(),
             events: None,
             timeline: timeline.to_owned(),
@@ -184,9 +188,13 @@ impl Seen {
         }
     }
 
-    /// Adds the objects of programs.
-    pub(super) fn with_objects(self, objects: Facts) -> Self {
-        Self { objects, ..self }
+    /// Adds the objects of programs, and the names of all objects.
+    pub(super) fn with_objects(self, objects: Facts, names: BTreeSet<String>) -> Self {
+        Self {
+            objects,
+            names,
+            ..self
+        }
     }
 
     /// Adds what runs without faults do not agree on.
@@ -196,6 +204,10 @@ impl Seen {
 
     pub(super) fn objects(&self) -> &Facts {
         &self.objects
+    }
+
+    pub(super) fn names(&self) -> &BTreeSet<String> {
+        &self.names
     }
 
     pub(super) fn unstable(&self) -> &Unstable {
@@ -229,13 +241,22 @@ pub fn compare(
     differences.extend(violated.into_iter().map(|property| Difference::Violated {
         property: property.clone(),
     }));
-    if reference.outcome != run.outcome {
-        let fields = fields(&reference.facts, &run.facts);
+    let unstable = &reference.unstable;
+    let [expected, found] = [reference, run].map(|seen| unstable.mask(&seen.outcome, &seen.names));
+    if expected != found {
+        let [expected_facts, found_facts] = [reference, run].map(|seen| {
+            let facts = seen.facts.iter();
+            let facts = facts.filter(|(object, _)| !unstable.is_own(&object.name, &seen.names));
+            facts
+                .map(|(object, fields)| (object.clone(), fields.clone()))
+                .collect()
+        });
+        let fields = fields(&expected_facts, &found_facts);
         match fields.is_empty() {
             true => differences.push(Difference::Text),
             false => differences.extend(fields),
         }
-        words.push(diff(&reference.outcome, &run.outcome, OUTCOME_CONTEXT));
+        words.push(diff(&expected, &found, OUTCOME_CONTEXT));
     }
     let (expected, found) = (&reference.objects, &run.objects);
     if expected != found {

@@ -87,6 +87,16 @@ pub struct Unstable {
     fields: BTreeSet<(Object, String)>,
     /// Kinds of which objects have other names in each run.
     kinds: BTreeSet<String>,
+    /// The names of objects that both runs have; `None` if neither has others.
+    stable_names: Option<BTreeSet<String>>,
+}
+
+/// The names of all objects of a run.
+pub(crate) fn object_names(journal: &[JournalEntry]) -> BTreeSet<String> {
+    let names = journal
+        .iter()
+        .filter_map(|entry| entry.object["metadata"]["name"].as_str());
+    names.map(str::to_owned).collect()
 }
 
 impl Unstable {
@@ -107,7 +117,38 @@ impl Unstable {
         Self {
             fields: fields.collect(),
             kinds,
+            stable_names: None,
         }
+    }
+
+    /// It with the names of objects that are not in both `one` and `other`, the names of two runs without faults.
+    pub(crate) fn with_names(self, one: &BTreeSet<String>, other: &BTreeSet<String>) -> Self {
+        Self {
+            stable_names: (one != other).then(|| one & other),
+            ..self
+        }
+    }
+
+    /// Whether a run whose objects have these `names` has one of this name that other runs do not have. A generated name may
+    /// have a star at its end.
+    pub(crate) fn is_own(&self, name: &str, names: &BTreeSet<String>) -> bool {
+        let name = name.trim_end_matches('*').trim_end_matches('-');
+        let stable = self.stable_names.as_ref();
+        stable.is_some_and(|stable| names.contains(name) && !stable.contains(name))
+    }
+
+    /// A text of a run whose objects have these `names`, with stars for those that other runs do not have.
+    pub(crate) fn mask(&self, text: &str, names: &BTreeSet<String>) -> String {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
+        let mut masked = String::new();
+        for part in text.split_inclusive(|letter| !is_part(letter)) {
+            let word = part.trim_end_matches(|letter| !is_part(letter));
+            match self.is_own(word, names) {
+                true => masked.push_str(&format!("*{}", &part[word.len()..])),
+                false => masked.push_str(part),
+            }
+        }
+        masked
     }
 
     /// Returns `facts` without what is unstable. Objects of unstable kinds are counted.
@@ -299,6 +340,19 @@ mod tests {
             .collect();
         assert_eq!(unstable.without(&one), facts("*", &[(COUNT, "1")]));
         assert_eq!(unstable.without(&two), facts("*", &[(COUNT, "2")]));
+    }
+
+    #[test]
+    fn names_that_other_runs_do_not_have_are_masked_in_texts() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let one: BTreeSet<String> = names(&["a-x", "a-x-1", "b"]);
+        let unstable = Unstable::default().with_names(&one, &names(&["a-y", "a-y-1", "b"]));
+        let table = "NAME READY\na-x 1/1\nb 1/1\npod/a-x-1 a-x-1-*";
+        let masked = "NAME READY\n* 1/1\nb 1/1\npod/* **";
+        assert_eq!(unstable.mask(table, &one), masked);
+        assert!(unstable.is_own("a-x", &one) && !unstable.is_own("b", &one));
+        let stable = Unstable::default().with_names(&one, &one);
+        assert_eq!(stable.mask(table, &one), table);
     }
 
     #[test]
