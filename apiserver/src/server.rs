@@ -11,6 +11,7 @@ mod flow_control;
 mod fork;
 mod identity;
 mod listener;
+mod live;
 mod livelock;
 mod load;
 mod local_webhooks;

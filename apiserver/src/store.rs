@@ -7,6 +7,7 @@ mod follow_up;
 mod managed_fields;
 mod own_writes;
 mod refusals;
+mod restore;
 mod update;
 mod validate;
 

@@ -8,6 +8,7 @@ mod exchange;
 mod explore;
 mod export;
 mod flags;
+mod incident;
 mod init;
 mod known;
 mod kruise_gates;
@@ -74,7 +75,8 @@ enum Command {
     UpgradeTest(upgrade_test::UpgradeTestArgs),
     /// Print the least roles for the requests of audit logs, or compare given roles with these requests.
     Rbac(rbac::RbacArgs),
-    /// Print everything that a kubeproof server stores, for `serve --from-log`.
+    /// Print everything that a kubeproof server stores, for `serve --from-log`; or the objects of a server, a dump or an
+    /// audit log as a List, for `serve --load` and scenarios.
     Export(export::ExportArgs),
     /// Print the JSON Schema of scenario files, by which editors complete and check them.
     Schema,

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use kubeproof_apiserver::fault::{Hit, Point};
 use kubeproof_apiserver::meta::ResourceVersion;
-use kubeproof_apiserver::{FieldValidation, JournalEntry};
-use serde_json::json;
+use kubeproof_apiserver::{FieldValidation, JournalEntry, Manifest};
+use serde_json::{Value, json};
 
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;
@@ -381,13 +381,26 @@ async fn prepare(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(), RunErr
     prepare_within(cluster, scenario).await
 }
 
+/// Whether an object was read from a cluster, and is to be as it was there.
+pub(crate) fn is_live(object: &Value) -> bool {
+    Manifest::from(object.clone()).is_live()
+}
+
 /// Sets up the given state in an existing namespace.
 async fn prepare_within(cluster: Cluster<'_>, scenario: &Scenario) -> Result<(), RunError> {
     let field_validation = scenario.given.field_validation;
     let api = cluster.api().clone();
     let api = api.with_field_validation(field_validation.unwrap_or(FieldValidation::Strict));
+    let given = scenario.given.objects.iter();
+    let live = given.flat_map(|manifest| &manifest.objects);
+    let live: Vec<Value> = live.filter(|object| is_live(object)).cloned().collect();
+    if !live.is_empty() {
+        let testbed = cluster.testbed().map_err(RunError::Given)?;
+        testbed.restore(live).await?;
+    }
     for manifest in &scenario.given.objects {
-        for object in &manifest.objects {
+        let new = manifest.objects.iter().filter(|object| !is_live(object));
+        for object in new {
             let created = api.create(object).await;
             created.map_err(|source| {
                 RunError::Given(StepError::Object {

@@ -134,7 +134,7 @@ pub struct Given {
     pub same_images: ImageNames,
     /// The time that simulated pods take to start, to get ready and to stop.
     pub timings: Timings,
-    /// Objects created before the first step.
+    /// Objects created before the first step. Those with a uid and a resourceVersion are stored as they were in their cluster.
     pub objects: Vec<Manifest>,
     /// The treatment of their unknown and duplicate fields: Strict unless it is given.
     #[schemars(with = "Option<schema::FieldValidation>")]

@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, ApiServerBuilder, Manifest, Manifests};
 use crate::endpoints::warnings;
-use crate::meta::GroupVersion;
 use crate::schema::FieldValidation;
 
 /// What `managedFields` call who loads.
-const USER_AGENT: &str = "kubeproof-load";
+pub(super) const USER_AGENT: &str = "kubeproof-load";
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -70,8 +69,17 @@ impl LoadError {
         }
     }
 
+    /// Whether no resource has such objects.
+    pub(super) fn is_unknown_kind(&self) -> bool {
+        match self {
+            Self::UnknownKind { .. } => true,
+            Self::InFile { error, .. } => error.is_unknown_kind(),
+            Self::Refused { .. } | Self::NotServed { .. } => false,
+        }
+    }
+
     /// The error of an object that was read from `file`.
-    fn of(self, file: Option<&Path>) -> Self {
+    pub(super) fn of(self, file: Option<&Path>) -> Self {
         match file {
             Some(file) => Self::InFile {
                 file: file.to_owned(),
@@ -253,15 +261,9 @@ impl ApiServer {
 
     /// The path of the collection that an object belongs in.
     fn path_of(&self, object: &Value) -> Option<String> {
-        let api_version = object["apiVersion"].as_str()?;
-        let kind = object["kind"].as_str()?;
-        let group_version = GroupVersion::parse(api_version)?;
-        let (group, version) = (&group_version.group, &group_version.version);
-        let catalog = self.core.definitions.catalog();
-        let resources = &catalog.version(group, version)?.resources;
-        let resource = resources
-            .iter()
-            .find(|resource| resource.gvk().kind == kind)?;
+        let resource = self.resource_of(object)?;
+        let root = resource.gvk().group_version();
+        let (group, version) = (&root.group, &root.version);
         let root = match group.as_str() {
             "" => format!("/api/{version}"),
             group => format!("/apis/{group}/{version}"),
@@ -308,7 +310,7 @@ impl ApiServer {
 }
 
 /// An object as `KIND.VERSION.GROUP NAME`.
-fn in_words(object: &Value) -> String {
+pub(super) fn in_words(object: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api_version = text(&object["apiVersion"]);
     let (group, version) = api_version.rsplit_once('/').unwrap_or(("", &api_version));

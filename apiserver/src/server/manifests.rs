@@ -176,12 +176,20 @@ impl Manifests {
         Ok(())
     }
 
-    /// A List stands for its items, an empty document for nothing.
+    /// A List, or a list of one kind, stands for its items, an empty document for nothing.
     fn add(&mut self, mut manifest: Manifest, document: &str) -> Result<(), ManifestError> {
         let object = &mut manifest.object;
-        let is_list = object["kind"] == "List" && object["apiVersion"] == "v1";
-        if is_list && let Value::Array(items) = object["items"].take() {
-            for (index, object) in items.into_iter().enumerate() {
+        let of_kind = list_of(object);
+        if let Some(of_kind) = of_kind
+            && let Value::Array(items) = object["items"].take()
+        {
+            for (index, mut object) in items.into_iter().enumerate() {
+                if let Value::Object(fields) = &mut object {
+                    // The items of a list of one kind need not name it.
+                    for (field, value) in &of_kind {
+                        fields.entry(*field).or_insert_with(|| value.clone());
+                    }
+                }
                 let item = Manifest {
                     object,
                     file: manifest.file.clone(),
@@ -200,6 +208,18 @@ impl Manifests {
             self.manifests.push(manifest);
         }
         Ok(())
+    }
+}
+
+/// Kind and version of the items of a list, as far as the list has them; `None` for what is no list.
+fn list_of(object: &Value) -> Option<Vec<(&'static str, Value)>> {
+    let (kind, version) = (object["kind"].as_str()?, &object["apiVersion"]);
+    let item = kind.strip_suffix("List")?;
+    let is_named = object["metadata"].get("name").is_some();
+    match item {
+        _ if is_named || !object["items"].is_array() => None,
+        "" => (version == "v1").then(Vec::new),
+        item => Some(vec![("apiVersion", version.clone()), ("kind", item.into())]),
     }
 }
 

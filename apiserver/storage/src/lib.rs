@@ -286,6 +286,12 @@ impl Storage {
         }
     }
 
+    /// Lets the next commit have the version `rv`, unless it is past.
+    pub fn advance_to(&self, rv: ResourceVersion) {
+        let before = rv.get().saturating_sub(1);
+        self.versions.counter.fetch_max(before, Ordering::AcqRel);
+    }
+
     /// Returns the version of the last commit.
     pub fn resource_version(&self) -> ResourceVersion {
         self.versions.current()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, ManifestError, Manifests};
 use serde_json::{Value, json};
 
-use crate::support::requests::send;
+use crate::support::requests::{send, send_typed};
 
 /// An object of a kind that is defined in another file, in a namespace that is made there too.
 const WIDGETS: &str = "
@@ -223,4 +223,118 @@ async fn unknown_and_duplicate_fields_are_refused_or_warned_of() {
             assert_eq!(send(&server, get, Value::Null).await.code, 200);
         }
     }
+}
+
+/// What `kubectl get --all-namespaces --output json` prints of a cluster: a custom resource before its definition, versions
+/// that are far apart, and what no client may write.
+fn live() -> Value {
+    let meta = |name: &str, rv: u64, more: Value| {
+        let mut meta = json!({
+            "name": name, "uid": format!("00000000-0000-4000-8000-{rv:012}"), "resourceVersion": rv.to_string(),
+            "creationTimestamp": "2024-05-06T07:08:09Z", "generation": 7,
+        });
+        meta.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        meta
+    };
+    let in_apps = json!({"namespace": "apps"});
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": true});
+    let managed = json!([{
+        "manager": "kubelet", "operation": "Update", "apiVersion": "v1", "time": "2024-05-06T07:08:10Z",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:status": {"f:phase": {}}}, "subresource": "status",
+    }]);
+    let pod = json!({
+        "namespace": "apps", "ownerReferences": [owner], "managedFields": managed, "finalizers": ["example.com/a"],
+        "deletionTimestamp": "2024-05-06T08:00:00Z", "deletionGracePeriodSeconds": 30,
+    });
+    let mut definition: Value = only_object(DEFINITION);
+    definition["metadata"] = meta("widgets.example.com", 90_000, json!({}));
+    definition["status"] = json!({
+        "acceptedNames": definition["spec"]["names"], "storedVersions": ["v1"],
+        "conditions": [
+            {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": ""},
+            {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": ""},
+        ],
+    });
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta("one", 80_000, in_apps), "spec": {"size": 9},
+            "status": {"free": "text"}},
+        definition,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": meta("apps", 70_000, json!({})),
+            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": meta("web", 85_000, pod),
+            "spec": {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "gone"},
+            "status": {"phase": "Running", "podIP": "10.1.2.3"}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": meta("default", 60_000, json!({})),
+            "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
+        {"apiVersion": "gone.example.com/v1", "kind": "Gone", "metadata": meta("a", 50_000, json!({}))},
+    ]})
+}
+
+async fn get(server: &ApiServer, path: &str) -> Value {
+    send(server, &format!("GET {path}"), Value::Null).await.body
+}
+
+fn only_object(yaml: &str) -> Value {
+    let manifests = Manifests::new().yaml(yaml).unwrap();
+    manifests.into_iter().next().unwrap().object
+}
+
+#[tokio::test]
+async fn live_objects_are_stored_as_they_were() {
+    let server = ApiServer::builder().build();
+    let live = live();
+    let manifests = Manifests::new().object(&live).unwrap().into_iter();
+    let manifests: Vec<_> = manifests.collect();
+    assert!(manifests.iter().all(kubeproof_apiserver::Manifest::is_live));
+    let left_out = server.load_live(manifests).await.unwrap();
+    assert_eq!(left_out, ["Gone.v1.gone.example.com a"]);
+    let paths = [
+        (0, "/apis/example.com/v1/namespaces/apps/widgets/one"),
+        (
+            1,
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com",
+        ),
+        (2, "/api/v1/namespaces/apps"),
+        (3, "/api/v1/namespaces/apps/pods/web"),
+        (4, "/api/v1/namespaces/default"),
+    ];
+    for (index, path) in paths {
+        let (item, stored) = (&live["items"][index], get(&server, path).await);
+        assert_eq!(stored["metadata"], item["metadata"], "{path}");
+        assert_eq!(stored["status"]["phase"], item["status"]["phase"], "{path}");
+    }
+    let widget = get(&server, paths[0].1).await;
+    assert_eq!(widget["spec"]["size"], 9);
+    let pod = get(&server, paths[3].1).await;
+    assert_eq!(pod["status"]["podIP"], "10.1.2.3");
+    // Versions go on from there, and clients write as they do.
+    let next = json!({"metadata": {"name": "next"}});
+    let created = send(&server, "POST /api/v1/namespaces/apps/configmaps", next).await;
+    assert_eq!(created.meta("resourceVersion"), "90001");
+    let without = json!({"metadata": {"finalizers": null}});
+    let path = "/api/v1/namespaces/apps/pods/web";
+    let patch = format!("PATCH {path}");
+    send_typed(
+        &server,
+        &patch,
+        "application/merge-patch+json",
+        without.to_string(),
+    )
+    .await;
+    assert_eq!(get(&server, path).await["metadata"].get("finalizers"), None);
+}
+
+#[test]
+fn the_items_of_a_list_of_one_kind_need_not_name_it() {
+    let list = json!({"apiVersion": "apps/v1", "kind": "DeploymentList", "metadata": {}, "items": [{"metadata": {"name": "a"}}]});
+    let objects = |value: &Value| -> Vec<Value> {
+        let manifests = Manifests::new().object(value).unwrap().into_iter();
+        manifests.map(|manifest| manifest.object).collect()
+    };
+    let wanted = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
+    assert_eq!(objects(&list), [wanted]);
+    let named = json!({"apiVersion": "example.com/v1", "kind": "WaitList", "metadata": {"name": "a"}, "items": []});
+    assert_eq!(objects(&named), [named]);
 }

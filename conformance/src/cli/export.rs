@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use http::Request;
+use jiff::Timestamp;
 use kube::Client;
+use kubeproof_apiserver::Manifests;
+use serde_json::{Value, json};
 
-use super::{kubeconfig, out};
+use super::{incident, kubeconfig, out};
 
 /// The path at which a server serves its state.
 const SNAPSHOT: &str = "/kubeproof/v1/snapshot";
@@ -18,10 +21,33 @@ pub(super) struct ExportArgs {
     /// Names the server, and its administrator [default: the kubeconfig that kubectl uses].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Print a List in YAML, as `kubectl get --output yaml` does, with all objects and their managed fields.
+    #[arg(long)]
+    list: bool,
+    /// Print the List of a directory of `kubectl cluster-info dump` or must-gather, or of an audit log with bodies.
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "list"])]
+    from: Option<PathBuf>,
+    /// With --from: the state that an audit log has at this time [default: at its end].
+    #[arg(long, value_name = "TIME", requires = "from")]
+    until: Option<Timestamp>,
 }
 
 /// Prints the state of a server as it gives it.
 pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.from {
+        let objects = incident::read(path, args.until)?;
+        let objects = match objects {
+            Some(objects) => objects,
+            None => Manifests::new().read(path)?.into_iter().collect(),
+        };
+        say_list(
+            objects
+                .into_iter()
+                .map(|manifest| manifest.object)
+                .collect(),
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -39,6 +65,20 @@ pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
             text => text.with_context(|| format!("cannot use the API server at {url}")),
         }
     })?;
-    out::say(text.trim_end_matches('\n'))?;
+    if args.list {
+        let lines = text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        let objects = lines.map(|mut line: Value| line["object"]["object"].take());
+        say_list(objects.filter(|object| !object.is_null()).collect())?;
+    } else {
+        out::say(text.trim_end_matches('\n'))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints objects as a List.
+fn say_list(objects: Vec<Value>) -> anyhow::Result<()> {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    out::say(serde_saphyr::to_string(&list)?.trim_end())
 }

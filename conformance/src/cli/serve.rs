@@ -16,6 +16,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use http::HeaderValue;
+use jiff::Timestamp;
 use kubeproof::log::{Moment, State};
 use kubeproof::nodes::PortForward;
 use kubeproof::testbed::ROOT_CA;
@@ -65,9 +66,14 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Create the objects of a manifest, or of all manifests in a directory, before listening.
-    /// Definitions and their objects may come in any order. May be repeated.
+    /// Definitions and their objects may come in any order. Objects with a uid and a resourceVersion, as
+    /// `kubectl get --output yaml` prints them, are stored as they are, with status and times; so are those of a directory of
+    /// `kubectl cluster-info dump` or must-gather, and of an audit log with bodies. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     load: Vec<PathBuf>,
+    /// Load the state that an audit log has at this time, such as 2026-05-06T07:08:09Z [default: at its end].
+    #[arg(long, value_name = "TIME", requires = "load")]
+    load_until: Option<Timestamp>,
     /// Load objects with unknown or duplicate fields, too: the fields are dropped with a warning.
     #[arg(long, requires = "load")]
     load_lenient: bool,
@@ -177,7 +183,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         authentication::withdraw(&client).await?;
     }
     if is_new || args.state.is_none() {
-        load::load(&server, &args.load, args.field_validation()).await?;
+        let paths = (&*args.load, args.load_until);
+        load::load(&server, paths, args.field_validation()).await?;
     }
     let path = args.record.as_deref();
     let recording = path

@@ -37,6 +37,10 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.controllers.is_some() {
         return Some("chooses the controllers");
     }
+    let mut all = given.objects.iter().flat_map(|manifest| &manifest.objects);
+    if all.any(super::is_live) {
+        return Some("begins with the objects of another cluster");
+    }
     if scenario.faults.is_some() {
         return Some("makes the server misbehave");
     }

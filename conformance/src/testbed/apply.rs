@@ -1,6 +1,8 @@
 //! Objects that a testbed is given, at its start and later.
 
-use kubeproof_apiserver::{ApiServer, FieldValidation, Manifest, Manifests};
+use jiff::Timestamp;
+use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Manifest, Manifests};
+use serde_json::Value;
 
 use super::{Testbed, TestbedError};
 use crate::api::Api;
@@ -34,6 +36,49 @@ impl Testbed {
             true => Err(TestbedError::NothingToApply),
             false => Ok(()),
         }
+    }
+}
+
+impl Testbed {
+    /// Stores live objects as they were in their cluster. The clock is set to the last time that they tell.
+    ///
+    /// # Errors
+    /// [`TestbedError::Load`] for the first that cannot be stored.
+    pub(crate) async fn restore(&self, objects: Vec<Value>) -> Result<(), TestbedError> {
+        let server = &self.cluster().server;
+        let last = objects.iter().filter_map(last_time).max();
+        let ahead = last.map(|last| last.duration_since(self.now()));
+        if let Some(ahead) = ahead.filter(|ahead| ahead.is_positive()) {
+            server.jump(ahead);
+        }
+        let manifests = objects.into_iter().map(Manifest::from).collect();
+        let mut left_out = server.load_live(manifests).await?.into_iter();
+        match left_out.next() {
+            Some(object) => Err(LoadError::UnknownKind { object }.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The last time in an object at which something has happened.
+fn last_time(value: &Value) -> Option<Timestamp> {
+    match value {
+        Value::Object(fields) => {
+            let times = fields.iter().filter_map(|(name, value)| {
+                let is_past = name != "deletionTimestamp";
+                let is_time = ["Time", "Timestamp", "time"]
+                    .iter()
+                    .any(|end| name.ends_with(end));
+                match value.as_str() {
+                    Some(text) if is_time && is_past => text.parse().ok(),
+                    Some(_) => None,
+                    None => last_time(value),
+                }
+            });
+            times.max()
+        }
+        Value::Array(items) => items.iter().filter_map(last_time).max(),
+        _ => None,
     }
 }
 

@@ -13,6 +13,8 @@ mod envtest;
 #[cfg(all(unix, feature = "cli"))]
 mod guide;
 #[cfg(feature = "cli")]
+mod incidents;
+#[cfg(feature = "cli")]
 mod init;
 mod kruise_types;
 #[cfg(feature = "cli")]

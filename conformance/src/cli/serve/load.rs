@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use kubeproof::scenario::read_objects;
 use kubeproof_apiserver::{ApiServer, FieldValidation, Manifests};
 use kubeproof_node::Stage;
 
-use crate::cli::out;
+use crate::cli::{incident, out};
 
 /// The number of files of `--load` that are read ahead.
 const FILES_AHEAD: usize = 8;
@@ -35,14 +36,20 @@ pub(super) fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
     Ok(stages)
 }
 
-/// Creates the objects in the files and directories of `paths`.
+/// Creates the objects in the files and directories of `paths`. Live objects, which were read from a cluster, are stored as
+/// they were there; those of an audit log as they were at `until`.
 pub(super) async fn load(
     server: &ApiServer,
-    paths: &[PathBuf],
+    (paths, until): (&[PathBuf], Option<Timestamp>),
     validation: FieldValidation,
 ) -> anyhow::Result<()> {
     let mut loader = server.loader().field_validation(validation);
+    let mut live = Vec::new();
     for root in paths {
+        if let Some(objects) = incident::read(root, until)? {
+            live.extend(objects);
+            continue;
+        }
         // Files are read ahead on other threads; their objects are created in order.
         let read = |file: PathBuf| async {
             let manifests = tokio::task::spawn_blocking(move || Manifests::new().read(&file));
@@ -54,7 +61,10 @@ pub(super) async fn load(
         while let Some(manifests) = files.try_next().await? {
             for manifest in manifests? {
                 is_empty = false;
-                loader.create(manifest).await?;
+                match manifest.is_live() {
+                    true => live.push(manifest),
+                    false => loader.create(manifest).await?,
+                }
             }
         }
         ensure!(
@@ -62,6 +72,11 @@ pub(super) async fn load(
             "--load {}: the file contains no object",
             root.display()
         );
+    }
+    for left_out in server.load_live(live).await? {
+        out::note(&format!(
+            "warning: {left_out} is left out: nothing serves this kind, as its definition is not there"
+        ));
     }
     for warning in loader.finish().await? {
         out::note(&format!("warning: {warning}"));

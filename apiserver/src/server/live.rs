@@ -1,0 +1,128 @@
+//! Objects of another cluster, stored as they were there: from a dump, or from what a server has exported.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::load::{LoadError, USER_AGENT, in_words};
+use super::{ApiServer, Manifest};
+use crate::field_manager::Writer;
+use crate::meta::{GroupVersion, ResourceVersion};
+use crate::registry::catalog::ResourceInfo;
+use crate::schema::{self, FieldValidation};
+use crate::status::ApiError;
+use crate::store::Store;
+
+impl Manifest {
+    /// Whether the object was read from a cluster: it has a uid and a `resourceVersion`, which none has before it is created.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let metadata = &self.object["metadata"];
+        let is_set = |field: &str| {
+            metadata[field]
+                .as_str()
+                .is_some_and(|text| !text.is_empty())
+        };
+        is_set("uid") && is_set("resourceVersion")
+    }
+}
+
+impl ApiServer {
+    /// Stores live objects as they were in their cluster: with uids, owner references, times, managed fields and status, and
+    /// with their resource versions, or in the order of these where they are past. An object of the same name is
+    /// replaced. Nothing is defaulted, admitted or validated. Definitions are served first.
+    ///
+    /// Returns the objects that were left out because nothing serves their kind, as `KIND.VERSION.GROUP NAME`.
+    ///
+    /// # Errors
+    /// [`LoadError`] for the first object that cannot be decoded or converted.
+    pub async fn load_live(&self, manifests: Vec<Manifest>) -> Result<Vec<String>, LoadError> {
+        let mut manifests = manifests;
+        manifests.sort_by_cached_key(|manifest| rv_of(&manifest.object));
+        let is_definition = |manifest: &&Manifest| {
+            let object = &manifest.object;
+            let group = object["apiVersion"].as_str().unwrap_or_default();
+            object["kind"] == "CustomResourceDefinition"
+                && group.starts_with("apiextensions.k8s.io/")
+        };
+        // Their versions follow below, when everything is stored in order.
+        for definition in manifests.iter().filter(is_definition) {
+            self.load_one(definition, None).await?;
+        }
+        let mut left_out = Vec::new();
+        for manifest in &manifests {
+            let rv = rv_of(&manifest.object);
+            match self.load_one(manifest, rv).await {
+                Err(error) if error.is_unknown_kind() => {
+                    left_out.push(in_words(&manifest.object));
+                }
+                restored => restored?,
+            }
+        }
+        // A server of the same seed has drawn the uids of its own objects.
+        let rv = self.core.storage.resource_version();
+        self.core.entropy.set_apart(rv.get());
+        Ok(left_out)
+    }
+
+    async fn load_one(
+        &self,
+        manifest: &Manifest,
+        rv: Option<ResourceVersion>,
+    ) -> Result<(), LoadError> {
+        let file = manifest.file.as_deref();
+        let object = &manifest.object;
+        let Some(resource) = self.resource_of(object) else {
+            let object = in_words(object);
+            return Err(LoadError::UnknownKind { object }.of(file));
+        };
+        let refused = |error: &ApiError| {
+            let refused = LoadError::Refused {
+                object: in_words(object),
+                code: error.code(),
+                message: error.to_string(),
+            };
+            refused.of(file)
+        };
+        let object = canonical(object, &resource).map_err(|error| refused(&error))?;
+        let user_agent: Arc<str> = USER_AGENT.into();
+        let writer = Writer {
+            field_manager: USER_AGENT,
+            user_agent: USER_AGENT,
+            subresource: "",
+        };
+        let store = Store::of_server(&self.core, &resource, &user_agent, writer);
+        let restored = store.restore(object, rv).await;
+        restored.map_err(|error| refused(&error))
+    }
+
+    /// The resource that an object is of.
+    pub(super) fn resource_of(&self, object: &Value) -> Option<Arc<ResourceInfo>> {
+        let kind = object["kind"].as_str()?;
+        let group_version = GroupVersion::parse(object["apiVersion"].as_str()?)?;
+        let (group, version) = (&group_version.group, &group_version.version);
+        let catalog = self.core.definitions.catalog();
+        let mut resources = catalog.version(group, version)?.resources.iter();
+        resources
+            .find(|resource| resource.gvk().kind == kind)
+            .cloned()
+    }
+}
+
+/// The version of a live object, if it is one of these servers.
+fn rv_of(object: &Value) -> Option<ResourceVersion> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+/// The object with its fields in the order in which a server sends them.
+fn canonical(object: &Value, resource: &ResourceInfo) -> Result<Value, ApiError> {
+    match schema::builtin(resource.gvk()) {
+        None => Ok(object.clone()),
+        Some(schema) => {
+            let json = object.to_string();
+            let decoded = schema::decode_json(schema, json.as_bytes(), FieldValidation::Ignore);
+            let decoded = decoded.map_err(|error| ApiError::BadRequest(error.to_string()))?;
+            Ok(decoded.value)
+        }
+    }
+}
