@@ -66,6 +66,13 @@ pub enum Effect {
     /// The server restarts instead of executing the request: the connection breaks off, as do all watches, and past events
     /// are forgotten.
     Restart,
+    /// All watches of the server end with 410 Expired before the request is executed, so that each client lists again.
+    Relist,
+    /// All leases but those of nodes are released before the request is executed, and for this time their holders are
+    /// answered as if they had renewed them. A PUT without a read before it does not show them the new holder.
+    SecondLeader(Duration),
+    /// The admission webhooks that the request calls fail.
+    Webhooks(WebhookFailure),
     /// The server's clock is set forward by this time, or back if it is negative, before the request is executed.
     Jump(SignedDuration),
     /// The server cannot be reached: 503, and open watches break off when the fault begins.
@@ -117,6 +124,16 @@ impl Effect {
             Self::Stale(_) | Self::Hold | Self::Batch(_) | Self::WithholdBookmarks
         )
     }
+}
+
+/// How the call of a webhook fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookFailure {
+    /// The connection is refused.
+    Refuse,
+    /// There is no response within the webhook's timeout.
+    Timeout,
 }
 
 /// The moment at which a client dies.

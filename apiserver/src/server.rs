@@ -10,6 +10,7 @@ mod flags;
 mod flow_control;
 mod fork;
 mod identity;
+mod leaders;
 mod listener;
 mod live;
 mod livelock;
@@ -63,8 +64,9 @@ use crate::registry::catalog::ResourceInfo;
 use crate::request::RequestInfo;
 use crate::request::options::Query;
 use crate::status::ApiError;
-use crate::storage::JournalEntry;
+use crate::storage::{JournalEntry, WatchControl};
 use crate::store::AfterWrite;
+use crate::webhook::WebhookCalls;
 
 use audit::Trail;
 use flow_control::{FlowControl, SeatRequest};
@@ -490,12 +492,15 @@ impl ApiServer {
             drop(seat);
             std::future::pending::<()>().await;
         }
-        let effects = faults.meet(asked, &body, rv);
-        for effect in &effects {
+        let met = faults.meet(asked, &body, rv);
+        let effects = &met.effects;
+        for effect in effects {
             match effect {
                 Effect::Delay(time) => tokio::time::sleep(*time).await,
                 Effect::Crash(Crash::Before) => match faults.crash().await {},
                 Effect::Jump(time) => self.jump(*time),
+                Effect::SecondLeader(time) => self.depose(*time).await,
+                Effect::Relist => self.control_watches(WatchControl::Expire, None),
                 Effect::Restart => {
                     self.restart();
                     return Response::new(ResponseBody::dropped());
@@ -519,6 +524,7 @@ impl ApiServer {
             queued,
             labels: Arc::new(labels),
         };
+        let calls = Arc::new(WebhookCalls::failing(met.webhook_failure()));
         let incoming = Box::new(Incoming {
             info,
             resource,
@@ -531,6 +537,7 @@ impl ApiServer {
             upgrade,
             meter,
             audit: record,
+            calls: Arc::clone(&calls),
         });
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
@@ -548,7 +555,10 @@ impl ApiServer {
                 true => {}
             }
         }
-        for effect in &effects {
+        if calls.has_any() {
+            faults.note_webhooks(&met);
+        }
+        for effect in effects {
             match effect {
                 Effect::DropResponse => return response.map(|_| ResponseBody::dropped()),
                 Effect::Crash(Crash::After) => match faults.crash().await {},

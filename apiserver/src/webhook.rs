@@ -9,12 +9,14 @@ mod transport;
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
+use crate::fault::WebhookFailure;
 use crate::metrics::Metrics;
 use crate::nesting;
 use crate::storage::Storage;
@@ -65,6 +67,54 @@ impl OwnedWebhookClient {
             clock: &self.clock,
             metrics: &self.metrics,
         }
+    }
+}
+
+/// The calls of webhooks for a request.
+#[derive(Debug, Default)]
+pub(crate) struct WebhookCalls {
+    /// How they fail, by a fault.
+    pub(crate) failure: Option<WebhookFailure>,
+    has_any: AtomicBool,
+}
+
+impl WebhookCalls {
+    /// Calls that fail this way, if at all.
+    pub(crate) fn failing(failure: Option<WebhookFailure>) -> Self {
+        Self {
+            failure,
+            has_any: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there was a call.
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_any.load(Ordering::Relaxed)
+    }
+
+    /// Posts `document` as [`post`] does, unless a fault lets the call fail.
+    ///
+    /// Cancel safety: as of [`post`].
+    ///
+    /// # Errors
+    /// As of [`post`], and in the same words for a fault.
+    pub(crate) async fn post(
+        &self,
+        client: &WebhookClient<'_>,
+        config: &WebhookConfig<'_>,
+        document: &Value,
+    ) -> Result<Value, CallError> {
+        self.has_any.store(true, Ordering::Relaxed);
+        let why = match self.failure {
+            None => return post(client, config, document).await,
+            Some(WebhookFailure::Refuse) => "connect: connection refused",
+            Some(WebhookFailure::Timeout) => {
+                tokio::time::sleep(config.timeout).await;
+                "context deadline exceeded"
+            }
+        };
+        let target = Target::of(client, config)?;
+        Err(CallError::failed(target.refused(why)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use kubeproof_apiserver::EventType;
-use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests};
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal, Requests, WebhookFailure};
 use kubeproof_apiserver::meta::ResourceVersion;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,9 +22,11 @@ const REAL_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The time by which events of a late watch are late.
 const LATE_TIME: Duration = Duration::from_secs(180);
+/// The time for which a leader does not learn that another leads.
+const OVERLAP: Duration = Duration::from_secs(15);
 /// The time after which a throttled client may try again.
 const THROTTLE_SECONDS: u32 = 1;
-/// The number of conflicts in a storm.
+/// The number of conflicts in a storm, and of writes whose webhooks are down.
 const STORM_TIMES: u32 = 5;
 /// The time by which the server's clock is ahead of that of a controller.
 const SKEW: SignedDuration = SignedDuration::from_mins(10);
@@ -65,6 +67,13 @@ pub enum Kind {
     Restart,
     /// The server's clock is set forward by ten minutes before the write.
     ClockSkew,
+    /// All watches of all clients end with 410 Expired before the write, so that everything is listed again.
+    Relist,
+    /// The admission webhooks that the write and the next four of its kind call refuse the connection.
+    WebhookDown,
+    /// Leases are released before the write, so that a second copy of the program begins to act, while the first one is told
+    /// for 15 s that it still holds them.
+    TwoLeaders,
 }
 
 impl Kind {
@@ -82,7 +91,7 @@ impl Kind {
     ];
 
     /// Every kind of fault.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::CrashBefore,
         Self::CrashAfter,
         Self::StaleRestart,
@@ -97,6 +106,9 @@ impl Kind {
         Self::ConflictStorm,
         Self::Restart,
         Self::ClockSkew,
+        Self::Relist,
+        Self::WebhookDown,
+        Self::TwoLeaders,
     ];
 
     /// Returns the name on the command line.
@@ -117,6 +129,9 @@ impl Kind {
             Self::ConflictStorm => "conflict-storm",
             Self::Restart => "restart",
             Self::ClockSkew => "clock-skew",
+            Self::Relist => "relist",
+            Self::WebhookDown => "webhook-down",
+            Self::TwoLeaders => "two-leaders",
         }
     }
 
@@ -149,9 +164,13 @@ impl Kind {
                 let conflicts = ["update", "patch", "delete"];
                 point.event.is_none() && conflicts.contains(&&*point.verb)
             }
-            Self::Refuse | Self::Throttle | Self::Restart | Self::ClockSkew => {
-                point.event.is_none() && point.is_write()
-            }
+            Self::Refuse
+            | Self::Throttle
+            | Self::Restart
+            | Self::ClockSkew
+            | Self::Relist
+            | Self::TwoLeaders => point.event.is_none() && point.is_write(),
+            Self::WebhookDown => point.event.is_none() && point.is_write() && point.calls_webhooks,
             Self::Break | Self::Expire | Self::Late => point.event.is_some(),
             // Nothing is missed of the last thing that happens to an object but its end.
             Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),
@@ -196,6 +215,9 @@ impl Kind {
             }),
             Self::Restart => Effect::Restart,
             Self::ClockSkew => Effect::Jump(SKEW),
+            Self::Relist => Effect::Relist,
+            Self::TwoLeaders => Effect::SecondLeader(OVERLAP),
+            Self::WebhookDown => Effect::Webhooks(WebhookFailure::Refuse),
         }
     }
 }
@@ -284,7 +306,7 @@ impl Planned {
     pub fn to_fault(&self, name: &str) -> Fault {
         let fault = self.point.fault(name, self.kind.effect(&self.point));
         match self.kind {
-            Kind::ConflictStorm => Fault {
+            Kind::ConflictStorm | Kind::WebhookDown => Fault {
                 times: Some(STORM_TIMES),
                 ..fault
             },
@@ -328,6 +350,7 @@ impl Plan {
             effect: match fault.effect {
                 Effect::MissEvents(time) => Effect::MissEvents(time.min(REAL_TIME_MAX)),
                 Effect::Late(time) => Effect::Late(time.min(REAL_TIME_MAX)),
+                Effect::SecondLeader(time) => Effect::SecondLeader(time.min(REAL_TIME_MAX)),
                 effect => effect,
             },
             ..fault
@@ -433,6 +456,8 @@ impl FromStr for Planned {
             event: None,
             nth: 0,
             after_rv: ResourceVersion::ZERO,
+            // Only a run tells.
+            calls_webhooks: true,
         };
         let types = [EventType::Added, EventType::Modified, EventType::Deleted];
         if let Some(event) = types.into_iter().find(|event| event.as_str() == verb) {

@@ -33,7 +33,7 @@ use crate::nesting;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
-use crate::webhook::{self, CallError, WebhookConfig};
+use crate::webhook::{CallError, WebhookConfig};
 use annotate::Place;
 use answer::{Answer, Failure};
 use configuration::Webhook;
@@ -429,7 +429,10 @@ impl Admission<'_> {
             client_config: &webhook.client_config,
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
-        let posted = webhook::post(&self.state.webhook_client(), &config, &review).await;
+        let calls = self.request_attributes.calls;
+        let posted = calls
+            .post(&self.state.webhook_client(), &config, &review)
+            .await;
         let decoded = posted.and_then(|response| {
             answer::check_decodes(&response, version).map_err(CallError::failed)?;
             Ok(response)

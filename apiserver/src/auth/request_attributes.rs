@@ -8,6 +8,7 @@ use super::User;
 use crate::audit::Record;
 use crate::meta::GroupVersionKind;
 use crate::request::options::Query;
+use crate::webhook::WebhookCalls;
 
 /// The facts of a request that admission webhooks see, whichever object it writes.
 #[derive(Clone, Copy, Debug)]
@@ -27,4 +28,6 @@ pub(crate) struct RequestAttributes<'a> {
     pub(crate) audit: Option<&'a Record>,
     /// The nanoseconds spent waiting for webhooks.
     pub(crate) waited: &'a AtomicU64,
+    /// The calls of webhooks.
+    pub(crate) calls: &'a WebhookCalls,
 }

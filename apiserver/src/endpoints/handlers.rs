@@ -65,7 +65,7 @@ use crate::schema::scheme;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 use crate::store::{Store, WriteResult};
-use crate::webhook::conversion;
+use crate::webhook::{WebhookCalls, conversion};
 
 /// Whether the work of a request may need a stack for deeply nested documents.
 pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> bool {
@@ -110,6 +110,8 @@ pub(crate) struct Request<'a> {
     pub(crate) meter: RequestMeter,
     /// The nanoseconds spent waiting for admission webhooks.
     pub(crate) webhooks: AtomicU64,
+    /// The calls of admission webhooks.
+    pub(crate) calls: Arc<WebhookCalls>,
     /// The record of the request, if it is audited.
     pub(crate) audit: Option<Arc<Record>>,
     /// The counts behind a list, for its metrics.
@@ -191,6 +193,7 @@ impl Request<'_> {
             delete_options: None,
             audit: self.audit.as_deref(),
             waited: &self.webhooks,
+            calls: &self.calls,
         }
     }
 

@@ -227,6 +227,13 @@ impl Watch {
             if controls.closes > self.controls.closes {
                 return None;
             }
+            if controls.expires > self.controls.expires {
+                self.controls = controls;
+                self.pending.clear();
+                let error = compacted(&self.table, self.state.rv());
+                self.state = State::Ended;
+                return self.encoder.encode(&WatchEvent::Error(error)).map(Ok);
+            }
             if let Some(line) = self.ready().await {
                 return line;
             }

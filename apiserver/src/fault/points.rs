@@ -30,6 +30,8 @@ pub struct Point {
     pub nth: u32,
     /// The version of the last write before the point.
     pub after_rv: ResourceVersion,
+    /// Whether the request has called admission webhooks.
+    pub calls_webhooks: bool,
 }
 
 impl Point {
@@ -98,12 +100,13 @@ pub(super) struct Points {
 }
 
 impl Points {
+    /// Notes a request or event, and returns its index.
     pub(super) fn pass(
         &mut self,
         asked: &RequestFacts,
         event: Option<EventType>,
         after_rv: ResourceVersion,
-    ) {
+    ) -> usize {
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let resource = asked.resource_text();
         let key = [
@@ -125,7 +128,16 @@ impl Points {
             event,
             nth,
             after_rv,
+            calls_webhooks: false,
         });
+        self.passed.len() - 1
+    }
+
+    /// Notes that the request with this index has called webhooks.
+    pub(super) fn call_webhooks(&mut self, index: usize) {
+        if let Some(point) = self.passed.get_mut(index) {
+            point.calls_webhooks = true;
+        }
     }
 
     pub(super) fn passed(&self) -> Vec<Point> {

@@ -1,5 +1,6 @@
 //! The faults of a server, and the effects on requests and events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::branches::{Branches, Takes};
 use super::points::{Hit, Point, Points};
 use super::request_facts::RequestFacts;
 use super::rule::{Rule, hit};
-use super::{Effect, Fault};
+use super::{Effect, Fault, WebhookFailure};
 use crate::clock::Clock;
 use crate::meta::ResourceVersion;
 use crate::storage::EventType;
@@ -39,9 +40,33 @@ struct State {
     /// Requests and events met, in order.
     hits: Mutex<Vec<Hit>>,
     crashes: watch::Sender<u64>,
+    /// The holders of leases who have lost them and do not know it, and until when.
+    deposed: Mutex<BTreeMap<Holder, Timestamp>>,
     /// The last time up to which a watch misses events.
     missing: Mutex<Option<Timestamp>>,
 }
+
+/// The effects of faults on a request, and the point that it is.
+#[derive(Debug, Default)]
+pub(crate) struct Met {
+    /// At most the effect of a planned fault, then that of an injected one.
+    pub(crate) effects: Vec<Effect>,
+    /// The index of the point that the request is.
+    point: Option<usize>,
+}
+
+impl Met {
+    /// How the request's calls of webhooks fail.
+    pub(crate) fn webhook_failure(&self) -> Option<WebhookFailure> {
+        self.effects.iter().find_map(|effect| match effect {
+            Effect::Webhooks(failure) => Some(*failure),
+            _ => None,
+        })
+    }
+}
+
+/// Namespace and name of a lease, and its holder.
+type Holder = (String, String, String);
 
 /// The next step of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +108,7 @@ impl Faults {
             branches: Mutex::default(),
             hits: Mutex::default(),
             crashes: watch::Sender::new(0),
+            deposed: Mutex::default(),
             missing: Mutex::default(),
         };
         Self {
@@ -214,17 +240,17 @@ impl Faults {
         asked: Option<RequestFacts>,
         body: &[u8],
         rv: ResourceVersion,
-    ) -> Vec<Effect> {
+    ) -> Met {
         if self.is_idle() {
-            return Vec::new();
+            return Met::default();
         }
         let Some(asked) = asked.map(|asked| asked.named_in(body)) else {
-            return Vec::new();
+            return Met::default();
         };
         let now = self.clock.now();
-        if let Some(points) = &mut *self.state.points.lock() {
-            points.pass(&asked, None, rv);
-        }
+        let mut points = self.state.points.lock();
+        let point = points.as_mut().map(|points| points.pass(&asked, None, rv));
+        drop(points);
         self.branch_off(&asked, false, now);
         let mut effects = Vec::new();
         let mut rules = self.state.rules.lock();
@@ -244,7 +270,14 @@ impl Faults {
                 break;
             }
         }
-        effects
+        Met { effects, point }
+    }
+
+    /// Notes that a request has called webhooks.
+    pub(crate) fn note_webhooks(&self, met: &Met) {
+        if let (Some(point), Some(points)) = (met.point, &mut *self.state.points.lock()) {
+            points.call_webhooks(point);
+        }
     }
 
     /// The effect on an event about the object `name` before its delivery.
@@ -284,6 +317,21 @@ impl Faults {
             }
             _ => None,
         }
+    }
+
+    /// Notes that a holder of a lease has lost it, and does not know it for `time`.
+    pub(crate) fn depose(&self, holder: Holder, time: Duration) {
+        let now = self.clock.now();
+        let over = now.checked_add(time).unwrap_or(Timestamp::MAX);
+        self.state.deposed.lock().insert(holder, over);
+        self.withhold(now, time);
+    }
+
+    /// Whether someone has lost this lease and does not know it yet.
+    pub(crate) fn is_deposed(&self, holder: &Holder) -> bool {
+        let deposed = self.state.deposed.lock();
+        let until = deposed.get(holder);
+        until.is_some_and(|until| *until > self.clock.now())
     }
 
     /// Notes that a watch misses events for `time`.

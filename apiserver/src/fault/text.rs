@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
 
-use super::{Crash, Effect, Fault, Refusal, Requests};
+use super::{Crash, Effect, Fault, Refusal, Requests, WebhookFailure};
 use crate::suggestion;
 
 /// The fields of a fault: its effect is one of those from `refuse` on.
@@ -28,6 +28,11 @@ pub(super) struct Fields {
     crash: Option<Crash>,
     #[serde(default)]
     restart: bool,
+    #[serde(default)]
+    relist: bool,
+    webhooks: Option<WebhookFailure>,
+    #[serde(default, deserialize_with = "duration")]
+    second_leader: Option<Duration>,
     #[serde(default, deserialize_with = "signed")]
     jump: Option<SignedDuration>,
     #[serde(default)]
@@ -102,6 +107,9 @@ impl TryFrom<Fields> for Fault {
             fields.delay.map(Effect::Delay),
             fields.crash.map(Effect::Crash),
             fields.restart.then_some(Effect::Restart),
+            fields.relist.then_some(Effect::Relist),
+            fields.webhooks.map(Effect::Webhooks),
+            fields.second_leader.map(Effect::SecondLeader),
             fields.jump.map(Effect::Jump),
             fields.unreachable.then_some(Effect::Unreachable),
             fields.stale.map(Effect::Stale),
@@ -120,8 +128,8 @@ impl TryFrom<Fields> for Fault {
         .flatten();
         let (Some(effect), None) = (effects.next(), effects.next()) else {
             return Err(
-                "a fault needs one of refuse, loseAnswer, delay, crash, restart, jump, unreachable, stale, \
-                 hold, batch, withholdBookmarks, repeat, break, expire, miss and late"
+                "a fault needs one of refuse, loseAnswer, delay, crash, restart, relist, webhooks, secondLeader, jump, \
+                 unreachable, stale, hold, batch, withholdBookmarks, repeat, break, expire, miss and late"
                     .to_owned(),
             );
         };

@@ -10,6 +10,7 @@
 //! POST   /kubeproof/v1/watches/bookmark    send a bookmark to every watch that allows bookmarks
 //! POST   /kubeproof/v1/watches/close       end watches as if their time were up
 //! POST   /kubeproof/v1/watches/drop        break the connections of watches off
+//! POST   /kubeproof/v1/watches/expire      end watches with 410 Expired
 //! POST   /kubeproof/v1/restart             what clients see of a restart
 //! POST   /kubeproof/v1/clock?jump=10m      set the clock forward, or back by a negative time
 //! POST   /kubeproof/v1/faults              inject the fault in the body, as JSON
@@ -34,7 +35,7 @@ use crate::storage::WatchControl;
 const ROOT: &str = "/kubeproof/v1";
 
 /// The endpoints as `GET /kubeproof/v1` lists them: path below it, methods, parameters, what it does.
-const ENDPOINTS: [(&str, &[&str], &[&str], &str); 9] = [
+const ENDPOINTS: [(&str, &[&str], &[&str], &str); 10] = [
     (
         "/snapshot",
         &["GET"],
@@ -64,6 +65,12 @@ const ENDPOINTS: [(&str, &[&str], &[&str], &str); 9] = [
         &["POST"],
         &["resource"],
         "Break the connections of watches.",
+    ),
+    (
+        "/watches/expire",
+        &["POST"],
+        &["resource"],
+        "End watches with 410 Expired, so that clients list again.",
     ),
     (
         "/restart",
@@ -111,6 +118,7 @@ impl<'a> Control<'a> {
             "watches/bookmark" => Self::Watches(WatchControl::Bookmark),
             "watches/close" => Self::Watches(WatchControl::Close),
             "watches/drop" => Self::Watches(WatchControl::Drop),
+            "watches/expire" => Self::Watches(WatchControl::Expire),
             "restart" => Self::Restart,
             "clock" => Self::Clock,
             "faults" => Self::Faults,
@@ -225,8 +233,8 @@ impl ApiServer {
 
     /// Applies `control` to every open watch, or only to watches of `resource`.
     ///
-    /// A watch reacts after the delivery of its pending events (for [`WatchControl::Drop`] and
-    /// [`WatchControl::Close`]: at the next line), which is when its client reads. A dropped watch
+    /// A watch reacts after the delivery of its pending events (for all but
+    /// [`WatchControl::Bookmark`]: at the next line), which is when its client reads. A dropped watch
     /// over HTTP/1.1 also ends its connection; a dropped watch over HTTP/2 resets only its own
     /// stream.
     pub fn control_watches(&self, control: WatchControl, resource: Option<&GroupResource>) {

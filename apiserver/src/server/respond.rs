@@ -20,6 +20,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::request::RequestInfo;
 use crate::request::options::Query;
 use crate::status::ApiError;
+use crate::webhook::WebhookCalls;
 
 /// A request that has been read whole and is allowed; its resource is known.
 pub(super) struct Incoming {
@@ -34,6 +35,7 @@ pub(super) struct Incoming {
     pub(super) upgrade: Option<OnUpgrade>,
     pub(super) meter: RequestMeter,
     pub(super) audit: Option<Arc<Record>>,
+    pub(super) calls: Arc<WebhookCalls>,
 }
 
 impl ApiServer {
@@ -54,6 +56,7 @@ impl ApiServer {
             meter: incoming.meter,
             audit: incoming.audit,
             webhooks: AtomicU64::new(0),
+            calls: incoming.calls,
             listed: OnceLock::new(),
         });
         let response = handlers::handle(&request).await;

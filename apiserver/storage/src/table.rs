@@ -190,6 +190,8 @@ pub enum WatchControl {
     Close,
     /// End abruptly, as when the connection breaks.
     Drop,
+    /// End with 410 Expired, so that the client lists again.
+    Expire,
 }
 
 /// The number of requests for each [`WatchControl`]; a watch compares it with the number it has
@@ -202,6 +204,8 @@ pub struct ControlCounts {
     pub closes: u64,
     /// Requests for an abrupt end.
     pub drops: u64,
+    /// Requests for an end with 410 Expired.
+    pub expires: u64,
 }
 
 #[derive(Debug, Default)]
@@ -209,6 +213,7 @@ struct ControlCounters {
     bookmarks: AtomicU64,
     closes: AtomicU64,
     drops: AtomicU64,
+    expires: AtomicU64,
 }
 
 impl Table {
@@ -309,6 +314,7 @@ impl Table {
             WatchControl::Bookmark => &self.controls.bookmarks,
             WatchControl::Close => &self.controls.closes,
             WatchControl::Drop => &self.controls.drops,
+            WatchControl::Expire => &self.controls.expires,
         };
         count.fetch_add(1, Ordering::AcqRel);
         self.wake_all();
@@ -338,6 +344,7 @@ impl Table {
             bookmarks: self.controls.bookmarks.load(Ordering::Acquire),
             closes: self.controls.closes.load(Ordering::Acquire),
             drops: self.controls.drops.load(Ordering::Acquire),
+            expires: self.controls.expires.load(Ordering::Acquire),
         }
     }
 

@@ -3,13 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::fault::Fault;
-use kubeproof_apiserver::{ApiServer, Dropped, ResponseBody};
+use kubeproof_apiserver::{ApiServer, Clock, Dropped, ResponseBody, Webhook};
 use serde_json::{Value, json};
 
 use crate::support::requests::{answer, server};
@@ -187,6 +189,161 @@ async fn a_restart_breaks_watches_off_and_forgets_the_past() {
     create(&server, "after").await;
     let mut old = watch(&server, &format!("&resourceVersion={rv}")).await;
     assert_eq!(next(&mut old).await, "ERROR 410");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_watches_expire_at_a_request() {
+    let server = server();
+    let rv = create(&server, "a").await;
+    let mut plain = watch(&server, &format!("&resourceVersion={rv}")).await;
+    let selecting = format!("&resourceVersion={rv}&labelSelector=!other");
+    let mut selecting = watch(&server, &selecting).await;
+    assert!(is_silent(&mut plain, 1).await && is_silent(&mut selecting, 1).await);
+    let on = json!({"verb": "create"});
+    inject(
+        &server,
+        json!({"name": "r", "on": on, "times": 1, "relist": true}),
+    );
+    // The request itself is carried out.
+    let later = create(&server, "b").await;
+    for open in [&mut plain, &mut selecting] {
+        assert_eq!(next(open).await, "ERROR 410");
+        assert_eq!(next(open).await, "END");
+    }
+    let mut again = watch(&server, &format!("&resourceVersion={later}")).await;
+    create(&server, "c").await;
+    assert_eq!(next(&mut again).await, "ADDED c");
+    let (_, told) = send(
+        &server,
+        "POST /kubeproof/v1/watches/expire?resource=pods",
+        json!(null),
+    )
+    .await;
+    assert_eq!(told["status"], "Success");
+    assert!(is_silent(&mut again, 1).await);
+    send(
+        &server,
+        "POST /kubeproof/v1/watches/expire?resource=configmaps",
+        json!(null),
+    )
+    .await;
+    assert_eq!(next(&mut again).await, "ERROR 410");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_does_not_learn_that_another_leads() {
+    let server = server();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = |name: &str, holder: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": holder}});
+    for (name, holder) in [("shop", "a"), ("other", "")] {
+        let (code, _) = send(&server, &format!("POST {leases}"), lease(name, holder)).await;
+        assert_eq!(code, 201);
+    }
+    let stored = async || {
+        let (_, lease) = send(&server, &format!("GET {leases}/shop"), Value::Null).await;
+        lease
+    };
+    let renew = async |lease: &Value, holder: &str| {
+        let mut lease = lease.clone();
+        lease["spec"]["holderIdentity"] = holder.into();
+        let (code, told) = send(&server, &format!("PUT {leases}/shop"), lease).await;
+        (code, told["spec"]["holderIdentity"].clone())
+    };
+    let before = stored().await;
+    let on = json!({"verb": "create", "resource": "configmaps"});
+    inject(
+        &server,
+        json!({"name": "s", "on": on, "times": 1, "secondLeader": "15s"}),
+    );
+    create(&server, "by-the-first").await;
+    // Whoever waits gets it, and the first goes on renewing it with what it has read long ago.
+    let free = stored().await;
+    assert_eq!(free["spec"]["holderIdentity"], "");
+    assert_eq!(free["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(renew(&free, "b").await, (200, json!("b")));
+    assert_eq!(renew(&before, "a").await, (200, json!("a")));
+    let held = stored().await;
+    assert_eq!(held["spec"]["holderIdentity"], "b");
+    assert!(server.withheld_until().is_some());
+    tokio::time::sleep(Duration::from_secs(14)).await;
+    assert_eq!(renew(&before, "a").await, (200, json!("a")));
+    assert_eq!(renew(&held, "b").await, (200, json!("b")));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (code, _) = renew(&before, "a").await;
+    assert_eq!((code, server.withheld_until()), (409, None));
+}
+
+/// A webhook that sets a label.
+#[derive(Debug)]
+struct Labels;
+
+impl Webhook for Labels {
+    fn answer(&self, _: ApiServer, _: &str, document: Value) -> BoxFuture<'static, Value> {
+        // [{"op":"add","path":"/metadata/labels","value":{"seen":"yes"}}]
+        let patch =
+            "W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscyIsInZhbHVlIjp7InNlZW4iOiJ5ZXMifX1d";
+        let uid = document["request"]["uid"].clone();
+        let response =
+            json!({"uid": uid, "allowed": true, "patchType": "JSONPatch", "patch": patch});
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+        Box::pin(async { review })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn webhooks_fail_as_their_policy_says() {
+    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    let builder = ApiServer::builder().clock(Clock::simulated(epoch));
+    let server = builder
+        .answer_service("default", "hook", 443, Arc::new(Labels))
+        .build();
+    server.record_points();
+    let attempt = async |name: &str| {
+        let body = json!({"metadata": {"name": name}});
+        let began = tokio::time::Instant::now();
+        let (code, created) = send(&server, &format!("POST {CONFIGMAPS}"), body).await;
+        let seen = created["metadata"]["labels"]["seen"].clone();
+        let message = created["message"].as_str().unwrap_or_default().to_owned();
+        (code, seen, message, began.elapsed().as_secs())
+    };
+    let hooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    let hook = |policy: &str| {
+        json!({"metadata": {"name": "hook"}, "webhooks": [{
+            "name": "hook.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "failurePolicy": policy, "timeoutSeconds": 7,
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "clientConfig": {"service": {"namespace": "default", "name": "hook"}},
+        }]})
+    };
+    let (code, _) = send(&server, &format!("POST {hooks}"), hook("Fail")).await;
+    assert_eq!(code, 201);
+    assert_eq!(attempt("a").await, (201, json!("yes"), String::new(), 0));
+    let on = json!({"verb": "create", "resource": "configmaps"});
+    let failing =
+        |failure: &str| json!({"name": failure, "on": on, "times": 1, "webhooks": failure});
+    let refused = |why: &str| {
+        format!(
+            "Internal error occurred: failed calling webhook \"hook.example.com\": failed to call webhook: Post \
+             \"https://hook.default.svc:443/?timeout=7s\": {why}"
+        )
+    };
+    inject(&server, failing("refuse"));
+    let down = refused("connect: connection refused");
+    assert_eq!(attempt("b").await, (500, Value::Null, down, 0));
+    assert_eq!(attempt("b").await, (201, json!("yes"), String::new(), 0));
+    inject(&server, failing("timeout"));
+    let late = refused("context deadline exceeded");
+    assert_eq!(attempt("c").await, (500, Value::Null, late, 7));
+    send(&server, &format!("DELETE {hooks}/hook"), Value::Null).await;
+    send(&server, &format!("POST {hooks}"), hook("Ignore")).await;
+    inject(&server, failing("refuse"));
+    assert_eq!(attempt("d").await, (201, Value::Null, String::new(), 0));
+    assert_eq!(attempt("e").await, (201, json!("yes"), String::new(), 0));
+    // An exploration tries the fault at requests that call webhooks.
+    let points = server.points();
+    let calling = points.iter().filter(|point| point.calls_webhooks);
+    let calling: Vec<&str> = calling.filter_map(|point| point.name.as_deref()).collect();
+    assert_eq!(calling, ["a", "b", "b", "c", "d", "e"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@
 //!   lost answer, whose write counts as failed.
 //! - The sync that failed is repeated, and with it the events of its beginning: one more of each.
 //! - The client of the write reports the failure, and perhaps that of the next attempt: two new Warnings of each kind. A
-//!   client that reads from a stale replica fails for a minute: sixteen.
+//!   client that reads from a stale replica fails for a minute, and one whose webhooks are down fails again and again: sixteen.
 //! - A Warning that occurs without faults is of something that fails for a while. A fault delays what some client waits
 //!   for, by half a minute at most, or delays the client itself, and a crash has it begin with the shortest pause again.
 //!   So each of these Warnings occurs up to sixteen times more, or not at all.
@@ -75,7 +75,7 @@ impl Bounds {
                     fewer = expected.total;
                     more += TRIES_MAX;
                 }
-                "Warning" if is_concerned && kind == Kind::StaleRestart => more += TRIES_MAX,
+                "Warning" if is_concerned && fails_for_long(kind) => more += TRIES_MAX,
                 "Warning" if is_concerned => more += REPORTS_MAX,
                 _ if is_concerned && is_known => {
                     more += 1;
@@ -92,6 +92,11 @@ impl Bounds {
         };
         (expected.total - fewer).max(0)..=at_most
     }
+}
+
+/// Whether one fault may fail several writes of one object.
+fn fails_for_long(kind: Kind) -> bool {
+    matches!(kind, Kind::StaleRestart | Kind::WebhookDown)
 }
 
 #[cfg(test)]

@@ -50,10 +50,15 @@ fn delays_events(fault: &Fault) -> bool {
         | Effect::MissEvents(_)
         | Effect::Late(_)
         | Effect::Restart
+        | Effect::Relist
         | Effect::Delay(_)
         | Effect::Unreachable => true,
         Effect::Refuse(_) | Effect::DropResponse => is_read(),
-        Effect::Crash(_) | Effect::Jump(_) | Effect::WithholdBookmarks => false,
+        Effect::Crash(_)
+        | Effect::Jump(_)
+        | Effect::SecondLeader(_)
+        | Effect::Webhooks(_)
+        | Effect::WithholdBookmarks => false,
     }
 }
 

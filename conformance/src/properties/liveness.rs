@@ -141,6 +141,7 @@ mod tests {
             event: None,
             nth: 0,
             after_rv: ResourceVersion::new(after_rv),
+            calls_webhooks: false,
         };
         let changing: Vec<Point> = (0..100).map(|rv| point(rv / 10)).collect();
         assert_eq!(hot_requeues(&changing), []);

@@ -366,6 +366,7 @@ impl Pattern {
             event,
             nth: 0,
             after_rv: ResourceVersion::ZERO,
+            calls_webhooks: event.is_none(),
         };
         let events = WatchedEvent::ALL.into_iter();
         let events = events.filter(|own| self.event.is_none_or(|event| event == *own));

@@ -42,6 +42,13 @@ pub(super) struct Fault {
     crash: Option<Crash>,
     /// The server restarts instead: watches and the connection break off, and past events are forgotten.
     restart: Option<bool>,
+    /// All watches end with 410 Expired before the request, so that everything is listed again.
+    relist: Option<bool>,
+    /// The admission webhooks that the request calls fail: they refuse the connection, or do not respond in time.
+    webhooks: Option<WebhookFailure>,
+    /// All leases but those of nodes are released before the request, and for this time their holders are answered as if they
+    /// had renewed them.
+    second_leader: Option<HumanDuration>,
     /// The server's clock is set forward by this time before the request, or back by a negative one.
     jump: Option<HumanDuration>,
     /// The server cannot be reached.
@@ -117,6 +124,14 @@ enum Verb {
 enum Crash {
     Before,
     After,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only the schema is made of it")]
+enum WebhookFailure {
+    Refuse,
+    Timeout,
 }
 
 /// An error answer.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use kubeproof::explore::{self, Options, Reference};
@@ -17,6 +17,25 @@ use crate::support::process::{file, output, stdout};
 const KINDS: [&str; 3] = ["crash-after", "stale-restart", "refuse"];
 const PAIRS: usize = 12;
 const FROM: &str = "statefulset-controller";
+/// A scenario in which a webhook of OpenKruise is asked about a pod.
+const KRUISE: &str = "
+title: a pod is created
+source: none
+given:
+  kruise: true
+  objects:
+  - apiVersion: apps.kruise.io/v1alpha1
+    kind: CloneSet
+    metadata: {name: sample}
+    spec:
+      replicas: 0
+      selector: {matchLabels: {app: a}}
+      template:
+        metadata: {labels: {app: a}, annotations: {apps.kruise.io/container-launch-priority: Ordered}}
+        spec: {containers: [{name: a, image: nginx}]}
+steps:
+- scale: {target: cloneset/sample, replicas: 1}
+";
 
 /// A scenario that differs with some faults and does not say why.
 pub(crate) fn unexplained(directory: &str) -> PathBuf {
@@ -207,4 +226,33 @@ fn an_order_that_comes_to_the_same_later_is_no_difference() {
         "3",
     ]);
     assert_eq!(stdout(&ran), "3 runs, 0 diverged\n");
+}
+
+#[test]
+fn webhooks_are_down_for_writes_that_call_them_and_watches_expire_at_any_write() {
+    let scale = suite::scenarios_dir().join("rc/rc-scale.yaml");
+    let kruise = file("webhook-down/pod.yaml", KRUISE);
+    let explore = |path: &Path, kind: &str| {
+        let ran = output(&["explore", path.to_str().unwrap(), "--faults", kind]);
+        (
+            ran.status.code(),
+            stdout(&ran),
+            String::from_utf8(ran.stderr).unwrap(),
+        )
+    };
+    let runs = |(code, told, _): (Option<i32>, String, String)| -> u32 {
+        assert_eq!(code, Some(0), "{told}");
+        let last = told.lines().last().unwrap();
+        assert!(last.ends_with(" runs, 0 diverged"), "{told}");
+        last.split(' ').next().unwrap().parse().unwrap()
+    };
+    // OpenKruise has a webhook for pods.
+    assert!(runs(explore(&kruise, "webhook-down")) > 0);
+    let (code, _, why) = explore(&scale, "webhook-down");
+    assert!(
+        code == Some(2) && why.contains("nothing was explored"),
+        "{why}"
+    );
+    let relists = runs(explore(&scale, "relist"));
+    assert_eq!(relists, runs(explore(&scale, "throttle")));
 }

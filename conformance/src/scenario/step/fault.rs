@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubeproof_apiserver::fault::{Crash, Effect, Fault, Requests};
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Requests, WebhookFailure};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -45,6 +45,10 @@ pub(crate) fn effect_words(effect: &Effect) -> String {
         Effect::Crash(Crash::Before) => "crash before".to_owned(),
         Effect::Crash(Crash::After) => "crash after".to_owned(),
         Effect::Restart => "the server restarts".to_owned(),
+        Effect::Relist => "expire all watches".to_owned(),
+        Effect::SecondLeader(time) => format!("two leaders for {}", in_time(time)),
+        Effect::Webhooks(WebhookFailure::Refuse) => "webhooks refuse the connection".to_owned(),
+        Effect::Webhooks(WebhookFailure::Timeout) => "webhooks do not respond".to_owned(),
         Effect::Jump(time) => format!("set the clock by {time:#}"),
         Effect::Unreachable => "the server cannot be reached".to_owned(),
         Effect::Stale(writes) => format!("answer as {writes} writes ago"),

@@ -1,0 +1,53 @@
+//! Two leaders at once: leases are taken from their holders, who do not learn of it for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::ApiServer;
+use super::load::USER_AGENT;
+use crate::field_manager::Writer;
+use crate::store::Store;
+
+/// The namespace of the leases of nodes, which elect nobody.
+const NODES: &str = "kube-node-lease";
+
+impl ApiServer {
+    /// Releases all leases but those of nodes, so that whoever waits for one gets it. Until `time` is over, the holders so
+    /// far are told that they have renewed it.
+    pub(super) async fn depose(&self, time: Duration) {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"});
+        let Some(resource) = self.resource_of(&lease) else {
+            return;
+        };
+        let user_agent: Arc<str> = USER_AGENT.into();
+        let writer = Writer {
+            field_manager: USER_AGENT,
+            user_agent: USER_AGENT,
+            subresource: "",
+        };
+        let store = Store::of_server(&self.core, &resource, &user_agent, writer);
+        let leases = store.table().snapshot();
+        for lease in leases.range(None, None) {
+            let mut lease = lease.value().as_ref().clone();
+            let text = |pointer: &str| {
+                let text = lease.pointer(pointer).and_then(|value| value.as_str());
+                text.unwrap_or_default().to_owned()
+            };
+            let [namespace, name, holder] = [
+                "/metadata/namespace",
+                "/metadata/name",
+                "/spec/holderIdentity",
+            ]
+            .map(text);
+            if namespace == NODES || holder.is_empty() {
+                continue;
+            }
+            self.core.faults.depose((namespace, name, holder), time);
+            lease["spec"]["holderIdentity"] = "".into();
+            // Leases have one version, which is that in which they are stored.
+            let _ = store.restore(lease, None).await;
+        }
+    }
+}
