@@ -243,7 +243,7 @@ impl RunningPrograms {
     /// [`TestbedError::Ended`] when a program ends, or none sends a request.
     async fn first_request(&self) -> Result<(), TestbedError> {
         let began = Instant::now();
-        // What the processes had done when they were looked at, and when they were seen to compute.
+        // The last look at the processes, and the last time that they were seen to compute.
         let (mut looked, mut usage) = (began, self.groups.usage());
         let mut computed = began;
         while !self.environment.requests().has_any() {
