@@ -17,6 +17,12 @@ fn asked(method: &Method, path: &str) -> RequestFacts {
     RequestFacts::of(&info, "statefulset-controller/1.36 (x)").unwrap()
 }
 
+/// The effects on a request with this body, when the last resource version is `last`.
+fn effects(faults: &Faults, asked: &RequestFacts, body: &[u8], last: u64) -> Vec<Effect> {
+    let met = faults.meet(Some(asked.clone()), body, ResourceVersion::new(last));
+    met.effects
+}
+
 fn requests(yaml: Value) -> Requests {
     serde_json::from_value(yaml).unwrap()
 }
@@ -51,7 +57,7 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
         lasts: None,
         effect: Effect::DropResponse,
     });
-    let meet = |body: &[u8]| faults.meet(Some(create.clone()), body, ResourceVersion::new(1));
+    let meet = |body: &[u8]| effects(&faults, &create, body, 1);
     assert_eq!(meet(b"{}"), []);
     assert_eq!(meet(named), []);
     assert_eq!(meet(named), [Effect::DropResponse]);
@@ -123,13 +129,7 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     let faults = Faults::new(Clock::real());
     let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
     let pod = |name: &str| json!({ "metadata": { "name": name } }).to_string();
-    let meet = |name: &str| {
-        faults.meet(
-            Some(create.clone()),
-            pod(name).as_bytes(),
-            ResourceVersion::new(7),
-        )
-    };
+    let meet = |name: &str| effects(&faults, &create, pod(name).as_bytes(), 7);
     faults.record_points();
     for name in ["web-0", "web-1", "web-0"] {
         assert_eq!(meet(name), []);
@@ -152,13 +152,7 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     let again = Faults::new(Clock::real());
     again.inject(points[2].fault("third", Effect::DropResponse));
     let met: Vec<bool> = ["web-0", "web-1", "web-0", "web-0"]
-        .map(|name| {
-            again.meet(
-                Some(create.clone()),
-                pod(name).as_bytes(),
-                ResourceVersion::new(7),
-            )
-        })
+        .map(|name| effects(&again, &create, pod(name).as_bytes(), 7))
         .map(|effects| !effects.is_empty())
         .into();
     assert_eq!(met, [false, false, true, false]);
@@ -174,10 +168,7 @@ fn events_are_counted_by_the_object_they_are_about() {
     })));
     let meet =
         |name| faults.meet_event(&watch, (name, EventType::Modified, ResourceVersion::new(3)));
-    assert_eq!(
-        faults.meet(Some(watch.clone()), b"", ResourceVersion::new(3)),
-        []
-    );
+    assert_eq!(effects(&faults, &watch, b"", 3), []);
     assert_eq!(meet("web-1"), None);
     assert_eq!(meet("web-0"), None);
     assert_eq!(meet("web-1"), Some(EventEffect::Expire));
@@ -218,7 +209,7 @@ fn what_is_planned_strikes_before_what_is_injected() {
     faults.plan(with(json!({ "after": 2, "times": 1, "loseAnswer": true })));
     faults.plan(with(json!({ "after": 3, "times": 1, "crash": "after" })));
     faults.plan(with(json!({ "after": 3, "times": 1, "loseAnswer": true })));
-    let meet = || faults.meet(Some(create.clone()), b"{}", ResourceVersion::new(1));
+    let meet = || effects(&faults, &create, b"{}", 1);
     assert_eq!(meet(), [Effect::Crash(Crash::Before)]);
     assert_eq!(meet(), [], "the first that came there is let through");
     assert_eq!(meet(), [Effect::DropResponse, refusal()]);
@@ -253,11 +244,7 @@ fn a_plan_begins_where_its_first_fault_would_strike_and_alone() {
     ];
     faults.branch(plans, Arc::new(takes));
     let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
-    let meet = || {
-        faults
-            .meet(Some(create.clone()), b"{}", ResourceVersion::new(1))
-            .len()
-    };
+    let meet = || effects(&faults, &create, b"{}", 1).len();
     assert_eq!([meet(), meet(), meet(), meet(), meet()], [0, 1, 0, 1, 0]);
     assert_eq!(*asked_for.lock(), [0, 2]);
     let met = faults.met();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, ManifestError, Manifests};
 use serde_json::{Value, json};
 
-use crate::support::requests::{send, send_typed};
+use crate::support::requests::send;
 
 /// An object of a kind that is defined in another file, in a namespace that is made there too.
 const WIDGETS: &str = "
@@ -309,21 +309,10 @@ async fn live_objects_are_stored_as_they_were() {
     assert_eq!(widget["spec"]["size"], 9);
     let pod = get(&server, paths[3].1).await;
     assert_eq!(pod["status"]["podIP"], "10.1.2.3");
-    // Versions go on from there, and clients write as they do.
+    // Versions go on from there.
     let next = json!({"metadata": {"name": "next"}});
     let created = send(&server, "POST /api/v1/namespaces/apps/configmaps", next).await;
     assert_eq!(created.meta("resourceVersion"), "90001");
-    let without = json!({"metadata": {"finalizers": null}});
-    let path = "/api/v1/namespaces/apps/pods/web";
-    let patch = format!("PATCH {path}");
-    send_typed(
-        &server,
-        &patch,
-        "application/merge-patch+json",
-        without.to_string(),
-    )
-    .await;
-    assert_eq!(get(&server, path).await["metadata"].get("finalizers"), None);
 }
 
 #[test]

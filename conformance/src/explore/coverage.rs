@@ -267,6 +267,7 @@ mod tests {
             name: Some("a".to_owned()),
             from: "operator".to_owned(),
             event,
+            calls_webhooks: false,
             nth: 0,
             after_rv: ResourceVersion::new(after_rv),
         }

@@ -195,6 +195,40 @@ fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Option<String> {
 
 const KINDS: &str = "namespaces,pods,deployments,replicasets,configmaps,serviceaccounts,customresourcedefinitions,shops";
 
+/// Writes what must-gather would, and returns its directory.
+fn must_gather(kubeconfig: &Path) -> PathBuf {
+    let gathered =
+        file("incidents/kubectl/must-gather.local.1/version", "v4").with_file_name("sha256-1");
+    let gather = |path: &str, arguments: &[&str]| {
+        let text = kubectl(
+            kubeconfig,
+            &[&["get", "--output", "yaml"][..], arguments].concat(),
+        );
+        file(
+            &format!("incidents/kubectl/must-gather.local.1/sha256-1/{path}"),
+            &text.expect("kubectl prints it"),
+        );
+    };
+    gather("namespaces/default/default.yaml", &["namespace", "default"]);
+    gather("namespaces/default/core/pods.yaml", &["pods"]);
+    gather("namespaces/default/apps/deployments.yaml", &["deployments"]);
+    gather(
+        "namespaces/default/example.com/shops/books.yaml",
+        &["shop", "books"],
+    );
+    let definitions = "cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions";
+    let definition = ["customresourcedefinition", "shops.example.com"];
+    gather(
+        &format!("{definitions}/shops.example.com.yaml"),
+        &definition,
+    );
+    file(
+        "incidents/kubectl/must-gather.local.1/sha256-1/namespaces/default/pods/web/x.json",
+        "{",
+    );
+    gathered.parent().expect("below a directory").to_owned()
+}
+
 #[test]
 fn what_kubectl_prints_and_dumps_is_loaded_as_it_was() {
     let (child, _, kubeconfig) = incident("kubectl", &[]);
@@ -217,38 +251,9 @@ fn what_kubectl_prints_and_dumps_is_loaded_as_it_was() {
         &["cluster-info", "dump", "--all-namespaces", &directory],
     )
     .unwrap();
-    let gathered =
-        file("incidents/kubectl/must-gather.local.1/version", "v4").with_file_name("sha256-1");
-    let gather = |path: &str, arguments: &[&str]| {
-        let text = kubectl(
-            &kubeconfig,
-            &[&["get", "--output", "yaml"][..], arguments].concat(),
-        );
-        file(
-            &format!("incidents/kubectl/must-gather.local.1/sha256-1/{path}"),
-            &text.unwrap(),
-        );
-    };
-    gather("namespaces/default/default.yaml", &["namespace", "default"]);
-    gather("namespaces/default/core/pods.yaml", &["pods"]);
-    gather("namespaces/default/apps/deployments.yaml", &["deployments"]);
-    gather(
-        "namespaces/default/example.com/shops/books.yaml",
-        &["shop", "books"],
-    );
-    let definitions = "cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions";
-    let definition = ["customresourcedefinition", "shops.example.com"];
-    gather(
-        &format!("{definitions}/shops.example.com.yaml"),
-        &definition,
-    );
-    file(
-        "incidents/kubectl/must-gather.local.1/sha256-1/namespaces/default/pods/web/x.json",
-        "{",
-    );
+    let gathered = must_gather(&kubeconfig);
     terminate(child);
     let list = file("incidents/kubectl/list.yaml", &yaml);
-    let gathered = gathered.parent().unwrap();
     let shown = |object: &Value| {
         let mut object = without_rv(object);
         object["metadata"]
@@ -278,7 +283,7 @@ fn what_kubectl_prints_and_dumps_is_loaded_as_it_was() {
         ),
         (
             "gathered",
-            gathered,
+            &gathered,
             &[
                 "Namespace//default",
                 "Pod/default/web-",
@@ -355,12 +360,12 @@ fn an_audit_log_has_the_state_at_each_time() {
     let end = exported(&kubeconfig);
     terminate(child);
     let text = std::fs::read_to_string(&log).unwrap();
-    let events = text
+    let mut events = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let is_first =
         |event: &Value| event["verb"] == "delete" && event["objectRef"]["name"] == "first";
-    let deleted = events.filter(is_first).last().unwrap();
+    let deleted = events.rfind(is_first).unwrap();
     let time = deleted["requestReceivedTimestamp"]
         .as_str()
         .unwrap()
