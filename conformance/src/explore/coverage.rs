@@ -18,7 +18,7 @@ pub enum Points {
     All,
     /// The first point of each situation.
     Covering,
-    /// At most so many runs: the first points of all situations, then the second ones, and so on.
+    /// At most this many runs: the first points of all situations, then the second ones, and so on.
     AtMost(usize),
 }
 
@@ -49,7 +49,7 @@ impl Points {
                 (*count - 1, one)
             })
             .collect();
-        // Ranks below this one are taken whole, and so many of it, spread evenly.
+        // All points of ranks below `whole` are taken, and `of_next` of that rank, spread evenly.
         let (whole, of_next) = match self {
             Self::All => (usize::MAX, 0),
             Self::Covering => (1, 0),
@@ -83,7 +83,7 @@ fn within<T>(max: usize, ranked: &[(usize, T)]) -> (usize, usize) {
     unreachable!("some rank is empty")
 }
 
-/// What a client does at a point: the same thing to an object in the same condition, knowing as much about it.
+/// The situation of a client at a point: its request or event, the condition of the object, and its knowledge of the object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Situation {
     from: String,
@@ -93,7 +93,7 @@ pub(super) struct Situation {
     cache: Cache,
 }
 
-/// What a client has been told of an object.
+/// The knowledge that a client has of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cache {
     /// It does not watch such objects.
@@ -126,7 +126,7 @@ pub(super) fn situations(points: &[Point], journal: &[JournalEntry]) -> Vec<Situ
         .collect();
     let begin = points.first().map(|point| point.after_rv);
     let begin = begin.unwrap_or_default();
-    // The version up to which a client has been told of an object.
+    // The version up to which a client knows an object.
     let mut told: BTreeMap<(String, Key), ResourceVersion> = BTreeMap::new();
     let situation = |point: &Point| {
         let key = (

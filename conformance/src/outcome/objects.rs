@@ -68,7 +68,7 @@ impl Identities {
         }
     }
 
-    /// The text with the object in the place of its uid, and without generated names.
+    /// The text with objects instead of their uids, and without generated names.
     fn mask(&self, text: &str) -> String {
         let named = UID.replace_all(text, |found: &Captures<'_>| {
             let uid = &found[0];

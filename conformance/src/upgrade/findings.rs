@@ -29,7 +29,7 @@ const POD_FIELDS: [&str; 5] = [
 ];
 /// The number of characters of a value that is told whole.
 const VALUE_MAX: usize = 160;
-/// The number of characters that are told of a longer one.
+/// The number of characters of a longer value that are shown.
 const VALUE_SHOWN: usize = 100;
 /// The number of those before the first difference.
 const VALUE_CONTEXT: usize = 20;

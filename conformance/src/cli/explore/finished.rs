@@ -29,7 +29,7 @@ pub(super) struct Run<'r> {
     pub(super) schedule_seed: u64,
 }
 
-/// What a run was: two of the same key need not both be done.
+/// The identity of a run: of two with the same key only one is done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Key {
     scenario: String,
@@ -47,7 +47,7 @@ struct Line {
 }
 
 impl Finished {
-    /// Reads the file, if there is one. Its last line may have been cut off by the interruption.
+    /// Reads the file, if it exists. The interruption may have cut off its last line.
     ///
     /// # Errors
     /// When the file cannot be read or written, or has something else in it.
