@@ -10,12 +10,12 @@ use super::load::USER_AGENT;
 use crate::field_manager::Writer;
 use crate::store::Store;
 
-/// The namespace of the leases of nodes, which elect nobody.
+/// The namespace of the leases of nodes, which are not for elections.
 const NODES: &str = "kube-node-lease";
 
 impl ApiServer {
-    /// Releases all leases but those of nodes, so that whoever waits for one gets it. Until `time` is over, the holders so
-    /// far are told that they have renewed it.
+    /// Releases all leases but those of nodes, so that a client that waits for one gets it. For `time`, renewals by the
+    /// holders before it are answered as if they had succeeded.
     pub(super) async fn depose(&self, time: Duration) {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"});
         let Some(resource) = self.resource_of(&lease) else {

@@ -213,13 +213,13 @@ async fn all_watches_expire_at_a_request() {
     let mut again = watch(&server, &format!("&resourceVersion={later}")).await;
     create(&server, "c").await;
     assert_eq!(next(&mut again).await, "ADDED c");
-    let (_, told) = send(
+    let (_, answer) = send(
         &server,
         "POST /kubeproof/v1/watches/expire?resource=pods",
         json!(null),
     )
     .await;
-    assert_eq!(told["status"], "Success");
+    assert_eq!(answer["status"], "Success");
     assert!(is_silent(&mut again, 1).await);
     send(
         &server,
@@ -246,8 +246,8 @@ async fn a_leader_does_not_learn_that_another_leads() {
     let renew = async |lease: &Value, holder: &str| {
         let mut lease = lease.clone();
         lease["spec"]["holderIdentity"] = holder.into();
-        let (code, told) = send(&server, &format!("PUT {leases}/shop"), lease).await;
-        (code, told["spec"]["holderIdentity"].clone())
+        let (code, answer) = send(&server, &format!("PUT {leases}/shop"), lease).await;
+        (code, answer["spec"]["holderIdentity"].clone())
     };
     let before = stored().await;
     let on = json!({"verb": "create", "resource": "configmaps"});

@@ -65,7 +65,7 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "AGENT,...", value_delimiter = ',')]
     from: Vec<String>,
     /// The requests and events that faults meet: `all`; `covering`, one in each situation, which is the verb or type of event,
-    /// the resource, the condition of the object and whether the client has been told of it; or at most N runs for each
+    /// the resource, the condition of the object and whether the client knows its last state; or at most N runs for each
     /// scenario, of which all situations come first [default: all; covering with --program].
     #[arg(long, value_name = "all|covering|N")]
     points: Option<Points>,

@@ -162,17 +162,17 @@ fn complete(shards: Vec<Shard>) -> anyhow::Result<Vec<Shard>> {
 
 /// The first thing that two shards of the same runs would agree on.
 fn difference(one: &Head, other: &Head) -> Option<String> {
-    let told = |what: &str, one: &dyn ToString, other: &dyn ToString| {
+    let differ = |what: &str, one: &dyn ToString, other: &dyn ToString| {
         let (one, other) = (one.to_string(), other.to_string());
         (one != other).then(|| format!("{what} {one} and {other}"))
     };
     let (a, b): (&Runs, &Runs) = (&one.runs, &other.runs);
     let names = |of: &Runs| of.scenarios.iter().cloned().collect::<BTreeSet<_>>();
     let own: Vec<String> = names(a).symmetric_difference(&names(b)).cloned().collect();
-    told("they are of the commands", &a.command, &b.command)
-        .or_else(|| told("the numbers of shards are", &one.of, &other.of))
-        .or_else(|| told("they were made by versions", &a.version, &b.version))
-        .or_else(|| told("their flags are", &a.flags, &b.flags))
+    differ("they are of the commands", &a.command, &b.command)
+        .or_else(|| differ("the numbers of shards are", &one.of, &other.of))
+        .or_else(|| differ("they were made by versions", &a.version, &b.version))
+        .or_else(|| differ("their flags are", &a.flags, &b.flags))
         .or_else(|| {
             let only = own.first()?;
             Some(format!("only one of them knows the scenario {only}"))

@@ -120,10 +120,10 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
             true => passed += 1,
             false => failed += 1,
         }
-        let told = in_json(&file.name, &report);
+        let result = in_json(&file.name, &report);
         out::say(&match args.json {
-            true => told.to_string(),
-            false => in_words(&told),
+            true => result.to_string(),
+            false => in_words(&result),
         })?;
     }
     if args.shard.is_some() {
@@ -146,16 +146,16 @@ fn definitions(path: &Option<PathBuf>) -> anyhow::Result<Vec<Value>> {
 }
 
 /// The result of a scenario in words, from that in JSON.
-pub(super) fn in_words(told: &Value) -> String {
+pub(super) fn in_words(result: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let has_passed = told["passed"] == true;
+    let has_passed = result["passed"] == true;
     let heading = match has_passed {
         true => out::good("ok"),
         false => out::bad("FAIL"),
     };
-    let mut lines = vec![format!("{heading} {}", text(&told["scenario"]))];
-    for change in list(&told["changes"]) {
+    let mut lines = vec![format!("{heading} {}", text(&result["scenario"]))];
+    for change in list(&result["changes"]) {
         let (name, findings) = (text(&change["change"]), list(&change["findings"]));
         match findings.is_empty() {
             true => lines.push(format!("  {name}: nothing found")),
@@ -170,17 +170,17 @@ pub(super) fn in_words(told: &Value) -> String {
             lines.extend(texts.map(|line| format!("      {line}")));
         }
     }
-    for unneeded in list(&told["unneeded"]) {
+    for unneeded in list(&result["unneeded"]) {
         let unneeded = text(&unneeded);
         lines.push(format!(
             "  `upgrade` allows {unneeded}, which was not found"
         ));
     }
-    if let Some(allowed @ 1..) = told["allowed"].as_u64() {
+    if let Some(allowed @ 1..) = result["allowed"].as_u64() {
         lines.push(format!("  {allowed} found that the scenario allows"));
     }
     if !has_passed {
-        let output = text(&told["programOutput"]);
+        let output = text(&result["programOutput"]);
         lines.extend(output.lines().map(|line| format!("  {line}")));
     }
     lines.join("\n")

@@ -127,7 +127,7 @@ pub(super) fn situations(points: &[Point], journal: &[JournalEntry]) -> Vec<Situ
     let begin = points.first().map(|point| point.after_rv);
     let begin = begin.unwrap_or_default();
     // The version up to which a client knows an object.
-    let mut told: BTreeMap<(String, Key), ResourceVersion> = BTreeMap::new();
+    let mut delivered: BTreeMap<(String, Key), ResourceVersion> = BTreeMap::new();
     let situation = |point: &Point| {
         let key = (
             resource(point).to_owned(),
@@ -140,11 +140,11 @@ pub(super) fn situations(points: &[Point], journal: &[JournalEntry]) -> Vec<Situ
             false => Cache::Unwatched,
             true => {
                 let client = (point.from.clone(), key);
-                let known = told.get(&client).copied().unwrap_or(begin);
+                let known = delivered.get(&client).copied().unwrap_or(begin);
                 let news = so_far.iter().filter(|entry| entry.rv > known).count();
                 let expected = usize::from(point.event.is_some());
                 if point.event.is_some() {
-                    told.insert(client, point.after_rv);
+                    delivered.insert(client, point.after_rv);
                 }
                 match news > expected {
                     true => Cache::Behind,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_situation_is_what_happened_so_far_and_what_the_client_was_told() {
+    fn a_situation_is_what_happened_so_far_and_what_was_delivered_to_the_client() {
         let shop = |phase: &str| {
             json!({
                 "metadata": {"name": "a", "namespace": "default"},
@@ -286,11 +286,11 @@ mod tests {
             written(4, shop("Open")),
             written(6, shop("Closed")),
         ];
-        let told = Some(EventType::Modified);
+        let delivered = Some(EventType::Modified);
         let points = [
             point(None, "shops.example.com/status", 2),
             point(None, "shops.example.com", 5),
-            point(told, "shops.example.com", 5),
+            point(delivered, "shops.example.com", 5),
             point(None, "shops.example.com", 5),
             point(None, "configmaps", 7),
         ];

@@ -25,7 +25,7 @@ pub(super) fn matching(pattern: &str) -> Vec<String> {
     texts
 }
 
-/// Appends a text that matches; false if there is none.
+/// Appends a text that matches; returns false if no text does.
 fn write(hir: &Hir, variant: usize, text: &mut String) -> bool {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => true,

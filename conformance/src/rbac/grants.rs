@@ -261,10 +261,13 @@ mod tests {
     #[test]
     fn who_needs_what_it_grants_needs_neither() {
         let verbs = ["\"escalate\"", "\"bind\""];
-        let told = rules(&written(&rule("get"), 201, ""));
-        assert!(verbs.iter().all(|verb| !told.contains(verb)), "{told}");
-        let told = rules(&written(&rule("*"), 201, ""));
-        assert!(verbs.iter().all(|verb| told.contains(verb)), "{told}");
+        let printed = rules(&written(&rule("get"), 201, ""));
+        assert!(
+            verbs.iter().all(|verb| !printed.contains(verb)),
+            "{printed}"
+        );
+        let printed = rules(&written(&rule("*"), 201, ""));
+        assert!(verbs.iter().all(|verb| printed.contains(verb)), "{printed}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ const POD_FIELDS: [&str; 5] = [
     "tolerations",
     "serviceAccount",
 ];
-/// The number of characters of a value that is told whole.
+/// The number of characters of a value that is shown whole.
 const VALUE_MAX: usize = 160;
 /// The number of characters of a longer value that are shown.
 const VALUE_SHOWN: usize = 100;
@@ -490,19 +490,19 @@ mod tests {
         assert_eq!(shortened(short), short);
         let same = "é".repeat(200);
         let long = format!("data.key {same}old → {same}new{same}");
-        let told = format!(
+        let expected = format!(
             "data.key …{}old (203 characters) → …{}new{}… (403 characters)",
             "é".repeat(21),
             "é".repeat(21),
             "é".repeat(76)
         );
-        assert_eq!(shortened(&long), told);
+        assert_eq!(shortened(&long), expected);
         let gone = format!("spec.volumes[a] {same} → unset");
-        let told = format!(
+        let expected = format!(
             "spec.volumes[a] {}… (200 characters) → unset",
             "é".repeat(100)
         );
-        assert_eq!(shortened(&gone), told);
+        assert_eq!(shortened(&gone), expected);
     }
 
     #[test]

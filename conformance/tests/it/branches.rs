@@ -240,10 +240,10 @@ fn webhooks_are_down_for_writes_that_call_them_and_watches_expire_at_any_write()
             String::from_utf8(ran.stderr).unwrap(),
         )
     };
-    let runs = |(code, told, _): (Option<i32>, String, String)| -> u32 {
-        assert_eq!(code, Some(0), "{told}");
-        let last = told.lines().last().unwrap();
-        assert!(last.ends_with(" runs, 0 diverged"), "{told}");
+    let runs = |(code, out, _): (Option<i32>, String, String)| -> u32 {
+        assert_eq!(code, Some(0), "{out}");
+        let last = out.lines().last().unwrap();
+        assert!(last.ends_with(" runs, 0 diverged"), "{out}");
         last.split(' ').next().unwrap().parse().unwrap()
     };
     // OpenKruise has a webhook for pods.

@@ -179,7 +179,7 @@ fn delete(url: &str, path: &str) {
     assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
 }
 
-/// Runs kubectl; `None`, and words about it, where there is none.
+/// Runs kubectl; prints a note and returns `None` if it is not installed.
 fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Option<String> {
     let ran = Command::new("kubectl")
         .args(arguments)
@@ -317,8 +317,8 @@ fn what_kubectl_prints_and_dumps_is_loaded_as_it_was() {
             assert!(found > 0, "{name}: {start}");
         }
         // The same as a List, for scenarios.
-        let told = stdout(&output(&["export", "--from", path.to_str().unwrap()]));
-        let keys = by_key(&told);
+        let out = stdout(&output(&["export", "--from", path.to_str().unwrap()]));
+        let keys = by_key(&out);
         assert!(
             own.iter()
                 .all(|start| keys.keys().any(|key| key.starts_with(start)))
@@ -413,8 +413,8 @@ fn an_audit_log_has_the_state_at_each_time() {
     let ran = kubeproof(&["export", "--from", without.to_str().unwrap()])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert!(told.contains("level RequestResponse"), "{told}");
+    let out = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(out.contains("level RequestResponse"), "{out}");
 }
 
 #[test]
@@ -450,15 +450,15 @@ steps:
         "--report",
         report.to_str().unwrap(),
     ];
-    let told = stdout(&output(&arguments));
+    let out = stdout(&output(&arguments));
     // It has no golden.
-    assert!(told.contains("web"), "{told}");
+    assert!(out.contains("web"), "{out}");
     let log = std::fs::read_to_string(report.join("logs/area__scaled.log.jsonl")).unwrap();
     // The ReplicaSet adds one pod to those that were there.
     let created = log.matches("pods/web-").count();
-    assert!(created > 0, "{told}");
+    assert!(created > 0, "{out}");
     for pod in own.iter().filter(|object| object["kind"] == "Pod") {
         let name = pod["metadata"]["name"].as_str().unwrap();
-        assert!(told.contains(name) || log.contains(name), "{name}: {told}");
+        assert!(out.contains(name) || log.contains(name), "{name}: {out}");
     }
 }

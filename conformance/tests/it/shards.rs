@@ -28,8 +28,8 @@ fn merge(records: &[PathBuf], more: &[&str]) -> (Option<i32>, String, String) {
     let records = records.iter().map(|path| path.to_str().unwrap());
     let arguments: Vec<&str> = ["merge"].into_iter().chain(records).collect();
     let ran = output(&[&arguments, more].concat());
-    let told = String::from_utf8(ran.stderr.clone()).unwrap();
-    (ran.status.code(), stdout(&ran), told)
+    let stderr = String::from_utf8(ran.stderr.clone()).unwrap();
+    (ran.status.code(), stdout(&ran), stderr)
 }
 
 /// The lines of JSON without what a clock has measured, sorted.
@@ -77,8 +77,8 @@ fn each_scenario_is_run_by_one_shard() {
     let again = file("shards-run/again.jsonl", &format!("{cut}\n{text}"));
     let (code, _, _) = merge(&[again, records[1].clone(), records[2].clone()], &[]);
     assert_eq!(code, Some(0));
-    let (code, told, _) = merge(&[noted, records[1].clone(), records[2].clone()], &[]);
-    assert_eq!((code, &*told), (Some(0), "4 passed, 0 failed\n"));
+    let (code, out, _) = merge(&[noted, records[1].clone(), records[2].clone()], &[]);
+    assert_eq!((code, &*out), (Some(0), "4 passed, 0 failed\n"));
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn shards_that_are_not_all_of_the_same_runs_are_refused() {
     let records = shards("shards-refused", &["run", &area], 2);
     let refused = |records: &[&Path]| {
         let records: Vec<PathBuf> = records.iter().map(|path| path.to_path_buf()).collect();
-        let (code, _, told) = merge(&records, &[]);
-        assert_eq!(code, Some(2), "{told}");
-        told
+        let (code, _, stderr) = merge(&records, &[]);
+        assert_eq!(code, Some(2), "{stderr}");
+        stderr
     };
     let (first, second) = (records[0].as_path(), records[1].as_path());
-    let told = refused(&[first]);
-    assert_eq!(told, "error: of 2 shards these are missing: 2\n");
+    let stderr = refused(&[first]);
+    assert_eq!(stderr, "error: of 2 shards these are missing: 2\n");
     assert!(refused(&[first, first]).contains("are both shard 1"));
     let text = std::fs::read_to_string(second).unwrap();
     let (cut, _) = text.trim_end().rsplit_once('\n').unwrap();
@@ -127,9 +127,9 @@ fn shards_that_are_not_all_of_the_same_runs_are_refused() {
     for (index, (arguments, of, why)) in others.into_iter().enumerate() {
         let directory = format!("shards-refused/{index}");
         let other = shards(&directory, &arguments, of);
-        let told = refused(&[first, &other[1]]);
-        assert!(told.contains("do not belong together: "), "{told}");
-        assert!(told.contains(why), "{told}");
+        let stderr = refused(&[first, &other[1]]);
+        assert!(stderr.contains("do not belong together: "), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
     }
 }
 
@@ -152,13 +152,10 @@ fn each_run_of_an_exploration_is_done_by_one_shard() {
     let (code, joined, _) = merge(&records, &["--json"]);
     assert_eq!((code, whole.status.code()), (Some(1), Some(1)));
     assert_eq!(results(&joined), results(&stdout(&whole)));
-    let (_, told, _) = merge(&records, &[]);
+    let (_, out, _) = merge(&records, &[]);
     let whole = stdout(&output(&explore));
-    assert_eq!(told.lines().last(), whole.lines().last());
-    assert_eq!(
-        told.matches("DIFF ").count(),
-        whole.matches("DIFF ").count()
-    );
+    assert_eq!(out.lines().last(), whole.lines().last());
+    assert_eq!(out.matches("DIFF ").count(), whole.matches("DIFF ").count());
 }
 
 #[test]
@@ -176,8 +173,8 @@ fn what_a_run_of_another_shard_needs_in_differs_is_needed() {
     let whole = output(&explore);
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     let records = shards("shards-differs", &explore, 4);
-    let (code, told, _) = merge(&records, &[]);
-    assert_eq!((code, told), (Some(0), stdout(&whole)));
+    let (code, out, _) = merge(&records, &[]);
+    assert_eq!((code, out), (Some(0), stdout(&whole)));
     // An entry that no shard needs is one that nothing needs.
     let text = std::fs::read_to_string(unexplained("shards-stale")).unwrap();
     let entry = "differs: [{with: {fault: refuse, verb: delete, from: statefulset-controller}, because: it is tried here}]";
@@ -194,10 +191,10 @@ fn what_a_run_of_another_shard_needs_in_differs_is_needed() {
         "--faults",
         "refuse",
     ];
-    let (code, told, _) = merge(&shards("shards-stale", &explore, 2), &[]);
+    let (code, out, _) = merge(&shards("shards-stale", &explore, 2), &[]);
     let stale = "STALE shards-stale/unexplained: differs with `refuse delete from statefulset-controller`: \
                  this explains no run";
-    assert_eq!((code, told.matches(stale).count()), (Some(1), 1), "{told}");
+    assert_eq!((code, out.matches(stale).count()), (Some(1), 1), "{out}");
 }
 
 #[test]
@@ -222,9 +219,9 @@ fn the_pages_of_shards_are_joined_with_what_is_next_to_them() {
         assert_eq!(ran.status.code(), Some(1), "{ran:?}");
         report
     });
-    let (code, told, _) = merge(&reports, &["--report", page.to_str().unwrap()]);
+    let (code, out, _) = merge(&reports, &["--report", page.to_str().unwrap()]);
     assert_eq!(code, Some(1));
-    assert!(told.ends_with("0 passed, 3 failed\n"), "{told}");
+    assert!(out.ends_with("0 passed, 3 failed\n"), "{out}");
     let html = std::fs::read_to_string(page.join("index.html")).unwrap();
     for name in ["a", "b", "c"] {
         assert!(
@@ -268,11 +265,11 @@ fn upgrade_tests_are_shared_out_by_scenario() {
     let test = ["upgrade-test", area, "--from", program, "--to", program];
     let settled = ["--controllers", "none", "--settle-after", "200ms"];
     let records = shards("shards-upgrade", &[&test[..], &settled].concat(), 2);
-    let (code, told, _) = merge(&records, &[]);
+    let (code, out, _) = merge(&records, &[]);
     let one =
         |name: &str| format!("ok area/{name}\n  upgrade: nothing found\n  back: nothing found\n");
     let all = format!("{}{}2 passed, 0 failed\n", one("a"), one("b"));
-    assert_eq!((code, told), (Some(0), all));
+    assert_eq!((code, out), (Some(0), all));
 }
 
 #[tokio::test]

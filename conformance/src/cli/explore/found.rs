@@ -444,8 +444,8 @@ fn words(plan: &Plan, schedule_seed: u64) -> String {
 }
 
 /// A difference in words, from that in JSON.
-pub(in crate::cli) fn in_words(told: &Value) -> String {
-    let text = |key: &str| told[key].as_str().unwrap_or_default();
+pub(in crate::cli) fn in_words(line: &Value) -> String {
+    let text = |key: &str| line[key].as_str().unwrap_or_default();
     let outcome = out::diff(text("outcome"));
     let lines = outcome.lines().chain(text("programOutput").lines());
     let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
@@ -453,7 +453,7 @@ pub(in crate::cli) fn in_words(told: &Value) -> String {
         "{} {}: {}\n{}\n     replay: {}",
         out::bad("DIFF"),
         text("scenario"),
-        plan_of(told),
+        plan_of(line),
         lines.join("\n"),
         text("replay")
     )
