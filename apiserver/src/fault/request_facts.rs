@@ -62,7 +62,7 @@ impl RequestFacts {
         self.name.as_deref()
     }
 
-    /// The product in the user agent; [`UNKNOWN`] without one.
+    /// Returns the product in the user agent, or [`UNKNOWN`] if the user agent is empty.
     pub(crate) fn product(&self) -> &str {
         let end = self.user_agent.find(['/', ' ']);
         match &self.user_agent[..end.unwrap_or(self.user_agent.len())] {

@@ -99,7 +99,7 @@ pub(super) struct Deal {
 }
 
 impl Deal {
-    /// Deals the plans out to all shards, for `shard`; without one, everything is done here.
+    /// Deals the plans out to all shards, and takes those of `shard`. If that is `None`, it takes every plan.
     pub(super) fn of(shard: Option<Shard>, by_text: bool) -> Self {
         Self {
             shard,

@@ -57,7 +57,7 @@ fn write(hir: &Hir, variant: usize, text: &mut String) -> bool {
     }
 }
 
-/// A letter of the class: a letter or digit if it has one.
+/// Returns a character of the class: an ASCII letter or digit if the class has any.
 fn letter(class: &Class, variant: usize) -> Option<char> {
     let ranges: Vec<(char, char)> = match class {
         Class::Unicode(class) => class

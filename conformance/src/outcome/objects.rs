@@ -129,8 +129,8 @@ impl Unstable {
         }
     }
 
-    /// Whether a run whose objects have these `names` has one of this name that other runs do not have. A generated name may
-    /// have a star at its end.
+    /// Whether an object of this name exists in the run whose objects have these `names`, and does not exist in other runs.
+    /// A generated name may end with a star.
     pub(crate) fn is_own(&self, name: &str, names: &BTreeSet<String>) -> bool {
         let name = name.trim_end_matches('*').trim_end_matches('-');
         let stable = self.stable_names.as_ref();

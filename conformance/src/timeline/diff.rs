@@ -61,7 +61,7 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The items of a list by their names; `None` unless each has one of its own.
+/// Returns the items of a list by name, or `None` if an item has no name or two have the same name.
 fn named(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
     let names = items
         .iter()

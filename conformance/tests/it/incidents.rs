@@ -316,7 +316,7 @@ fn what_kubectl_prints_and_dumps_is_loaded_as_it_was() {
             }
             assert!(found > 0, "{name}: {start}");
         }
-        // The same as a List, for scenarios.
+        // `export --from` writes the same objects as a List, which scenarios take.
         let out = stdout(&output(&["export", "--from", path.to_str().unwrap()]));
         let keys = by_key(&out);
         assert!(
