@@ -77,19 +77,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kinds of faults that are explored unless others are named.
-    pub const DEFAULT: [Self; 9] = [
-        Self::CrashBefore,
-        Self::CrashAfter,
-        Self::StaleRestart,
-        Self::Conflict,
-        Self::Refuse,
-        Self::DropResponse,
-        Self::Break,
-        Self::Expire,
-        Self::MissEvents,
-    ];
-
     /// Every kind of fault.
     pub const ALL: [Self; 17] = [
         Self::CrashBefore,
@@ -110,6 +97,9 @@ impl Kind {
         Self::WebhookDown,
         Self::TwoLeaders,
     ];
+
+    /// The kinds of faults that are explored unless others are named: the first ones of [`Self::ALL`].
+    pub const DEFAULT: &[Self] = Self::ALL.split_at(9).0;
 
     /// Returns the name on the command line.
     #[must_use]

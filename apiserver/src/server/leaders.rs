@@ -1,14 +1,10 @@
 //! Two leaders at once: leases are taken from their holders, who do not learn of it for a while.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::ApiServer;
-use super::load::USER_AGENT;
-use crate::field_manager::Writer;
-use crate::store::Store;
 
 /// The namespace of the leases of nodes, which are not for elections.
 const NODES: &str = "kube-node-lease";
@@ -21,14 +17,7 @@ impl ApiServer {
         let Some(resource) = self.resource_of(&lease) else {
             return;
         };
-        let user_agent: Arc<str> = USER_AGENT.into();
-        let writer = Writer {
-            field_manager: USER_AGENT,
-            user_agent: USER_AGENT,
-            subresource: "",
-        };
-        let store = Store::of_server(&self.core, &resource, &user_agent, writer);
-        let leases = store.table().snapshot();
+        let leases = self.core.storage.table(resource.gvr()).snapshot();
         for lease in leases.range(None, None) {
             let mut lease = lease.value().as_ref().clone();
             let text = |pointer: &str| {
@@ -46,8 +35,8 @@ impl ApiServer {
             }
             self.core.faults.depose((namespace, name, holder), time);
             lease["spec"]["holderIdentity"] = "".into();
-            // Leases have one version, which is that in which they are stored.
-            let _ = store.restore(lease, None).await;
+            let released = self.restore_object(&resource, lease, None).await;
+            released.expect("leases have one version, so nothing is converted");
         }
     }
 }

@@ -85,15 +85,28 @@ impl ApiServer {
             refused.of(file)
         };
         let object = canonical(object, &resource).map_err(|error| refused(&error))?;
+        let restored = self.restore_object(&resource, object, rv).await;
+        restored.map_err(|error| refused(&error))
+    }
+
+    /// Stores an object with its metadata and status, past admission and validation.
+    ///
+    /// # Errors
+    /// The object cannot be converted to the version in which its kind is stored.
+    pub(super) async fn restore_object(
+        &self,
+        resource: &ResourceInfo,
+        object: Value,
+        rv: Option<ResourceVersion>,
+    ) -> Result<(), ApiError> {
         let user_agent: Arc<str> = USER_AGENT.into();
         let writer = Writer {
             field_manager: USER_AGENT,
             user_agent: USER_AGENT,
             subresource: "",
         };
-        let store = Store::of_server(&self.core, &resource, &user_agent, writer);
-        let restored = store.restore(object, rv).await;
-        restored.map_err(|error| refused(&error))
+        let store = Store::of_server(&self.core, resource, &user_agent, writer);
+        store.restore(object, rv).await
     }
 
     /// The resource that an object is of.
