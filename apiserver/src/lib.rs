@@ -78,7 +78,7 @@ pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, FeatureGateError, FeatureGates,
     ForkError, Livelock, LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests,
     NotServed, REQUEST_LOG, RuntimeConfig, SecretToken, ServerState, ServingCertificate,
-    ServingCertificateError, StateError, Tls, Webhook, serve, serve_requests, serve_tls,
+    ServingCertificateError, StateError, Tls, Unstored, Webhook, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::{KubeconfigError, WebhookKubeconfig};

@@ -82,6 +82,7 @@ pub use credentials::SecretToken;
 pub use flags::{FeatureGateError, FeatureGates, RuntimeConfig};
 pub use fork::ForkError;
 pub use listener::{REQUEST_LOG, serve, serve_requests, serve_tls};
+pub use live::Unstored;
 pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
 pub use local_webhooks::Webhook;

@@ -13,6 +13,16 @@ use crate::schema::{self, FieldValidation};
 use crate::status::ApiError;
 use crate::store::Store;
 
+/// What of the live objects is not stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unstored {
+    /// The objects whose kind nothing serves, as `KIND.VERSION.GROUP NAME`.
+    pub objects: Vec<String>,
+    /// The fields that their kind does not have, such as those of a newer cluster, as `KIND.VERSION.GROUP NAME: unknown
+    /// field "spec.foo"`.
+    pub fields: Vec<String>,
+}
+
 impl Manifest {
     /// Whether the object was read from a cluster: it has a uid and a `resourceVersion`, which none has before it is created.
     #[must_use]
@@ -32,11 +42,11 @@ impl ApiServer {
     /// with their resource versions, or in the order of these where they are past. An object of the same name is
     /// replaced. Nothing is defaulted, admitted or validated. Definitions are served first.
     ///
-    /// Returns the objects that were left out because nothing serves their kind, as `KIND.VERSION.GROUP NAME`.
+    /// Returns what was left out.
     ///
     /// # Errors
     /// [`LoadError`] for the first object that cannot be decoded or converted.
-    pub async fn load_live(&self, manifests: Vec<Manifest>) -> Result<Vec<String>, LoadError> {
+    pub async fn load_live(&self, manifests: Vec<Manifest>) -> Result<Unstored, LoadError> {
         let mut manifests = manifests;
         manifests.sort_by_cached_key(|manifest| rv_of(&manifest.object));
         let is_definition = |manifest: &&Manifest| {
@@ -49,27 +59,30 @@ impl ApiServer {
         for definition in manifests.iter().filter(is_definition) {
             self.load_one(definition, None).await?;
         }
-        let mut left_out = Vec::new();
+        let mut unstored = Unstored::default();
         for manifest in &manifests {
-            let rv = rv_of(&manifest.object);
+            let (object, rv) = (in_words(&manifest.object), rv_of(&manifest.object));
             match self.load_one(manifest, rv).await {
-                Err(error) if error.is_unknown_kind() => {
-                    left_out.push(in_words(&manifest.object));
+                Err(error) if error.is_unknown_kind() => unstored.objects.push(object),
+                warnings => {
+                    let warnings = warnings?.into_iter();
+                    let fields = warnings.map(|warning| format!("{object}: {warning}"));
+                    unstored.fields.extend(fields);
                 }
-                restored => restored?,
             }
         }
         // A server of the same seed has drawn the uids of its own objects.
         let rv = self.core.storage.resource_version();
         self.core.entropy.set_apart(rv.get());
-        Ok(left_out)
+        Ok(unstored)
     }
 
+    /// Stores a live object; returns warnings of fields that are dropped.
     async fn load_one(
         &self,
         manifest: &Manifest,
         rv: Option<ResourceVersion>,
-    ) -> Result<(), LoadError> {
+    ) -> Result<Vec<String>, LoadError> {
         let file = manifest.file.as_deref();
         let object = &manifest.object;
         let Some(resource) = self.resource_of(object) else {
@@ -84,9 +97,10 @@ impl ApiServer {
             };
             refused.of(file)
         };
-        let object = canonical(object, &resource).map_err(|error| refused(&error))?;
+        let (object, warnings) = canonical(object, &resource).map_err(|error| refused(&error))?;
         let restored = self.restore_object(&resource, object, rv).await;
-        restored.map_err(|error| refused(&error))
+        restored.map_err(|error| refused(&error))?;
+        Ok(warnings)
     }
 
     /// Stores an object with its metadata and status, past admission and validation.
@@ -127,15 +141,15 @@ fn rv_of(object: &Value) -> Option<ResourceVersion> {
     object["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
-/// The object with its fields in the order in which a server sends them.
-fn canonical(object: &Value, resource: &ResourceInfo) -> Result<Value, ApiError> {
+/// The object with its fields in the order in which a server sends them, and warnings of fields that its kind does not have.
+fn canonical(object: &Value, resource: &ResourceInfo) -> Result<(Value, Vec<String>), ApiError> {
     match schema::builtin(resource.gvk()) {
-        None => Ok(object.clone()),
+        None => Ok((object.clone(), Vec::new())),
         Some(schema) => {
             let json = object.to_string();
-            let decoded = schema::decode_json(schema, json.as_bytes(), FieldValidation::Ignore);
+            let decoded = schema::decode_json(schema, json.as_bytes(), FieldValidation::Warn);
             let decoded = decoded.map_err(|error| ApiError::BadRequest(error.to_string()))?;
-            Ok(decoded.value)
+            Ok((decoded.value, decoded.warnings))
         }
     }
 }

@@ -282,14 +282,36 @@ fn only_object(yaml: &str) -> Value {
 }
 
 #[tokio::test]
+async fn fields_of_a_newer_cluster_are_left_out_and_named() {
+    let server = ApiServer::builder().build();
+    let newer = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}, "sealed": true,
+        "metadata": {"name": "newer", "namespace": "default", "uid": "1", "resourceVersion": "70", "realm": "x"},
+    });
+    let manifests = Manifests::new().object(&newer).unwrap().into_iter();
+    let unstored = server.load_live(manifests.collect()).await.unwrap();
+    let unknown = |field: &str| format!("ConfigMap.v1 newer: unknown field \"{field}\"");
+    assert_eq!(
+        unstored.fields,
+        [unknown("metadata.realm"), unknown("sealed")]
+    );
+    let stored = get(&server, "/api/v1/namespaces/default/configmaps/newer").await;
+    assert_eq!(
+        (&stored["data"], &stored["sealed"]),
+        (&newer["data"], &Value::Null)
+    );
+}
+
+#[tokio::test]
 async fn live_objects_are_stored_as_they_were() {
     let server = ApiServer::builder().build();
     let live = live();
     let manifests = Manifests::new().object(&live).unwrap().into_iter();
     let manifests: Vec<_> = manifests.collect();
     assert!(manifests.iter().all(kubeproof_apiserver::Manifest::is_live));
-    let left_out = server.load_live(manifests).await.unwrap();
-    assert_eq!(left_out, ["Gone.v1.gone.example.com a"]);
+    let unstored = server.load_live(manifests).await.unwrap();
+    assert_eq!(unstored.objects, ["Gone.v1.gone.example.com a"]);
+    assert_eq!(unstored.fields, [""; 0]);
     let paths = [
         (0, "/apis/example.com/v1/namespaces/apps/widgets/one"),
         (

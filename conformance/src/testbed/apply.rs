@@ -52,8 +52,9 @@ impl Testbed {
             server.jump(ahead);
         }
         let manifests = objects.into_iter().map(Manifest::from).collect();
-        let mut left_out = server.load_live(manifests).await?.into_iter();
-        match left_out.next() {
+        let unstored = server.load_live(manifests).await?;
+        warn(unstored.fields);
+        match unstored.objects.into_iter().next() {
             Some(object) => Err(LoadError::UnknownKind { object }.into()),
             None => Ok(()),
         }

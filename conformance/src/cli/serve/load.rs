@@ -73,10 +73,14 @@ pub(super) async fn load(
             root.display()
         );
     }
-    for left_out in server.load_live(live).await? {
+    let unstored = server.load_live(live).await?;
+    for object in unstored.objects {
         out::note(&format!(
-            "warning: {left_out} is left out: nothing serves this kind, as its definition is not there"
+            "warning: {object} is left out: nothing serves this kind, as its definition is not there"
         ));
+    }
+    for field in unstored.fields {
+        out::note(&format!("warning: {field} is left out"));
     }
     for warning in loader.finish().await? {
         out::note(&format!("warning: {warning}"));
