@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use http::Uri;
@@ -26,6 +27,9 @@ async fn of(kubeconfig: Kubeconfig) -> anyhow::Result<Config> {
     Ok(current(kubeconfig).await?)
 }
 
+/// A connection on which nothing comes for this long is dead: a server sends a bookmark on each idle watch every minute.
+const READ_TIMEOUT: Duration = Duration::from_mins(5);
+
 /// The current context of `kubeconfig`, as client-go connects to it: a server on this machine is reached without the
 /// proxy of the environment, and only a server that shows a certificate needs the authorities of the machine.
 ///
@@ -37,6 +41,7 @@ pub(super) async fn current(kubeconfig: Kubeconfig) -> Result<Config, Kubeconfig
     if is_on_this_machine(&config.cluster_url) {
         config.proxy_url = None;
     }
+    config.read_timeout.get_or_insert(READ_TIMEOUT);
     let is_plain = config.cluster_url.scheme() == Some(&Scheme::HTTP);
     if is_plain || config.accept_invalid_certs {
         // Without a value, kube reads the authorities of the machine, and fails if it finds none.
