@@ -170,7 +170,7 @@ const CASES: &[Case] = &[
 ];
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/crds")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/crds")
 }
 
 /// A server whose time stands still.
