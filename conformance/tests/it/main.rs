@@ -2,6 +2,9 @@
 //!
 //! All modules run in one process, so no test may change its state, and each uses directories of its own.
 
+// Tests begin in the order of their names, and these take longest.
+#[cfg(feature = "cli")]
+mod a_planted_operator;
 #[cfg(all(unix, feature = "cli"))]
 mod branches;
 #[cfg(feature = "cli")]
@@ -34,8 +37,6 @@ mod orders;
 #[cfg(feature = "cli")]
 mod outside;
 mod planted;
-#[cfg(feature = "cli")]
-mod planted_operators;
 mod planted_requests;
 #[cfg(feature = "cli")]
 mod remote;

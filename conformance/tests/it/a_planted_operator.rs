@@ -114,7 +114,7 @@ impl Twins<'_> {
 fn the_secrets_that_a_crash_leaves_behind_are_found() {
     let program = std::env::current_exe().unwrap();
     let twin = |twin: &str| {
-        let test = "planted_operators::database_operator";
+        let test = "a_planted_operator::database_operator";
         format!(
             "export {TWIN}={twin}; exec {} --exact --nocapture {test}",
             program.display()
