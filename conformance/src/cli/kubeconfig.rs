@@ -4,17 +4,24 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use http::Uri;
 use http::uri::Scheme;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 /// The current context in the kubeconfig at `path`.
+///
+/// # Errors
+/// When the file cannot be read, or is no kubeconfig. The text names the file once.
 pub(super) async fn config(path: &Path) -> anyhow::Result<Config> {
-    let kubeconfig = Kubeconfig::read_from(path)
-        .with_context(|| format!("cannot use {} as a kubeconfig", path.display()))?;
-    of(kubeconfig).await
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|error| match error {
+        KubeconfigError::ReadConfig(source, path) => {
+            anyhow!("cannot read {}: {source}", path.display())
+        }
+        other => anyhow!("cannot use {} as a kubeconfig: {other}", path.display()),
+    });
+    of(kubeconfig?).await
 }
 
 /// The current context in the kubeconfig that kubectl would use.
@@ -76,7 +83,7 @@ mod tests {
     use kube::config::Kubeconfig;
     use serde_json::json;
 
-    use super::current;
+    use super::{config, current};
 
     async fn of(cluster: serde_json::Value) -> kube::Config {
         let text = json!({
@@ -87,6 +94,16 @@ mod tests {
         });
         let kubeconfig = Kubeconfig::from_yaml(&text.to_string()).unwrap();
         current(kubeconfig).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_used_is_named_once() {
+        let missing = config("/nope/config".as_ref()).await.unwrap_err();
+        assert!(format!("{missing:#}").starts_with("cannot read /nope/config: No such file"));
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let other = format!("{:#}", config(manifest.as_ref()).await.unwrap_err());
+        let begins = format!("cannot use {manifest} as a kubeconfig: failed to parse");
+        assert!(other.starts_with(&begins), "{other}");
     }
 
     #[tokio::test]
