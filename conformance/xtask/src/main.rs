@@ -1,5 +1,6 @@
-//! Tasks of this repository: `cargo xtask import`, `ci`, `deny`, `goldens`, `mutants`, `packages` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages` and `commits`.
 
+mod book;
 mod ci;
 mod commits;
 mod deny;
@@ -25,6 +26,8 @@ struct Cli {
 enum Task {
     /// Write every embedded data file from a checkout of Kubernetes and a running API server.
     Import(import::Args),
+    /// Change links of pages for mdBook, which starts this task.
+    Book(book::Args),
     /// Run everything that a change has to pass.
     Ci(ci::Args),
     /// Check licenses, versions and sources of dependencies by deny.toml.
@@ -42,6 +45,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Import(args) => import::run(&args),
+        Task::Book(args) => book::run(&args),
         Task::Ci(args) => ci::run(&args),
         Task::Deny => deny::run(),
         Task::Goldens(args) => goldens::run(&args),
