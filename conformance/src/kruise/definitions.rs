@@ -23,8 +23,8 @@ pub(super) const MUTATING: &str = "kruise-mutating-webhook-configuration";
 pub(super) const VALIDATING: &str = "kruise-validating-webhook-configuration";
 
 const DEFINITIONS: [&str; 2] = [
-    include_str!("../../../fixtures/crds/kruise/apps.kruise.io_clonesets.yaml"),
-    include_str!("../../../fixtures/crds/kruise/apps.kruise.io_statefulsets.yaml"),
+    include_str!("definitions/apps.kruise.io_clonesets.yaml"),
+    include_str!("definitions/apps.kruise.io_statefulsets.yaml"),
 ];
 
 /// The address at which an API server finds the webhooks.

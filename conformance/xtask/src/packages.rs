@@ -395,47 +395,4 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-
-    #[test]
-    fn packages_are_chosen_by_name_and_tried_in_their_order() {
-        let names = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let packages = chosen(&names)?;
-            anyhow::Ok(packages.iter().map(|one| one.name).collect::<Vec<_>>())
-        };
-        assert_eq!(names(&["npm", "python"]).unwrap(), ["python", "npm"]);
-        assert_eq!(names(&[]).unwrap().len(), PACKAGES.len());
-        assert!(names(&["pypi"]).is_err());
-    }
-
-    #[test]
-    fn every_package_that_is_tried_is_there() {
-        for package in &PACKAGES {
-            let source = root().join("packaging").join(package.name);
-            assert!(source.is_dir(), "{}", source.display());
-        }
-    }
-
-    #[test]
-    fn the_npm_packages_have_the_version_of_the_crates() {
-        let text = fs::read_to_string(root().join("packaging/npm/package.json")).unwrap();
-        let manifest: Value = serde_json::from_str(&text).unwrap();
-        let platforms = manifest["optionalDependencies"].as_object().unwrap();
-        assert!(!platforms.is_empty());
-        for version in platforms.values().chain([&manifest["version"]]) {
-            assert_eq!(version, env!("CARGO_PKG_VERSION"));
-        }
-    }
-
-    #[test]
-    fn a_program_of_this_test_is_dynamic_and_a_text_is_no_program() {
-        if cfg!(all(target_os = "linux", target_env = "gnu")) {
-            assert!(!is_static(&std::env::current_exe().unwrap()).unwrap());
-        }
-        assert!(!is_static(&root().join("LICENSE")).unwrap());
-    }
-}
+mod tests;
