@@ -16,6 +16,8 @@ mod envtest;
 #[cfg(all(unix, feature = "cli"))]
 mod guide;
 #[cfg(feature = "cli")]
+mod image;
+#[cfg(feature = "cli")]
 mod incidents;
 #[cfg(feature = "cli")]
 mod init;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::*;
@@ -12,6 +14,12 @@ fn toml(path: &str) -> Value {
 fn json(path: &str) -> Value {
     let text = fs::read_to_string(root().join(path)).unwrap();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The targets for which dist builds archives.
+fn targets() -> Vec<String> {
+    let targets = toml("dist-workspace.toml")["dist"]["targets"].clone();
+    serde_json::from_value(targets).unwrap()
 }
 
 #[test]
@@ -50,6 +58,118 @@ fn a_program_of_this_test_is_dynamic_and_a_text_is_no_program() {
         assert!(!is_static(&std::env::current_exe().unwrap()).unwrap());
     }
     assert!(!is_static(&root().join("LICENSE")).unwrap());
+}
+
+#[test]
+fn every_package_has_the_name_of_the_program() {
+    let crates = toml("conformance/Cargo.toml");
+    let names = [
+        &crates["package"]["name"],
+        &crates["bin"][0]["name"],
+        &toml("packaging/python/pyproject.toml")["project"]["name"],
+        &json("packaging/npm/package.json")["name"],
+    ];
+    assert_eq!(names, ["kubeproof"; 4]);
+    let module = fs::read_to_string(root().join("packaging/go/go.mod")).unwrap();
+    let repository = env!("CARGO_PKG_REPOSITORY").trim_start_matches("https://");
+    let expected = format!("module {repository}/packaging/go");
+    assert_eq!(module.lines().next(), Some(expected.as_str()));
+}
+
+#[test]
+fn binstall_looks_for_the_archives_that_dist_makes() {
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let version = env!("CARGO_PKG_VERSION");
+    let binstall = toml("conformance/Cargo.toml")["package"]["metadata"]["binstall"].clone();
+    let filled = |template: &Value, target: &str| {
+        let parts = [
+            ("{ repo }", repository),
+            ("{ version }", version),
+            ("{ name }", "kubeproof"),
+            ("{ bin }", "kubeproof"),
+            ("{ target }", target),
+        ];
+        let template = template.as_str().unwrap().to_owned();
+        parts
+            .iter()
+            .fold(template, |text, (name, value)| text.replace(name, value))
+    };
+    // As dist names an archive, and the directory in it.
+    let url = |target: &str| {
+        format!("{repository}/releases/download/v{version}/kubeproof-{target}.tar.xz")
+    };
+    let program = |target: &str| format!("kubeproof-{target}/kubeproof");
+    assert_eq!(binstall["pkg-fmt"], "txz");
+    let built = targets();
+    for target in &built {
+        assert_eq!(filled(&binstall["pkg-url"], target), url(target));
+        assert_eq!(filled(&binstall["bin-dir"], target), program(target));
+    }
+    // A machine with glibc runs the static program, too.
+    let others = binstall["overrides"].as_object().unwrap();
+    for (target, paths) in others {
+        let instead = target.replace("-gnu", "-musl");
+        assert!(built.contains(&instead) && !built.contains(target));
+        assert_eq!(filled(&paths["pkg-url"], target), url(&instead));
+        assert_eq!(filled(&paths["bin-dir"], target), program(&instead));
+    }
+    let of_linux = built.iter().filter(|target| target.contains("-linux-"));
+    assert_eq!(of_linux.count(), others.len());
+}
+
+#[test]
+fn npm_has_a_package_for_each_target_of_dist() {
+    let platforms: BTreeSet<String> = targets()
+        .iter()
+        .map(|target| {
+            let cpu = match target.split('-').next() {
+                Some("x86_64") => "x64",
+                Some("aarch64") => "arm64",
+                other => panic!("{other:?}"),
+            };
+            let system = ["darwin", "linux"]
+                .iter()
+                .find(|one| target.contains(**one));
+            format!("@kubeproof/{}-{cpu}", system.unwrap())
+        })
+        .collect();
+    let manifest = json("packaging/npm/package.json");
+    let named = manifest["optionalDependencies"].as_object().unwrap();
+    assert_eq!(named.keys().cloned().collect::<BTreeSet<_>>(), platforms);
+}
+
+#[test]
+fn packages_are_built_with_the_profile_of_releases() {
+    let workspace = toml("Cargo.toml");
+    let dist = &workspace["profile"]["dist"];
+    assert_eq!(
+        (&dist["lto"], &dist["strip"]),
+        (&"fat".into(), &true.into())
+    );
+    let python = toml("packaging/python/pyproject.toml");
+    assert_eq!(python["tool"]["maturin"]["profile"], "dist");
+    let releasing = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    assert!(releasing.contains("cargo build --profile dist --locked"));
+}
+
+#[test]
+fn the_action_passes_each_of_its_inputs_to_the_script() {
+    let read = |name: &str| fs::read_to_string(root().join("packaging/action").join(name)).unwrap();
+    let (action, script) = (read("action.yml"), read("install.sh"));
+    let inputs = action.split("inputs:\n").nth(1).unwrap();
+    let inputs = inputs.split("outputs:\n").next().unwrap();
+    let inputs: Vec<&str> = inputs
+        .lines()
+        .filter(|line| !line.starts_with("    "))
+        .map(|line| line.trim().trim_end_matches(':'))
+        .collect();
+    assert!(inputs.contains(&"version"), "{inputs:?}");
+    for input in inputs {
+        let variable = format!("INPUT_{}", input.to_uppercase());
+        let passed = format!("{variable}: ${{{{ inputs.{input} }}}}");
+        assert!(action.contains(&passed), "{passed}");
+        assert!(script.contains(&variable), "{variable}");
+    }
 }
 
 /// The manifests of the crates that are published, with their directories.
