@@ -8,6 +8,7 @@ pub(crate) mod discovery;
 pub(crate) mod handlers;
 pub(crate) mod health;
 pub(crate) mod negotiation;
+#[cfg(feature = "openapi")]
 pub(crate) mod openapi;
 pub(crate) mod pace;
 pub(crate) mod partial;

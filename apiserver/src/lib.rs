@@ -20,6 +20,13 @@
 //! - `kubelet`: the server's requests to nodes
 //! - `endpoints`: handlers, watches, discovery, OpenAPI, health
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
+//!
+//! # Features
+//!
+//! Both are on unless a crate asks for `default-features = false`.
+//!
+//! - `openapi`: the OpenAPI documents, which kubectl reads
+//! - `tls`: [`serve_tls`], and certificates made at the start
 
 mod admission;
 mod apiextensions;
@@ -75,10 +82,12 @@ pub use registry::core::service::ServiceRanges;
 pub use request::{RequestInfo, Verb};
 pub use schema::FieldValidation;
 pub use server::{
-    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, FeatureGateError, FeatureGates,
-    ForkError, Livelock, LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests,
-    NotServed, REQUEST_LOG, RuntimeConfig, SecretToken, ServerState, ServingCertificate,
-    ServingCertificateError, StateError, Tls, Unstored, Webhook, serve, serve_requests, serve_tls,
+    ApiServer, ApiServerBuilder, AuthorityError, FeatureGateError, FeatureGates, ForkError,
+    Livelock, LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed,
+    REQUEST_LOG, RuntimeConfig, SecretToken, ServerState, StateError, Unstored, Webhook, serve,
+    serve_requests,
 };
+#[cfg(feature = "tls")]
+pub use server::{ClientCertificate, ServingCertificate, ServingCertificateError, Tls, serve_tls};
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::{KubeconfigError, WebhookKubeconfig};

@@ -22,9 +22,9 @@ mod panics;
 mod paths;
 mod respond;
 mod served;
-mod serving_certificate;
 mod stall;
 mod state;
+#[cfg(feature = "tls")]
 mod tls;
 
 use std::collections::BTreeSet;
@@ -53,7 +53,6 @@ use crate::clock::{Clock, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
 use crate::endpoints::negotiation::Accepted;
-use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::{self, aggregated, compression, deadline, handlers, response};
 use crate::fault::{Crash, Effect, Refusal, RequestFacts};
 use crate::kubelet::Kubelet;
@@ -81,16 +80,16 @@ pub(crate) use credentials::LazyAuthority;
 pub use credentials::SecretToken;
 pub use flags::{FeatureGateError, FeatureGates, RuntimeConfig};
 pub use fork::ForkError;
-pub use listener::{REQUEST_LOG, serve, serve_requests, serve_tls};
+pub use listener::{REQUEST_LOG, serve, serve_requests};
 pub use live::Unstored;
 pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
 pub use local_webhooks::Webhook;
 pub use manifests::{Manifest, ManifestError, Manifests};
 pub use served::NotServed;
-pub use serving_certificate::{ServingCertificate, ServingCertificateError};
 pub use state::{ServerState, StateError};
-pub use tls::{ClientCertificate, Tls};
+#[cfg(feature = "tls")]
+pub use tls::{ClientCertificate, ServingCertificate, ServingCertificateError, Tls, serve_tls};
 
 /// Names of the control-plane components that run with a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
@@ -103,7 +102,8 @@ const AFTER_WRITE: &[AfterWrite] = &[apiextensions::after_write, flow_control::a
 pub(crate) struct Core {
     state: endpoints::State,
     /// The OpenAPI documents, made on the first request.
-    openapi: OpenApi,
+    #[cfg(feature = "openapi")]
+    openapi: endpoints::openapi::OpenApi,
     /// The authority that signs certificates for CertificateSigningRequests.
     pub(crate) authority: Arc<LazyAuthority>,
     /// The URL under which clients reach the server, once it is set.

@@ -81,6 +81,7 @@
 //!
 //! All of them are optional; a test of a controller needs no feature.
 //!
+//! - `openapi`: the OpenAPI documents of the server
 //! - `scenarios`: the macro `scenarios!`
 //! - `cli`: the program `kubeproof`
 //!

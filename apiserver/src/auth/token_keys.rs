@@ -108,6 +108,7 @@ impl TokenKeys {
     ///
     /// # Panics
     /// If the machine gives no randomness.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn generate_pem() -> String {
         let key = rcgen::KeyPair::generate().expect("the machine gives randomness");

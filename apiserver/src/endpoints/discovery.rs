@@ -98,14 +98,14 @@ pub(crate) fn root_paths(catalog: &Catalog, has_issuer: bool) -> Value {
         "/flagz",
         "/metrics",
         "/metrics/slis",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/openapi/v3/",
         "/statusz",
         "/version",
     ]
     .map(str::to_owned)
     .into();
+    if cfg!(feature = "openapi") {
+        paths.extend(["/openapi/v2", "/openapi/v3", "/openapi/v3/"].map(str::to_owned));
+    }
     if has_issuer {
         paths.extend([ISSUER_PATH, KEY_SET_PATH].map(str::to_owned));
     }

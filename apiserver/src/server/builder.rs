@@ -27,6 +27,7 @@ use crate::clock::{Clock, Entropy, Seed};
 use crate::cluster::Cluster;
 use crate::endpoints::deadline::RequestTimeouts;
 use crate::endpoints::health::Checked;
+#[cfg(feature = "openapi")]
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::pace::{Pace, Pacer};
 use crate::endpoints::watch::BOOKMARK_PERIOD;
@@ -473,6 +474,7 @@ impl ApiServerBuilder {
             };
             Core {
                 state,
+                #[cfg(feature = "openapi")]
                 openapi: OpenApi::default(),
                 authority,
                 external_url: OnceLock::new(),

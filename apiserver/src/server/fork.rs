@@ -11,6 +11,7 @@ use super::{ApiServer, Core};
 use crate::apiextensions;
 use crate::clock::Clock;
 use crate::endpoints::health::Checked;
+#[cfg(feature = "openapi")]
 use crate::endpoints::openapi::OpenApi;
 use crate::meta::ResourceVersion;
 use crate::nesting;
@@ -100,6 +101,7 @@ impl ApiServer {
             let store = core.store.forked(core.admission.forked(auth));
             Core {
                 state: core.state.forked(store),
+                #[cfg(feature = "openapi")]
                 openapi: OpenApi::default(),
                 authority: Arc::clone(&core.authority),
                 external_url: core.external_url.clone(),

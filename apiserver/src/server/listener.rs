@@ -31,7 +31,7 @@ use self::answer_body::AnswerBody;
 use self::descriptors::Failure;
 use self::request_log::Logged;
 pub use self::request_log::REQUEST_LOG;
-use super::{ApiServer, ServingCertificate};
+use super::ApiServer;
 use crate::auth::Peer;
 
 /// The delay of the listener after a failed `accept`, doubled with each failure in a row, as in
@@ -59,21 +59,8 @@ pub async fn serve(
     accept(server, listener, None, shutdown).await
 }
 
-/// [`serve`] over TLS: HTTP/2 or HTTP/1.1, as the client's ALPN has it.
-///
-/// # Errors
-/// None of a connection's, failed handshakes included; those of a listener that does not listen.
-pub async fn serve_tls(
-    server: ApiServer,
-    listener: TcpListener,
-    certificate: impl Into<ServingCertificate>,
-    shutdown: impl Future<Output = ()>,
-) -> io::Result<()> {
-    let acceptor = certificate.into().acceptor_for(&server);
-    accept(server, listener, Some(acceptor), shutdown).await
-}
-
-async fn accept(
+/// Serves `server` as [`serve`] does, over TLS if there is an acceptor.
+pub(super) async fn accept(
     server: ApiServer,
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,

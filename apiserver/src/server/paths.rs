@@ -115,11 +115,14 @@ impl ApiServer {
             };
             return page.answer(facts, headers);
         }
-        if path.starts_with("/openapi/") {
-            self.core.openapi.follow(&self.core.definitions);
-        }
-        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
-            return answer;
+        #[cfg(feature = "openapi")]
+        {
+            if path.starts_with("/openapi/") {
+                self.core.openapi.follow(&self.core.definitions);
+            }
+            if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
+                return answer;
+            }
         }
         if let Some(answer) = self.issuer(method, path, headers, query) {
             return answer;

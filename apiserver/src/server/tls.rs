@@ -1,6 +1,10 @@
 //! Certificates for a server that speaks TLS: an authority of its own, made at the start.
 
+mod serving_certificate;
+
 use std::fmt;
+use std::future::Future;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -8,9 +12,11 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::ServingCertificate;
+pub use self::serving_certificate::{ServingCertificate, ServingCertificateError};
+use super::{ApiServer, listener};
 use crate::registry::core::service::ServiceRanges;
 
 /// Names under which a cluster's pods and users reach the server.
@@ -44,6 +50,20 @@ pub struct ClientCertificate {
     pub certificate_pem: String,
     /// The key, in PKCS #8.
     pub key_pem: String,
+}
+
+/// [`serve`](super::serve) over TLS: HTTP/2 or HTTP/1.1, as the client's ALPN has it.
+///
+/// # Errors
+/// None of a connection's, failed handshakes included; those of a listener that does not listen.
+pub async fn serve_tls(
+    server: ApiServer,
+    listener: TcpListener,
+    certificate: impl Into<ServingCertificate>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let acceptor = certificate.into().acceptor_for(&server);
+    listener::accept(server, listener, Some(acceptor), shutdown).await
 }
 
 impl Tls {

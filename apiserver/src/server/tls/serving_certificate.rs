@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{
     PeerMisbehaved, ServerConfig, SignatureScheme, SupportedProtocolVersion, version,
 };
 
-use super::ApiServer;
+use crate::server::ApiServer;
 use crate::x509::{Authorities, Certificate, PROVIDER};
 
 static ONLY_TLS13: [&SupportedProtocolVersion; 1] = [&version::TLS13];
