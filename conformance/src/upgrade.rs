@@ -126,9 +126,24 @@ async fn change(
         }
     }
     match settled {
+        Ok(()) if testbed.programs_still_work() => {
+            let words = "the program still worked when it had written nothing for 30s";
+            findings.push(Finding::about(
+                FindingKind::NotSettled,
+                "",
+                words.to_owned(),
+            ));
+        }
         Ok(()) => {}
         Err(TestbedError::NotSettled(error)) => {
             findings.push(Finding::about(FindingKind::Looped, "", error.to_string()));
+        }
+        Err(error @ TestbedError::Unsettled { .. }) => {
+            findings.push(Finding::about(
+                FindingKind::NotSettled,
+                "",
+                error.to_string(),
+            ));
         }
         Err(TestbedError::Ended(how)) => {
             findings.push(Finding::about(FindingKind::Failed, "", how));

@@ -42,8 +42,10 @@ pub enum FindingKind {
     Refused,
     /// An object that existed before is not accepted any more, or loses fields.
     NotAccepted,
-    /// The program did not settle, or wrote an object again and again.
+    /// The writes did not end, or the program wrote an object again and again.
     Looped,
+    /// The program still worked at the end of the wait, so there may be more to find.
+    NotSettled,
     /// The program ended, or did not start.
     Failed,
 }
@@ -59,6 +61,7 @@ impl FindingKind {
             Self::Refused => "refused",
             Self::NotAccepted => "notAccepted",
             Self::Looped => "looped",
+            Self::NotSettled => "notSettled",
             Self::Failed => "failed",
         }
     }

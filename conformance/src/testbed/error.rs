@@ -1,6 +1,7 @@
 //! Errors that keep a testbed from starting, settling or answering.
 
 use std::fmt;
+use std::time::Duration;
 
 use kubeproof_apiserver::{LoadError, ManifestError, NotServed};
 use kubeproof_controller::Ended;
@@ -120,6 +121,27 @@ pub enum TestbedError {
     /// The cluster does not settle: writes continue.
     #[error(transparent)]
     NotSettled(#[from] NotSettled),
+    /// Programs under test still work after the longest wait.
+    #[error(
+        "the programs have not settled: they still work after {waited}, of which they waited {starved} for a processor"
+    )]
+    Unsettled {
+        /// The real time of the wait.
+        waited: HumanDuration,
+        /// The part of it in which the programs would have run if they had had a processor.
+        starved: HumanDuration,
+    },
+}
+
+impl TestbedError {
+    /// [`Self::Unsettled`] in whole seconds.
+    pub(super) fn unsettled(waited: Duration, starved: Duration) -> Self {
+        let whole = |time: Duration| HumanDuration(Duration::from_secs(time.as_secs()));
+        Self::Unsettled {
+            waited: whole(waited),
+            starved: whole(starved),
+        }
+    }
 }
 
 impl fmt::Debug for TestbedError {

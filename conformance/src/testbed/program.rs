@@ -10,10 +10,12 @@ mod output;
 mod process;
 mod processes;
 mod requests;
+pub(in crate::testbed) mod starvation;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder};
@@ -102,6 +104,8 @@ pub(super) struct RunningPrograms {
     alive: watch::Sender<usize>,
     ended: Arc<Mutex<Option<String>>>,
     outputs: Vec<Output>,
+    /// Whether programs were still at work when the last wait for them ended.
+    work_at_end: AtomicBool,
 }
 
 /// The programs that are to run.
@@ -193,6 +197,7 @@ impl RunningPrograms {
             alive,
             ended,
             outputs,
+            work_at_end: AtomicBool::new(false),
         };
         Ok((running, controllers))
     }
@@ -276,6 +281,11 @@ impl RunningPrograms {
         }
     }
 
+    /// Notes that everything counts as settled, and whether programs are still seen to work.
+    pub(super) fn note_settled(&self, work: bool) {
+        self.work_at_end.store(work, Ordering::Relaxed);
+    }
+
     /// The refused writes of programs so far, in words.
     pub(super) fn refused(&self) -> Vec<String> {
         self.environment.requests().refused()
@@ -355,6 +365,13 @@ impl Testbed {
             Some(programs) => programs.start_only(index).await,
             None => Ok(()),
         }
+    }
+
+    /// Whether programs under test were still at work when they were last waited for: they had written nothing for the longest
+    /// time that they are given.
+    pub(crate) fn programs_still_work(&self) -> bool {
+        let programs = self.cluster().programs.as_ref();
+        programs.is_some_and(|programs| programs.work_at_end.load(Ordering::Relaxed))
     }
 
     /// The refused writes of programs under test so far, in words. Conflicts, deletions of objects that are gone, events

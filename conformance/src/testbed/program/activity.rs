@@ -13,7 +13,8 @@ use super::requests::Traffic;
 pub(in crate::testbed) const WAITING_TIME: Duration = Duration::from_millis(500);
 /// Everything counts as settled after this long without a write, unless programs are seen to work.
 pub(crate) const QUIET_TIME: Duration = Duration::from_secs(3);
-/// Everything counts as settled after this long without a write, even if programs work.
+/// Everything counts as settled after this long without a write, even if programs work. Time in which they would work but have
+/// no processor does not count.
 pub(in crate::testbed) const WORKING_TIME_MAX: Duration = Duration::from_secs(30);
 /// The period in which programs are looked at.
 pub(in crate::testbed) const LOOK_PERIOD: Duration = Duration::from_millis(50);
@@ -222,6 +223,7 @@ mod tests {
                 Some(Usage {
                     times: [(1, Duration::from_millis(time))].into(),
                     is_running: case.is_running,
+                    ..Usage::default()
                 })
             };
             let index = i64::try_from(index).unwrap();

@@ -43,8 +43,38 @@ impl Drop for Listed {
 pub(super) struct Usage {
     /// The processor time of each process so far, by process id.
     pub(super) times: BTreeMap<i32, Duration>,
+    /// The threads, by thread id.
+    pub(super) threads: BTreeMap<i32, ThreadTime>,
     /// Whether a thread runs, or would if it had a processor.
     pub(super) is_running: bool,
+}
+
+/// The time of a thread so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ThreadTime {
+    /// The time on a processor.
+    pub(super) ran: Duration,
+    /// The time in which it waited for a processor; zero where the kernel does not count it.
+    pub(super) delayed: Duration,
+}
+
+impl ThreadTime {
+    /// The time since `earlier`.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            ran: self.ran.saturating_sub(earlier.ran),
+            delayed: self.delayed.saturating_sub(earlier.delayed),
+        }
+    }
+}
+
+impl std::iter::Sum for ThreadTime {
+    fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
+        times.fold(Self::default(), |sum, time| Self {
+            ran: sum.ran + time.ran,
+            delayed: sum.delayed + time.delayed,
+        })
+    }
 }
 
 impl Usage {
@@ -55,6 +85,15 @@ impl Usage {
         }
         let times = self.times.values().zip(earlier.times.values());
         Some(times.map(|(now, then)| now.saturating_sub(*then)).sum())
+    }
+
+    /// Returns the time of all threads since `earlier`. What threads did in the end that are gone by now is not in it.
+    pub(super) fn threads_since(&self, earlier: &Self) -> ThreadTime {
+        let threads = self.threads.iter().map(|(id, now)| {
+            let then = earlier.threads.get(id).copied().unwrap_or_default();
+            now.since(&then)
+        });
+        threads.sum()
     }
 
     /// Whether processes run, have used the processor from `earlier` to `later`, or have been started or have ended.
@@ -96,20 +135,55 @@ impl Usage {
             }
             false
         };
-        let ticks_per_second = procfs::ticks_per_second();
+        let per_second = procfs::ticks_per_second();
+        let in_ticks = |ticks: u64| Duration::from_millis(ticks.saturating_mul(1000) / per_second);
         let mut usage = Self::default();
         for (process, stat) in read.iter().filter(|(pid, _)| belongs(pid)).map(|own| own.1) {
-            let ticks = stat.utime + stat.stime;
-            let time = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second);
-            usage.times.insert(stat.pid, time);
-            let tasks = process.tasks().into_iter().flatten();
-            let states = tasks.filter_map(|task| task.ok()?.stat().ok()?.state().ok());
-            usage.is_running |= states
-                .into_iter()
-                .any(|state| matches!(state, ProcState::Running | ProcState::Waiting));
+            usage
+                .times
+                .insert(stat.pid, in_ticks(stat.utime + stat.stime));
+            for task in process.tasks().into_iter().flatten().flatten() {
+                let Ok(stat) = task.stat() else {
+                    continue;
+                };
+                usage.is_running |=
+                    matches!(stat.state(), Ok(ProcState::Running | ProcState::Waiting));
+                let time = match task.schedstat() {
+                    Ok(counted) => counted.into(),
+                    Err(_) => ThreadTime {
+                        ran: in_ticks(stat.utime + stat.stime),
+                        delayed: Duration::ZERO,
+                    },
+                };
+                usage.threads.insert(task.tid, time);
+            }
         }
         (!usage.times.is_empty()).then_some(usage)
     }
+}
+
+#[cfg(target_os = "linux")]
+impl From<procfs::process::Schedstat> for ThreadTime {
+    fn from(counted: procfs::process::Schedstat) -> Self {
+        Self {
+            ran: Duration::from_nanos(counted.sum_exec_runtime),
+            delayed: Duration::from_nanos(counted.run_delay),
+        }
+    }
+}
+
+/// The time of the calling thread so far; `None` where `/proc` does not show it.
+#[cfg(target_os = "linux")]
+pub(super) fn own_time() -> Option<ThreadTime> {
+    use procfs::FromRead as _;
+
+    let counted = procfs::process::Schedstat::from_file("/proc/thread-self/schedstat");
+    counted.ok().map(ThreadTime::from)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn own_time() -> Option<ThreadTime> {
+    None
 }
 
 /// Whether both ends of the connections at these ports on loopback have read everything; `None` where `/proc` does not
@@ -181,7 +255,7 @@ mod tests {
                 .iter()
                 .map(|(id, time)| (*id, Duration::from_millis(*time)))
                 .collect(),
-            is_running: false,
+            ..Usage::default()
         };
         let (before, after) = (usage(&[(1, 10), (2, 20)]), usage(&[(1, 30), (2, 20)]));
         assert_eq!(after.since(&before), Some(Duration::from_millis(20)));
