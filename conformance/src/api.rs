@@ -210,6 +210,22 @@ impl Api {
         self.send("PATCH", &path, Some(patch), content_type).await
     }
 
+    /// Sets the number of replicas as `kubectl scale` does: by a merge patch of the subresource `scale`. Unknown fields are not
+    /// an issue there, so the request does not say what becomes of them.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers: 404 if objects of the kind cannot be scaled.
+    pub(crate) async fn scale(
+        &self,
+        (resource, name): (&str, &str),
+        replicas: i64,
+    ) -> Result<Value, ApiError> {
+        let path = self.path_below(resource, name, Some("scale"))?;
+        let patch = serde_json::json!({"spec": {"replicas": replicas}});
+        let merge = "application/merge-patch+json";
+        self.send("PATCH", &path, Some(&patch), merge).await
+    }
+
     /// Deletes the object with `options`.
     ///
     /// # Errors

@@ -148,9 +148,7 @@ async fn scale(api: &Api, command: &Command<'_>) -> Result<Vec<String>, StepErro
             return Ok(vec![said]);
         }
     }
-    let patch = json!({"spec": {"replicas": wanted}});
-    let merge = "application/merge-patch+json";
-    api.patch(object, Some("scale"), merge, &patch).await?;
+    api.scale(object, wanted).await?;
     Ok(vec![format!("{} scaled", full_name(api, &target)?)])
 }
 

@@ -101,9 +101,7 @@ async fn perform_verb(
         }
         Verb::Scale(step) => {
             let target = (step.target.resource.as_str(), step.target.name.as_str());
-            let patch = json!({"spec": {"replicas": step.replicas}});
-            api.patch(target, None, "application/merge-patch+json", &patch)
-                .await?;
+            api.scale(target, step.replicas.into()).await?;
         }
         Verb::Delete(step) => delete(api, step).await?,
         Verb::DeleteCollection(step) => {

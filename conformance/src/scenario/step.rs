@@ -196,13 +196,13 @@ impl PatchType {
     }
 }
 
-/// `spec.replicas` of a workload.
+/// The replicas of an object whose kind has the subresource `scale`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleStep {
-    /// The workload.
+    /// The object.
     pub target: Target,
-    /// The number of pods wanted.
+    /// The number of replicas wanted.
     pub replicas: u32,
 }
 
