@@ -8,12 +8,16 @@
 //! - [`chart`]: a run as lanes
 //! - [`matrix`]: the result of an exploration
 //! - [`served`]: a server that programs have used
-//! - `html`: escaping, and the page's parts
+//! - [`sides`]: two runs side by side
+//! - `html`: the page's parts
+//! - `escape`: text in HTML
 
 pub mod chart;
+mod escape;
 mod html;
 pub mod matrix;
 pub mod served;
+pub mod sides;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -21,10 +25,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::suite::{Checked, Verdict};
+use crate::suite::{self, Checked, Verdict};
 
 pub use chart::Chart;
 pub use matrix::Matrix;
+pub use sides::Side;
 pub use state::{Phase, Shown};
 
 /// The page's name in its directory.
@@ -55,13 +60,13 @@ pub struct ScenarioReport {
     pub has_passed: bool,
     /// The source of the expected outcome.
     pub source: String,
-    /// The failure: a diff to the golden, or a message.
+    /// The failure, without the diff that `compared` shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// The golden, if the transcript is another.
+    /// Two transcripts that differ: the golden and that of this run, or those without and with faults.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub golden: Option<String>,
-    /// The transcript.
+    pub compared: Option<[Side; 2]>,
+    /// The transcript, if it is not compared with another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
     /// The path of the log, relative to the page.
@@ -81,12 +86,29 @@ impl ScenarioReport {
             .as_ref()
             .and_then(|run| run.transcript.as_ref().ok());
         let transcript = transcript.map(|transcript| transcript.trim_end().to_owned());
+        let compared = match (&checked.golden, &transcript, &checked.transcripts) {
+            (Some(golden), Some(transcript), _) if golden != transcript => Some([
+                Side::new("Golden", golden),
+                Side::new("This run", transcript),
+            ]),
+            (_, _, Some([without, with])) => Some([
+                Side::new("Without the faults", without),
+                Side::new("With the faults", with),
+            ]),
+            _ => None,
+        };
         let failure = match &checked.verdict {
             Verdict::Passed => None,
-            Verdict::Failed(why) => Some(why.trim_end().to_owned()),
+            Verdict::Failed(why) => {
+                let shown = compared.as_ref().map(|[golden, run]| {
+                    // The two sides show it.
+                    let diff = suite::golden_diff(&golden.text, &run.text);
+                    why.replacen(diff.trim_end(), "", 1)
+                });
+                let shown = shown.as_deref().unwrap_or(why).trim();
+                (!shown.is_empty()).then(|| shown.to_owned())
+            }
         };
-        let differing = checked.golden.as_ref();
-        let differing = differing.filter(|golden| transcript.as_ref() != Some(golden));
         Self {
             name: match order {
                 0 => checked.name.clone(),
@@ -96,10 +118,27 @@ impl ScenarioReport {
             has_passed: checked.verdict == Verdict::Passed,
             source: scenario.map_or_else(String::new, |one| one.source.trim().to_owned()),
             failure,
-            golden: differing.cloned(),
-            transcript,
+            transcript: transcript.filter(|_| compared.is_none()),
+            compared,
             log: None,
             chart: checked.run.as_ref().map(Chart::of).unwrap_or_default(),
+        }
+    }
+
+    /// The report of a run whose transcript has become the golden.
+    #[must_use]
+    pub fn accepted(self) -> Self {
+        let compared = self.compared.map(|[golden, run]| {
+            [
+                Side::new("Golden before", golden.text),
+                Side::new("Golden now", run.text),
+            ]
+        });
+        Self {
+            has_passed: true,
+            failure: None,
+            compared,
+            ..self
         }
     }
 }

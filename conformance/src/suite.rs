@@ -116,6 +116,8 @@ pub struct Checked {
     pub run: Option<Run>,
     /// The golden; `None` if it does not exist.
     pub golden: Option<String>,
+    /// The transcripts without and with the faults of the scenario, if those lead to another outcome.
+    pub transcripts: Option<[String; 2]>,
     /// The transcript with which the scenario would pass as its golden, if it fails for want of that.
     pub offered: Option<String>,
     /// The log of the run, if requests were to be noted.
@@ -136,6 +138,7 @@ pub fn check(path: &Path, options: &RunOptions) -> Checked {
             file: None,
             run: None,
             golden: None,
+            transcripts: None,
             offered: None,
             log: None,
             used: BTreeSet::new(),
@@ -206,6 +209,7 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
         file: Some(file),
         run,
         golden: golden_text,
+        transcripts: None,
         offered,
         log,
         used,
@@ -227,6 +231,7 @@ fn check_faults(file: ScenarioFile, plan: Plan, options: &RunOptions) -> Checked
         plan,
         ..options.clone()
     };
+    let mut transcripts = None;
     let verdict = match Reference::with(scenario, &without) {
         Err(error) => Verdict::Failed(format!("it fails even without its faults: {error}")),
         Ok(reference) => {
@@ -239,6 +244,10 @@ fn check_faults(file: ScenarioFile, plan: Plan, options: &RunOptions) -> Checked
             match (carried.divergence, carried.unmet.first()) {
                 (Some(divergence), _) if !explained(&divergence) => {
                     let output = divergence.program_output;
+                    if !divergence.with_faults.is_empty() {
+                        let without = reference.seen.timeline().to_owned();
+                        transcripts = Some([without, divergence.with_faults]);
+                    }
                     let why = format!("with {}:\n{}\n{output}", with.plan, divergence.outcome);
                     Verdict::Failed(why.trim_end().to_owned())
                 }
@@ -255,6 +264,7 @@ fn check_faults(file: ScenarioFile, plan: Plan, options: &RunOptions) -> Checked
         file: Some(file),
         run: None,
         golden: None,
+        transcripts,
         offered: None,
         log: None,
         used: BTreeSet::new(),
@@ -454,13 +464,17 @@ fn differ(expected: &str, transcript: &str) -> Verdict {
     if expected == transcript {
         return Verdict::Passed;
     }
-    let diff = TextDiff::from_lines(expected, transcript)
+    Verdict::Failed(golden_diff(expected, transcript))
+}
+
+/// The unified diff of a golden and a transcript.
+pub(crate) fn golden_diff(expected: &str, transcript: &str) -> String {
+    TextDiff::from_lines(expected, transcript)
         .unified_diff()
         .context_radius(DIFF_CONTEXT_LINES)
         .missing_newline_hint(false)
         .header("golden", "this run")
-        .to_string();
-    Verdict::Failed(diff)
+        .to_string()
 }
 
 /// A snapshot file's content: what follows the metadata between its two `---` lines.

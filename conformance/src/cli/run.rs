@@ -361,7 +361,12 @@ fn judge_orders(one: &mut Finished, used: &mut BTreeSet<Part>, options: &RunOpti
     let stale = suite::stale_orders(&file, options, used, seeds + 1);
     if !stale.is_empty() {
         let stale = stale.join("\n  ");
-        one.verdict = Verdict::Failed(format!("this explains nothing in any order:\n  {stale}"));
+        let why = format!("this explains nothing in any order:\n  {stale}");
+        if let Some(shown) = &mut one.shown {
+            shown.has_passed = false;
+            shown.failure = Some(why.clone());
+        }
+        one.verdict = Verdict::Failed(why);
     }
 }
 
@@ -382,7 +387,7 @@ fn run_one(
     let mut checked = suite::check(&path, &options);
     let took: SignedDuration = clock.now().duration_since(began);
     let log = leave.log(&mut checked, &options)?;
-    let shown = leave.report.as_ref().map(|_| ScenarioReport {
+    let mut shown = leave.report.as_ref().map(|_| ScenarioReport {
         log,
         ..ScenarioReport::of(&checked, schedule_seed)
     });
@@ -395,6 +400,7 @@ fn run_one(
         .flatten();
     if wrote.is_some() && reporting.update == Some(Update::Accept) {
         checked.verdict = Verdict::Passed;
+        shown = shown.map(ScenarioReport::accepted);
     }
     let file = checked.file.map(Box::new);
     let differs = file.filter(|file| file.scenario.differs_in_order());

@@ -190,6 +190,7 @@ mod tests {
         Divergence {
             outcome: String::new(),
             timelines: String::new(),
+            with_faults: String::new(),
             program_output: String::new(),
             differences: differences.to_vec(),
         }

@@ -360,6 +360,7 @@ mod tests {
         let divergence = |outcome: &str| Divergence {
             outcome: outcome.to_owned(),
             timelines: String::new(),
+            with_faults: String::new(),
             program_output: String::new(),
             differences: Vec::new(),
         };

@@ -35,6 +35,9 @@ pub struct Divergence {
     pub outcome: String,
     /// The unified diff of the timelines, without and with faults.
     pub timelines: String,
+    /// The timeline with faults, or the whole transcript; empty when the run came to no end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub with_faults: String,
     /// The last lines that the programs under test have printed.
     pub program_output: String,
     /// Each difference.
@@ -56,6 +59,7 @@ impl Divergence {
             }],
             outcome,
             timelines: String::new(),
+            with_faults: String::new(),
             program_output: String::new(),
         }
     }
@@ -107,6 +111,7 @@ impl Divergence {
         Some(Self {
             outcome: words.join("\n"),
             timelines: self.timelines.clone(),
+            with_faults: self.with_faults.clone(),
             program_output: self.program_output.clone(),
             differences,
         })
@@ -277,6 +282,7 @@ pub fn compare(
     (!differences.is_empty()).then(|| Divergence {
         outcome: words.join("\n"),
         timelines: diff(&reference.timeline, &run.timeline, TIMELINE_CONTEXT),
+        with_faults: run.timeline.clone(),
         program_output: String::new(),
         differences,
     })
@@ -458,6 +464,7 @@ mod tests {
         let of = |differences: &[Difference]| Divergence {
             outcome: "all".to_owned(),
             timelines: String::new(),
+            with_faults: String::new(),
             program_output: String::new(),
             differences: differences.to_vec(),
         };

@@ -1,8 +1,12 @@
-//! The page's parts, and the two ways of escaping that they need.
+//! The page's parts.
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
+use super::escape::escaped;
 use super::matrix::{Cell, Diverged, Matrix};
+use super::sides::{self, Side};
 use super::{Page, ScenarioReport};
 
 /// The page around its parts.
@@ -50,22 +54,6 @@ pub(super) fn filled(template: &str, parts: &[(&str, String)]) -> String {
     }
     page.push_str(rest);
     page
-}
-
-/// Text as HTML has it, in elements and in attributes between quotes.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
 }
 
 /// JSON as it may stand in a `script` element: nothing in it can end the element or begin another.
@@ -186,10 +174,24 @@ fn scenario(html: &mut String, (index, one): (usize, &ScenarioReport), open: Opt
 }
 
 /// The data that the script reads when a scenario is opened.
+#[derive(Serialize)]
+struct Data<'a> {
+    #[serde(flatten)]
+    report: &'a ScenarioReport,
+    /// The two transcripts side by side, as HTML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sides: Option<String>,
+}
+
 fn data(scenarios: &[ScenarioReport]) -> String {
     let mut html = String::new();
     for (index, one) in scenarios.iter().enumerate() {
-        let json = serde_json::to_string(one).expect("all keys of a report are text");
+        let compared = one.compared.as_ref();
+        let data = Data {
+            report: one,
+            sides: compared.map(|[old, new]| sides::to_html([old, new])),
+        };
+        let json = serde_json::to_string(&data).expect("all keys of a report are text");
         let json = in_script(&json);
         let _ = writeln!(
             html,
@@ -275,12 +277,12 @@ fn divergence(html: &mut String, one: &Diverged) {
         escaped(&one.replay),
         diff(&one.outcome)
     );
-    if !one.timelines.is_empty() {
-        let timelines = diff(&one.timelines);
-        let _ = writeln!(
-            html,
-            "<h3>Timelines</h3><pre tabindex=\"0\">{timelines}</pre>"
-        );
+    if let Some([without, with]) = &one.timelines {
+        let sides = [
+            &Side::new("Without faults", without),
+            &Side::new("With the faults", with),
+        ];
+        let _ = writeln!(html, "<h3>Timelines</h3>{}", sides::to_html(sides));
     }
     html.push_str("</details>\n");
 }
@@ -296,5 +298,9 @@ fn diff(text: &str) -> String {
         let line = if line.is_empty() { " " } else { line };
         format!("<i{class}>{}</i>", escaped(line))
     };
-    text.lines().map(line).collect()
+    // That the texts end without a line break is no difference to a reader.
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("\\ No newline"));
+    lines.map(line).collect()
 }

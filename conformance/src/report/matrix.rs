@@ -44,8 +44,8 @@ pub struct Diverged {
     pub others: usize,
     /// The diff of the outcomes; instead of it the violations, or the reason for a missing outcome.
     pub outcome: String,
-    /// The diff of the timelines.
-    pub timelines: String,
+    /// The timelines without and with the faults; `None` when the run came to no end.
+    pub timelines: Option<[String; 2]>,
     /// The command that replays the run.
     pub replay: String,
 }

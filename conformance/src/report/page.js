@@ -42,13 +42,14 @@
   const svg = (x, y, width, height, label, parts) => '<svg ' + (label ? 'role="img" aria-label="' + escaped(label) + '"' : 'aria-hidden="true"') +
     ' width="' + width + '" height="' + height + '" viewBox="' + [x, y, width, height].join(" ") + '">' + parts.join("") + "</svg>";
 
-  // The words of steps and times, above the lanes.
-  const words = (chart, to) => {
+  // The words of steps and times, above the lanes between two places. A step that began before has its words again.
+  const words = (chart, from, to) => {
     const out = [];
     chart.steps.forEach(([x, words], index) => {
-      const next = index + 1 < chart.steps.length ? chart.steps[index + 1][0] : Math.max(chart.w, to);
-      const short = fits(words, Math.max(next - x - 8, 14)) || words.split(".")[0];
-      out.push('<text x="' + (x + 4) + '" y="14">' + escaped(short) + "<title>" + escaped(words) + "</title></text>");
+      const next = index + 1 < chart.steps.length ? chart.steps[index + 1][0] : to, end = Math.min(next, to);
+      if (x >= to || next <= from) return;
+      const begin = Math.max(x, from), short = fits(words, Math.max(end - begin - 8, 14)) || words.split(".")[0];
+      out.push('<text x="' + (begin + 4) + '" y="14">' + escaped(short) + "<title>" + escaped(words) + "</title></text>");
     });
     let free = 0;
     chart.ticks.forEach(([x, words]) => {
@@ -70,7 +71,7 @@
 
   // The part of a chart between two places, with the words above it or without.
   const picture = (chart, from, to, label, hasWords) => {
-    const bottom = TOP + chart.lanes.length * ROW, height = bottom + FOOT, out = hasWords ? words(chart, to) : [];
+    const bottom = TOP + chart.lanes.length * ROW, height = bottom + FOOT, out = hasWords ? words(chart, from, to) : [];
     const y = (lane) => TOP + lane * ROW + BAR / 2 + 4;
     chart.lanes.forEach((lane, index) => {
       const base = TOP + (index + 1) * ROW - 0.5;
@@ -144,7 +145,7 @@
       return;
     }
     const chart = state.chart = spread(plain, box.parentElement.clientWidth - side() - 4);
-    head.innerHTML = "<div>" + svg(0, 0, chart.w, HEAD, "", words(chart, chart.w)) + "</div>";
+    head.innerHTML = "<div>" + svg(0, 0, chart.w, HEAD, "", words(chart, 0, chart.w)) + "</div>";
     head.firstChild.scrollLeft = box.scrollLeft;
     box.innerHTML = names(chart, side()) + picture(chart, 0, chart.w, label, false);
     pick(box, state.picked);
@@ -198,27 +199,28 @@
   const show = (body, name) => {
     const data = JSON.parse(document.getElementById("d" + body.dataset.n).textContent);
     const out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
-    if (data.chart.lanes.length) {
-      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next, and from lane to lane.";
-      out.push('<div class="head" aria-hidden="true"></div><div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
-        '<output class="info quiet">Point at a mark, tap it, or go from one to the next with the arrow keys.</output>');
-    }
     const text = (title, content) => "<h3>" + title + '</h3><pre tabindex="0">' + content + "</pre>";
     const coloured = (diff) => diff.split("\n").map((line) => {
       const kind = line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : "";
       return "<i" + (kind ? ' class="' + kind + '"' : "") + ">" + (escaped(line) || " ") + "</i>";
     }).join("");
-    if (data.failure) {
-      const isDiff = data.failure.startsWith("--- ");
-      out.push(text(isDiff ? "How this run differs from the golden" : "What went wrong",
-        isDiff ? coloured(data.failure) : escaped(data.failure)));
+    if (data.failure) out.push(text("What went wrong", data.failure.includes("\n@@ ") ? coloured(data.failure) : escaped(data.failure)));
+    // The page has them side by side as HTML.
+    if (data.sides) out.push("<h3>Side by side</h3>" + data.sides);
+    if (data.chart.lanes.length) {
+      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next, and from lane to lane.";
+      out.push('<div class="chart"><div class="head" aria-hidden="true"></div><div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
+        '<output class="info quiet">Point at a mark, tap it, or go from one to the next with the arrow keys.</output></div>');
     }
     if (data.log) out.push('<p>Its log: <a href="' + escaped(data.log) + '">' + escaped(data.log) + "</a>; <code>kubeproof replay " +
       escaped(data.log) + "</code> runs it again.</p>");
     const marked = (golden) => golden.split("\n").map((line) =>
       line[0] === "►" ? "<b>" + escaped(line) + "</b>" : escaped(line)).join("\n");
-    if (data.transcript) out.push(text(data.golden ? "This run" : "Golden, and this run", marked(data.transcript)));
-    if (data.golden) out.push(text("Golden", marked(data.golden)));
+    if (data.transcript) out.push(text("This run", marked(data.transcript)));
+    for (const side of data.compared || []) {
+      out.push('<details class="whole"><summary>' + escaped(side.title) + ', the whole text</summary><pre tabindex="0">' +
+        marked(side.text) + "</pre></details>");
+    }
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");
     if (!box) return;

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::html::{STYLE, escaped, filled};
+use super::escape::escaped;
+use super::html::{STYLE, filled};
 
 const PAGE: &str = include_str!("served.html");
 

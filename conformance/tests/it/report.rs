@@ -9,8 +9,10 @@ use kubeproof::report::matrix::{Cell, Diverged, Row};
 use kubeproof::report::{Chart, Matrix, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
-use kubeproof::suite::{self, Verdict};
+use kubeproof::suite::{self, Update, Verdict};
 use regex::Regex;
+
+use crate::support::process::file;
 
 fn report(scenario: &str) -> ScenarioReport {
     let path = suite::scenarios_dir().join(format!("{scenario}.yaml"));
@@ -109,7 +111,7 @@ fn hostile() -> Page {
         plan: HOSTILE.to_owned(),
         others: 1,
         outcome: format!("-{HOSTILE}\n+b"),
-        timelines: HOSTILE.to_owned(),
+        timelines: Some([HOSTILE.to_owned(), format!("{HOSTILE}\nb")]),
         replay: HOSTILE.to_owned(),
     };
     let cell = Cell {
@@ -183,6 +185,87 @@ fn nothing_in_a_page_refers_to_the_network() {
             .all(|found| found[1].starts_with('#'))
     );
     assert!(own.contains("default-src 'none'"));
+}
+
+/// A scenario file of this test run that creates ConfigMaps of these names.
+fn created(directory: &str, names: &[&str]) -> std::path::PathBuf {
+    let mut text = "title: t\nsource: s\ngiven: {nodes: 0, controllers: []}\nsteps:\n".to_owned();
+    for name in names {
+        let _ = writeln!(
+            text,
+            "- create: {{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}"
+        );
+    }
+    file(&format!("{directory}/a.yaml"), &text)
+}
+
+/// The data of the first scenario of a page.
+fn data(page: &Page) -> serde_json::Value {
+    let html = page.to_html();
+    let data = html.split("id=\"d0\">").nth(1).unwrap();
+    serde_json::from_str(data.split("</script>").next().unwrap()).unwrap()
+}
+
+#[test]
+fn a_run_that_differs_from_its_golden_is_shown_beside_it() {
+    let path = created("report-sides", &["a", "b", "c", "d", "e", "f", "g"]);
+    let checked = suite::check(&path, &RunOptions::default());
+    suite::update(&checked, Update::Accept).unwrap();
+    let accepted = suite::check(&path, &RunOptions::default());
+    assert_eq!(accepted.verdict, Verdict::Passed);
+    assert_eq!(ScenarioReport::of(&accepted, 0).compared, None);
+    let path = created("report-sides", &["a", "b", "c", "d", "e", "f", "h"]);
+    let checked = suite::check(&path, &RunOptions::default());
+    let one = ScenarioReport::of(&checked, 0);
+    let [golden, run] = one.compared.as_ref().unwrap();
+    assert_eq!((&*golden.title, &*run.title), ("Golden", "This run"));
+    assert!(
+        golden.text.contains("configmap g created") && run.text.contains("configmap h created")
+    );
+    // The two sides say it all.
+    assert_eq!((&one.failure, &one.transcript), (&None, &None));
+    let page = Page {
+        scenarios: vec![one],
+        ..Page::default()
+    };
+    let sides = data(&page)["sides"].as_str().unwrap().to_owned();
+    assert!(
+        sides.contains("configmap <b>g</b> created</del><ins>"),
+        "{sides}"
+    );
+    assert!(
+        sides.contains("equal lines <small>5. create configmap e"),
+        "{sides}"
+    );
+    assert_eq!(sides.matches("configmap b created").count(), 1);
+    let [accepted] = <[ScenarioReport; 1]>::try_from(page.scenarios).unwrap();
+    let accepted = accepted.accepted();
+    assert!(accepted.has_passed);
+    assert_eq!(accepted.compared.unwrap()[0].title, "Golden before");
+    // The rest of the message stays.
+    let violated = suite::Checked {
+        verdict: match checked.verdict {
+            Verdict::Failed(diff) => Verdict::Failed(format!("a property is violated\n{diff}")),
+            Verdict::Passed => unreachable!("the golden has another name"),
+        },
+        ..checked
+    };
+    let failure = ScenarioReport::of(&violated, 0).failure;
+    assert_eq!(failure.as_deref(), Some("a property is violated"));
+}
+
+#[test]
+fn the_timelines_of_a_difference_are_side_by_side() {
+    let html = hostile().to_html();
+    let (_, sides) = html.split_once("<h3>Timelines</h3>").unwrap();
+    let (sides, _) = sides.split_once("</details>").unwrap();
+    assert!(
+        sides.starts_with(
+            "<div class=\"sides\"><p class=\"heads\"><b>Without faults</b><b>With the faults</b>"
+        ),
+        "{sides}"
+    );
+    assert!(sides.contains("<div class=\"pair\"><span></span><ins>b</ins></div>"));
 }
 
 #[test]

@@ -159,6 +159,42 @@ fn each_run_of_an_exploration_is_done_by_one_shard() {
 }
 
 #[test]
+fn the_page_of_a_shared_exploration_has_the_timelines_of_each_difference() {
+    let path = unexplained("shards-timelines");
+    let directory = path.parent().unwrap();
+    let explore = [
+        "explore",
+        path.to_str().unwrap(),
+        "--from",
+        "statefulset-controller",
+        "--faults",
+        "refuse",
+        "--report",
+    ];
+    let explored = |name: &str, more: &[&str]| {
+        let report = directory.join(name);
+        let report_path = report.to_str().unwrap();
+        let ran = output(&[&explore[..], &[report_path], more].concat());
+        assert!(ran.status.code() < Some(2), "{ran:?}");
+        report
+    };
+    let shards = ["1/2", "2/2"].map(|shard| explored(&shard[..1], &["--shard", shard]));
+    let page = directory.join("page");
+    let (_, out, _) = merge(&shards, &["--json", "--report", page.to_str().unwrap()]);
+    assert!(!out.contains("withFaults") && !out.contains("withoutFaults"));
+    let whole = explored("whole", &[]);
+    let [joined, whole] = [page, whole].map(|report| {
+        let html = std::fs::read_to_string(report.join("index.html")).unwrap();
+        let sides = html.split("<h3>Timelines</h3>").skip(1);
+        let sides = sides.map(|sides| sides.split("</details>\n").next().unwrap().to_owned());
+        sides.collect::<Vec<_>>()
+    });
+    assert!(!whole.is_empty());
+    assert!(whole.iter().all(|sides| sides.contains("class=\"pair\"")));
+    assert_eq!(joined, whole);
+}
+
+#[test]
 fn what_a_run_of_another_shard_needs_in_differs_is_needed() {
     let path = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
     let path = path.to_str().unwrap();

@@ -54,6 +54,10 @@ pub(super) struct Found<'p> {
     noted: Instant,
 }
 
+/// The key of a transcript with faults, in the record of a shard.
+pub(in crate::cli) const WITH_FAULTS: &str = "withFaults";
+/// The key of the transcript without faults, in the record of a shard.
+pub(in crate::cli) const WITHOUT_FAULTS: &str = "withoutFaults";
 /// The period in which the progress is noted.
 const NOTE_PERIOD: Duration = Duration::from_secs(60);
 
@@ -188,11 +192,15 @@ impl<'p> Found<'p> {
         self.diverged += 1;
         self.used.extend(explained.used);
         if self.json || self.record.is_kept() {
-            let line = in_json(&ran, &divergence).to_string();
+            let mut line = in_json(&ran, &divergence);
             if self.json {
-                self.say(&line)?;
+                self.say(&line.to_string())?;
             }
-            self.record.add(line);
+            // A page shows the first of several equal differences.
+            if !self.open.contains_key(&divergence.outcome) {
+                line[WITH_FAULTS] = divergence.with_faults.as_str().into();
+            }
+            self.record.add(line.to_string());
         }
         if let Some(open) = self.open.get_mut(&divergence.outcome) {
             open.others += 1;
@@ -249,7 +257,7 @@ impl<'p> Found<'p> {
             self.leave_reproducer(one)?;
         }
         let cells = std::mem::take(&mut self.cells);
-        self.record_end(name, &cells, &stale)?;
+        self.record_end(subject, &cells, &stale)?;
         if let Some(shown) = &mut self.shown {
             shown.cases.extend(cases(subject, &cells, &closed));
             if !self.record.is_kept() {
@@ -262,7 +270,10 @@ impl<'p> Found<'p> {
                 others: one.others,
                 outcome,
                 replay: one.ran.replay(),
-                timelines: one.divergence.timelines,
+                timelines: timelines(
+                    subject.reference.seen.timeline(),
+                    one.divergence.with_faults,
+                ),
             });
             shown.divergences.extend(diverged);
         }
@@ -270,17 +281,23 @@ impl<'p> Found<'p> {
     }
 
     /// Records that all runs of a scenario were done.
-    fn record_end(&mut self, name: &str, cells: &Cells, stale: &[String]) -> anyhow::Result<()> {
+    fn record_end(
+        &mut self,
+        subject: &Subject,
+        cells: &Cells,
+        stale: &[String],
+    ) -> anyhow::Result<()> {
         if !self.record.is_kept() {
             return Ok(());
         }
-        let line =
+        let name = &subject.file.name;
+        let mut line =
             json!({"explored": name, "planned": self.planned, "cells": cells, "stale": stale});
-        let line = line.to_string();
         if self.json {
-            self.say(&line)?;
+            self.say(&line.to_string())?;
         }
-        self.record.add(line);
+        line[WITHOUT_FAULTS] = subject.reference.seen.timeline().into();
+        self.record.add(line.to_string());
         Ok(())
     }
 
@@ -361,6 +378,11 @@ impl<'p> Found<'p> {
         let shown = self.shown.take().unwrap_or_default();
         page::matrix(shown.rows, shown.divergences)
     }
+}
+
+/// The timelines for a page; `None` when the run with faults came to no end.
+pub(in crate::cli) fn timelines(without: &str, with: String) -> Option<[String; 2]> {
+    (!with.is_empty()).then(|| [without.to_owned(), with])
 }
 
 /// A case for each kind of fault that a scenario was given.

@@ -138,7 +138,8 @@ impl Exploration {
         let mut stale: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut planned: BTreeMap<String, u64> = BTreeMap::new();
         let mut lines = Vec::new();
-        for (path, of_shard) in shards {
+        for (path, mut of_shard) in shards {
+            add_references(&mut of_shard);
             let mut ended = 0;
             for line in of_shard {
                 let Some(name) = line["explored"].as_str().map(str::to_owned) else {
@@ -207,8 +208,14 @@ impl Exploration {
             false => Vec::new(),
         };
         stale.sort_by_key(|(name, _)| place(name));
+        let differences = differences(&lines);
+        // They are for the page alone.
+        for line in lines.iter_mut().filter_map(Value::as_object_mut) {
+            line.remove(found::WITH_FAULTS);
+            line.remove(found::WITHOUT_FAULTS);
+        }
         Ok(Self {
-            differences: differences(&lines),
+            differences,
             rows: rows.collect(),
             lines,
             stale,
@@ -249,10 +256,30 @@ impl Exploration {
             plan: found::plan_of(line),
             others: *others,
             outcome: text(line, "outcome"),
-            timelines: text(line, "timelines"),
+            timelines: found::timelines(
+                &text(line, found::WITHOUT_FAULTS),
+                text(line, found::WITH_FAULTS),
+            ),
             replay: text(line, "replay"),
         });
         page::matrix(self.rows.clone(), divergences.collect())
+    }
+}
+
+/// Gives the lines that have a transcript with faults that without them, of the same shard: runs in real time are not the
+/// same in each shard.
+fn add_references(lines: &mut [Value]) {
+    let references = lines.iter().filter_map(|line| {
+        let name = line["explored"].as_str()?.to_owned();
+        Some((name, line[found::WITHOUT_FAULTS].clone()))
+    });
+    let references: BTreeMap<String, Value> = references.collect();
+    for line in lines {
+        if line.get(found::WITH_FAULTS).is_some()
+            && let Some(reference) = references.get(scenario(line))
+        {
+            line[found::WITHOUT_FAULTS] = reference.clone();
+        }
     }
 }
 
@@ -263,7 +290,14 @@ fn differences(lines: &[Value]) -> Vec<(Value, usize)> {
     for line in lines {
         let key = (scenario(line), line["outcome"].as_str().unwrap_or_default());
         match places.get(&key) {
-            Some(place) => found[*place].1 += 1,
+            Some(place) => {
+                let (shown, others) = &mut found[*place];
+                *others += 1;
+                let has_timeline = |line: &Value| line.get(found::WITH_FAULTS).is_some();
+                if !has_timeline(shown) && has_timeline(line) {
+                    *shown = line.clone();
+                }
+            }
             None => {
                 places.insert(key, found.len());
                 found.push((line.clone(), 0));
