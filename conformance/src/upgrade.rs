@@ -2,9 +2,11 @@
 //!
 //! - `definitions`: definitions of custom resources are replaced, and old objects tried on the new ones
 //! - `findings`: what a version changed though no client asked for it
+//! - `objects`: what a version leaves, as a text
 
 mod definitions;
 mod findings;
+mod objects;
 
 use std::collections::BTreeSet;
 
@@ -55,6 +57,8 @@ pub struct Report {
     pub unneeded: Vec<String>,
     /// The last lines that each version has printed.
     pub program_output: String,
+    /// The objects that the first version left, and what the second has made of them, in YAML.
+    pub objects: [String; 2],
 }
 
 impl Report {
@@ -78,7 +82,9 @@ pub fn test(scenario: &Scenario, versions: &Versions) -> Result<Report, RunError
             created.map_err(TestbedError::Api)?;
         }
         runner::carry_out(testbed, scenario).await?;
+        let before = objects::in_words(&testbed.journal());
         let mut changes = vec![change(testbed, "upgrade", (TO, to)).await?];
+        let after = objects::in_words(&testbed.journal());
         let has_failed = |change: &Change| {
             let mut findings = change.findings.iter();
             findings.any(|finding| finding.kind == FindingKind::Failed)
@@ -90,6 +96,7 @@ pub fn test(scenario: &Scenario, versions: &Versions) -> Result<Report, RunError
         let allows = allows.map_or(&[][..], |upgrade| &upgrade.allows);
         let mut report = judged(changes, allows);
         report.program_output = testbed.program_output();
+        report.objects = [before, after];
         Ok(report)
     })
 }
@@ -175,6 +182,7 @@ fn judged(changes: Vec<Change>, allows: &[AllowedFinding]) -> Report {
         allowed,
         unneeded: unneeded.map(|(_, one)| one.to_string()).collect(),
         program_output: String::new(),
+        objects: Default::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use kubeproof::report::{self, Chart, Page, ScenarioReport, Side};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use super::chosen::Chosen;
 use super::shard::Shard;
 use super::shard::record::Record;
-use super::{out, program};
+use super::{manual, out, program};
 
 #[derive(Args)]
 pub(super) struct UpgradeTestArgs {
@@ -56,6 +57,9 @@ pub(super) struct UpgradeTestArgs {
     /// `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
     #[arg(long, value_name = "I/N", requires = "json")]
     shard: Option<Shard>,
+    /// Write a page into this directory that shows the findings, and the objects of both versions side by side.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Print a JSON object for each scenario, and with --shard one with a summary.
     #[arg(long)]
     json: bool,
@@ -91,11 +95,11 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
     let controllers = args.controllers.as_deref();
     let controllers = controllers.map(super::controller_names).transpose()?;
     let mut paths = args.chosen.files()?;
-    Record::begin(args.shard, ("upgrade-test", flags, false), &paths, true)?;
+    let mut record = Record::begin(args.shard, ("upgrade-test", flags, false), &paths, true)?;
     if let Some(shard) = args.shard {
         paths = shard.of_paths(&paths);
     }
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failed, mut pages) = (0, 0, Vec::new());
     for path in paths {
         let file = ScenarioFile::read(&path)?;
         let output = args.program_output.as_deref();
@@ -125,15 +129,55 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
             true => result.to_string(),
             false => in_words(&result),
         })?;
+        record.add(result.to_string());
+        if args.report.is_some() {
+            let page = page(&file, report, &result);
+            record.add_page(&page);
+            pages.push(page);
+        }
     }
+    let summary = json!({"summary": {"passed": passed, "failed": failed}}).to_string();
     if args.shard.is_some() {
-        let summary = json!({"summary": {"passed": passed, "failed": failed}});
-        out::say(&summary.to_string())?;
+        out::say(&summary)?;
+    }
+    if let Some(dir) = &args.report {
+        let page = Page {
+            scenarios: pages,
+            matrix: None,
+            made_by: Some(manual::made_by()),
+        };
+        let written = report::write(dir, &page);
+        written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
+        record.add(summary);
+        record.leave(dir)?;
     }
     Ok(match failed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// The part of a page about a scenario.
+fn page(file: &ScenarioFile, report: Report, result: &Value) -> ScenarioReport {
+    let has_passed = report.has_passed();
+    let words = console::strip_ansi_codes(&in_words(result)).into_owned();
+    let [first, second] = report.objects;
+    ScenarioReport {
+        name: file.name.clone(),
+        title: file.scenario.title.trim().to_owned(),
+        has_passed,
+        source: file.scenario.source.trim().to_owned(),
+        failure: (!has_passed).then_some(words),
+        compared: (first != second).then(|| {
+            [
+                Side::new("First version", first),
+                Side::new("After the upgrade", second),
+            ]
+        }),
+        transcript: None,
+        log: None,
+        chart: Chart::default(),
+    }
 }
 
 /// The definitions in the files at `path`, if it is given.

@@ -314,7 +314,7 @@ fn shortened(change: &str) -> String {
 }
 
 /// An object without what the server writes.
-fn own_fields(object: &Value) -> Value {
+pub(super) fn own_fields(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|name, _| !SERVER_FIELDS.contains(&name.as_str()));

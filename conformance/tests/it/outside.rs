@@ -472,7 +472,18 @@ fn an_upgrade_names_the_field_that_replaces_pods_and_what_the_new_version_writes
         ];
         output(&[&fixed[..], &definitions, more].concat())
     };
-    let ran = test(UPGRADED, &[]);
+    let report = from.with_file_name("report");
+    let ran = test(UPGRADED, &["--report", report.to_str().unwrap()]);
+    let page = std::fs::read_to_string(report.join("index.html")).unwrap();
+    // The text is JSON in a script.
+    let marked = |image: &str| format!("\\u003cb\\u003e{image}\\u003c/b\\u003e");
+    for part in [
+        marked("nginx:1.25"),
+        marked("nginx:1.26"),
+        "After the upgrade".to_owned(),
+    ] {
+        assert!(page.contains(&part), "{part}");
+    }
     let said = stdout(&ran);
     assert_eq!(ran.status.code(), Some(1), "{said}");
     let image = |old: &str, new: &str| {
