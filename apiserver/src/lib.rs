@@ -83,9 +83,9 @@ pub use request::{RequestInfo, Verb};
 pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, FeatureGateError, FeatureGates, ForkError,
-    Livelock, LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed,
-    REQUEST_LOG, RuntimeConfig, SecretToken, ServerState, StateError, Unstored, Webhook, serve,
-    serve_requests,
+    ImportError, ImportOptions, Imported, Livelock, LivelockLimits, LoadError, Loader, Manifest,
+    ManifestError, Manifests, NotServed, REQUEST_LOG, RuntimeConfig, SecretToken, ServerState,
+    StateError, Unstored, Webhook, serve, serve_requests,
 };
 #[cfg(feature = "tls")]
 pub use server::{ClientCertificate, ServingCertificate, ServingCertificateError, Tls, serve_tls};

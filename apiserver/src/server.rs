@@ -10,6 +10,7 @@ mod flags;
 mod flow_control;
 mod fork;
 mod identity;
+mod import;
 mod leaders;
 mod listener;
 mod live;
@@ -80,6 +81,7 @@ pub(crate) use credentials::LazyAuthority;
 pub use credentials::SecretToken;
 pub use flags::{FeatureGateError, FeatureGates, RuntimeConfig};
 pub use fork::ForkError;
+pub use import::{ImportError, ImportOptions, Imported};
 pub use listener::{REQUEST_LOG, serve, serve_requests};
 pub use live::Unstored;
 pub use livelock::{Livelock, LivelockLimits};
@@ -419,6 +421,7 @@ impl ApiServer {
         }
         let Some(info) = info else {
             let body = match control::is_for(path) {
+                true if control::is_import(path) => body::read_import(body, timeout).await,
                 true => body::read(body, timeout).await,
                 false => Ok(Bytes::new()),
             };

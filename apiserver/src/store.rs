@@ -33,6 +33,7 @@ use refusals::check_name;
 
 pub(crate) use admit::View;
 pub(crate) use delete::Deleted;
+pub(crate) use restore::restore_all;
 
 /// The subresource through which an object is written; it decides what the write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

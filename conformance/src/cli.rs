@@ -8,6 +8,7 @@ mod exchange;
 mod explore;
 mod export;
 mod flags;
+mod import;
 mod incident;
 mod init;
 mod known;
@@ -78,6 +79,9 @@ enum Command {
     /// Print everything that a kubeproof server stores, for `serve --from-log`; or the objects of a server, a dump or an
     /// audit log as a List, for `serve --load` and scenarios.
     Export(export::ExportArgs),
+    /// Take the objects of files, an export, a dump or an audit log into a running kubeproof server: all of them or none,
+    /// and as they were in their cluster if they come from one.
+    Import(import::ImportArgs),
     /// Print the JSON Schema of scenario files, by which editors complete and check them.
     Schema,
     /// Print a script for a shell that completes commands and flags.
@@ -106,6 +110,7 @@ pub(crate) fn main() -> ExitCode {
         Command::UpgradeTest(args) => upgrade_test::upgrade_test(args),
         Command::Rbac(args) => rbac::rbac(&args),
         Command::Export(args) => export::export(args),
+        Command::Import(args) => import::import(args),
         Command::Schema => {
             let schema = kubeproof::scenario::schema();
             out::say(&format!("{schema:#}")).map(|()| ExitCode::SUCCESS)

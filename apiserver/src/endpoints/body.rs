@@ -15,6 +15,20 @@ use crate::status::ApiError;
 /// Upstream's `MaxRequestBodyBytes`: 3 MiB.
 const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// The limit of a body with many objects, which no server of upstream takes: 512 MiB.
+const IMPORT_BYTES_MAX: usize = 512 * 1024 * 1024;
+
+/// Reads the body of an import whole.
+///
+/// # Errors
+/// As [`read`], with the limit of 512 MiB.
+pub(crate) async fn read_import<B>(body: B, timeout: Option<Duration>) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
+    read_within(body, timeout, IMPORT_BYTES_MAX).await
+}
+
 /// Reads a request's body whole.
 ///
 /// # Errors
@@ -24,14 +38,25 @@ pub(crate) async fn read<B>(body: B, timeout: Option<Duration>) -> Result<Bytes,
 where
     B: Body<Data = Bytes>,
 {
+    read_within(body, timeout, REQUEST_BYTES_MAX).await
+}
+
+async fn read_within<B>(
+    body: B,
+    timeout: Option<Duration>,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
     // Most requests have no body: no timer for them.
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
     let Some(timeout) = timeout else {
-        return read_all(body).await;
+        return read_all(body, bytes_max).await;
     };
-    let read = tokio::time::timeout(timeout, read_all(body)).await;
+    let read = tokio::time::timeout(timeout, read_all(body, bytes_max)).await;
     read.unwrap_or_else(|_| {
         Err(ApiError::Timeout {
             message: "request did not complete within the allotted timeout".to_owned(),
@@ -41,7 +66,7 @@ where
     })
 }
 
-async fn read_all<B>(body: B) -> Result<Bytes, ApiError>
+async fn read_all<B>(body: B, bytes_max: usize) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
 {
@@ -52,8 +77,8 @@ where
             return Err(ApiError::BadRequest("unexpected EOF".to_owned()));
         };
         if let Some(data) = frame.data_ref() {
-            if read.len() + data.len() > REQUEST_BYTES_MAX {
-                return Err(ApiError::TooLarge(format!("limit is {REQUEST_BYTES_MAX}")));
+            if read.len() + data.len() > bytes_max {
+                return Err(ApiError::TooLarge(format!("limit is {bytes_max}")));
             }
             read.extend_from_slice(data);
         }

@@ -6,6 +6,7 @@
 //! ```text
 //! GET    /kubeproof/v1                     this list
 //! GET    /kubeproof/v1/snapshot            everything stored, as `ApiServerBuilder::holding` takes it
+//! POST   /kubeproof/v1/import              take in the objects in the body, all or none
 //! POST   /kubeproof/v1/compact             forget past events: older versions are 410 Expired
 //! POST   /kubeproof/v1/watches/bookmark    send a bookmark to every watch that allows bookmarks
 //! POST   /kubeproof/v1/watches/close       end watches as if their time were up
@@ -19,6 +20,7 @@
 //! ```
 //!
 //! `?resource=configmaps` or `?resource=statefulsets.apps` narrows `compact` and `watches/…` to one resource.
+//! `?replace=true` lets `import` replace objects of the same name, `?fieldValidation=Strict` refuse unknown fields.
 //! A client needs the permission for the verb on the path, as for any path that names no resource.
 
 use http::Method;
@@ -35,12 +37,18 @@ use crate::storage::WatchControl;
 const ROOT: &str = "/kubeproof/v1";
 
 /// The endpoints as `GET /kubeproof/v1` lists them: path below it, methods, parameters, what it does.
-const ENDPOINTS: [(&str, &[&str], &[&str], &str); 10] = [
+const ENDPOINTS: [(&str, &[&str], &[&str], &str); 11] = [
     (
         "/snapshot",
         &["GET"],
         &[],
         "Everything stored, a JSON object a line, for `kubeproof serve --from-log`.",
+    ),
+    (
+        "/import",
+        &["POST"],
+        &["replace", "fieldValidation"],
+        "Take in the objects in the body, a List in JSON: all or none, and as they were if they have uids and versions.",
     ),
     (
         "/compact",
@@ -252,6 +260,11 @@ pub(super) fn is_snapshot(path: &str) -> bool {
     name(path) == Some("snapshot")
 }
 
+/// Whether a request is for [`ApiServer::import`].
+pub(super) fn is_import(path: &str) -> bool {
+    name(path) == Some("import")
+}
+
 /// What follows `/kubeproof/v1/`; empty for the list of all.
 fn name(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(ROOT)?;
@@ -371,9 +384,11 @@ mod tests {
                 .iter()
                 .filter(|method| methods.contains(&method.as_str()))
                 .collect();
-            let taken: Vec<&Method> = match is_snapshot(&format!("{ROOT}{path}")) {
-                true => vec![&Method::GET],
-                false => {
+            let full = format!("{ROOT}{path}");
+            let taken: Vec<&Method> = match (is_snapshot(&full), is_import(&full)) {
+                (true, _) => vec![&Method::GET],
+                (_, true) => vec![&Method::POST],
+                (false, false) => {
                     let control = Control::parse(&path[1..]).expect("it is there");
                     all.iter().filter(|method| control.takes(method)).collect()
                 }

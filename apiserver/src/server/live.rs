@@ -1,5 +1,7 @@
 //! Objects of another cluster, stored as they were there: from a dump, or from what a server has exported.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +13,7 @@ use crate::meta::{GroupVersion, ResourceVersion};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::{self, FieldValidation};
 use crate::status::ApiError;
-use crate::store::Store;
+use crate::store::{Store, restore_all};
 
 /// What of the live objects is not stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,43 @@ pub struct Unstored {
     /// The fields that their kind does not have, such as those of a newer cluster, as `KIND.VERSION.GROUP NAME: unknown
     /// field "spec.foo"`.
     pub fields: Vec<String>,
+}
+
+/// What has become of live objects.
+#[derive(Debug, Default)]
+pub(super) struct Stored {
+    /// The number of objects that were stored.
+    pub(super) objects: usize,
+    /// The number of those that were there already.
+    pub(super) unchanged: usize,
+    pub(super) unstored: Unstored,
+}
+
+/// The reason why live objects are not stored.
+pub(super) enum LiveError {
+    /// One of them cannot be stored.
+    Load(LoadError),
+    /// Other objects have their names: `AlreadyExists` for each.
+    Exist(Vec<ApiError>),
+}
+
+impl From<LoadError> for LiveError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+/// A live object that was decoded.
+struct Live {
+    resource: Arc<ResourceInfo>,
+    object: Value,
+    rv: Option<ResourceVersion>,
+    /// The object as `KIND.VERSION.GROUP NAME`.
+    words: String,
+    /// The file that it was read from.
+    file: Option<Arc<Path>>,
+    /// Whether it replaces an object of its name.
+    replaces: bool,
 }
 
 impl Manifest {
@@ -47,7 +86,22 @@ impl ApiServer {
     /// # Errors
     /// [`LoadError`] for the first object that cannot be decoded or converted.
     pub async fn load_live(&self, manifests: Vec<Manifest>) -> Result<Unstored, LoadError> {
-        let mut manifests = manifests;
+        let stored = self.store_live(manifests, true).await;
+        stored
+            .map(|stored| stored.unstored)
+            .map_err(|refused| match refused {
+                LiveError::Load(error) => error,
+                LiveError::Exist(_) => unreachable!("objects of the same name are replaced"),
+            })
+    }
+
+    /// Stores live objects, all others than definitions at once. Without `replaces`, an object that is there already is left
+    /// as it is, and one of its name that is another prevents everything.
+    pub(super) async fn store_live(
+        &self,
+        mut manifests: Vec<Manifest>,
+        replaces: bool,
+    ) -> Result<Stored, LiveError> {
         manifests.sort_by_cached_key(|manifest| rv_of(&manifest.object));
         let is_definition = |manifest: &&Manifest| {
             let object = &manifest.object;
@@ -55,52 +109,87 @@ impl ApiServer {
             object["kind"] == "CustomResourceDefinition"
                 && group.starts_with("apiextensions.k8s.io/")
         };
-        // Their versions follow below, when everything is stored in order.
-        for definition in manifests.iter().filter(is_definition) {
-            self.load_one(definition, None).await?;
-        }
-        let mut unstored = Unstored::default();
-        for manifest in &manifests {
-            let (object, rv) = (in_words(&manifest.object), rv_of(&manifest.object));
-            match self.load_one(manifest, rv).await {
-                Err(error) if error.is_unknown_kind() => unstored.objects.push(object),
-                warnings => {
-                    let warnings = warnings?.into_iter();
-                    let fields = warnings.map(|warning| format!("{object}: {warning}"));
-                    unstored.fields.extend(fields);
-                }
+        let mut stored = Stored::default();
+        let definitions: Vec<Manifest> = manifests.iter().filter(is_definition).cloned().collect();
+        let mut served = BTreeSet::new();
+        for mut definition in self.decode(definitions, &mut Unstored::default())? {
+            // The version of a definition follows below, when everything is stored in order.
+            definition.rv = None;
+            definition.replaces = replaces;
+            let (words, mut one) = (definition.words.clone(), Stored::default());
+            self.store(vec![definition], &mut one).await?;
+            if one.objects > 0 {
+                served.insert(words);
             }
         }
+        let mut all = self.decode(manifests, &mut stored.unstored)?;
+        for live in &mut all {
+            live.replaces = replaces || served.contains(&live.words);
+        }
+        self.store(all, &mut stored).await?;
         // A server of the same seed has drawn the uids of its own objects.
         let rv = self.core.storage.resource_version();
         self.core.entropy.set_apart(rv.get());
-        Ok(unstored)
+        Ok(stored)
     }
 
-    /// Stores a live object; returns warnings of fields that are dropped.
-    async fn load_one(
+    /// Decodes live objects; notes what nothing serves, and the fields that are dropped.
+    fn decode(
         &self,
-        manifest: &Manifest,
-        rv: Option<ResourceVersion>,
-    ) -> Result<Vec<String>, LoadError> {
-        let file = manifest.file.as_deref();
-        let object = &manifest.object;
-        let Some(resource) = self.resource_of(object) else {
-            let object = in_words(object);
-            return Err(LoadError::UnknownKind { object }.of(file));
-        };
-        let refused = |error: &ApiError| {
-            let refused = LoadError::Refused {
-                object: in_words(object),
-                code: error.code(),
-                message: error.to_string(),
+        manifests: Vec<Manifest>,
+        unstored: &mut Unstored,
+    ) -> Result<Vec<Live>, LoadError> {
+        let mut decoded = Vec::with_capacity(manifests.len());
+        for manifest in manifests {
+            let words = in_words(&manifest.object);
+            let Some(resource) = self.resource_of(&manifest.object) else {
+                unstored.objects.push(words);
+                continue;
             };
-            refused.of(file)
-        };
-        let (object, warnings) = canonical(object, &resource).map_err(|error| refused(&error))?;
-        let restored = self.restore_object(&resource, object, rv).await;
-        restored.map_err(|error| refused(&error))?;
-        Ok(warnings)
+            let rv = rv_of(&manifest.object);
+            let refused =
+                |error| LoadError::of_api(words.clone(), manifest.file.as_deref(), &error);
+            let (object, warnings) = canonical(&manifest.object, &resource).map_err(refused)?;
+            let fields = warnings.into_iter();
+            let fields = fields.map(|warning| format!("{words}: {warning}"));
+            unstored.fields.extend(fields);
+            decoded.push(Live {
+                resource,
+                object,
+                rv,
+                words,
+                file: manifest.file,
+                replaces: false,
+            });
+        }
+        Ok(decoded)
+    }
+
+    /// Stores decoded objects at once.
+    async fn store(&self, mut objects: Vec<Live>, stored: &mut Stored) -> Result<(), LiveError> {
+        let user_agent: Arc<str> = USER_AGENT.into();
+        let (mut restoring, mut exist) = (Vec::with_capacity(objects.len()), Vec::new());
+        for live in &mut objects {
+            let object = std::mem::take(&mut live.object);
+            let live: &Live = live;
+            let store = self.store_of(&live.resource, &user_agent);
+            let refused =
+                |error| LoadError::of_api(live.words.clone(), live.file.as_deref(), &error);
+            let one = store.restoring(object, live.rv, live.replaces).await;
+            let one = one.map_err(refused)?;
+            match one.present() {
+                Some(present) if !live.replaces => match is_same(&present.value(), one.object()) {
+                    true => stored.unchanged += 1,
+                    false => exist.push(one.already_exists()),
+                },
+                _ => restoring.push(one),
+            }
+        }
+        if !exist.is_empty() {
+            return Err(LiveError::Exist(exist));
+        }
+        stored.objects += restoring.len();
+        restore_all(restoring).map_err(LiveError::Exist)
     }
 
     /// Stores an object with its metadata and status, past admission and validation.
@@ -114,13 +203,18 @@ impl ApiServer {
         rv: Option<ResourceVersion>,
     ) -> Result<(), ApiError> {
         let user_agent: Arc<str> = USER_AGENT.into();
+        let store = self.store_of(resource, &user_agent);
+        let one = store.restoring(object, rv, true).await?;
+        restore_all(vec![one]).map_err(|mut exist| exist.swap_remove(0))
+    }
+
+    fn store_of<'a>(&'a self, resource: &'a ResourceInfo, user_agent: &'a Arc<str>) -> Store<'a> {
         let writer = Writer {
             field_manager: USER_AGENT,
             user_agent: USER_AGENT,
             subresource: "",
         };
-        let store = Store::of_server(&self.core, resource, &user_agent, writer);
-        store.restore(object, rv).await
+        Store::of_server(&self.core, resource, user_agent, writer)
     }
 
     /// The resource that an object is of.
@@ -134,6 +228,33 @@ impl ApiServer {
             .find(|resource| resource.gvk().kind == kind)
             .cloned()
     }
+}
+
+/// Whether an object is there already: a server makes objects of its own, whose uids and times are not those of another's.
+/// The holders of leases are the programs that run now.
+fn is_same(present: &Value, object: &Value) -> bool {
+    if object["kind"] == "Lease" {
+        return true;
+    }
+    const OWN: [&str; 5] = [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+    ];
+    let is_one = present["metadata"]["uid"] == object["metadata"]["uid"];
+    let [present, object] = [present, object].map(|object| {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|field, _| !OWN.contains(&field.as_str()));
+        }
+        if !is_one && let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        object
+    });
+    present == object
 }
 
 /// The version of a live object, if it is one of these servers.

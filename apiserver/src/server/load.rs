@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{ApiServer, ApiServerBuilder, Manifest, Manifests};
 use crate::endpoints::warnings;
 use crate::schema::FieldValidation;
+use crate::status::ApiError;
 
 /// What `managedFields` call who loads.
 pub(super) const USER_AGENT: &str = "kubeproof-load";
@@ -36,6 +37,8 @@ pub enum LoadError {
         object: String,
         /// The status code.
         code: u16,
+        /// The reason of the `Status`, such as `Invalid`.
+        reason: String,
         /// The message of the `Status`.
         message: String,
     },
@@ -69,12 +72,33 @@ impl LoadError {
         }
     }
 
-    /// Whether no resource has such objects.
-    pub(super) fn is_unknown_kind(&self) -> bool {
+    /// The refusal of an object that was read from `file`.
+    pub(super) fn of_api(object: String, file: Option<&Path>, error: &ApiError) -> Self {
+        let refused = Self::Refused {
+            object,
+            code: error.code(),
+            reason: error.reason().to_owned(),
+            message: error.to_string(),
+        };
+        refused.of(file)
+    }
+
+    /// The server's message, without the object where that has it.
+    pub(super) fn message(self) -> String {
         match self {
-            Self::UnknownKind { .. } => true,
-            Self::InFile { error, .. } => error.is_unknown_kind(),
-            Self::Refused { .. } | Self::NotServed { .. } => false,
+            Self::Refused { message, .. } => message,
+            Self::InFile { error, .. } => error.message(),
+            error @ (Self::UnknownKind { .. } | Self::NotServed { .. }) => error.to_string(),
+        }
+    }
+
+    /// The code and the reason of a `Status` about it.
+    pub(super) fn code_and_reason(&self) -> (u16, &str) {
+        match self {
+            Self::UnknownKind { .. } => (400, "BadRequest"),
+            Self::Refused { code, reason, .. } => (*code, reason),
+            Self::NotServed { .. } => (409, "Conflict"),
+            Self::InFile { error, .. } => error.code_and_reason(),
         }
     }
 
@@ -158,6 +182,21 @@ impl Loader<'_> {
         Ok(())
     }
 
+    /// Creates an object as [`Self::create`] does, or replaces one of its name.
+    ///
+    /// # Errors
+    /// [`LoadError`] when the server refuses it.
+    pub(super) async fn apply(&mut self, manifest: Manifest) -> Result<(), LoadError> {
+        let before = self.server.stored(&manifest.object).await;
+        let Some(before) = before else {
+            return self.create(manifest).await;
+        };
+        let mut manifest = manifest;
+        let rv = &before["metadata"]["resourceVersion"];
+        manifest.object["metadata"]["resourceVersion"] = rv.clone();
+        self.try_write(&manifest, true).await
+    }
+
     /// Creates the postponed objects. Returns the server's warnings under
     /// [`FieldValidation::Warn`], each with its object.
     ///
@@ -182,9 +221,14 @@ impl Loader<'_> {
     }
 
     async fn try_create(&mut self, manifest: &Manifest) -> Result<(), LoadError> {
+        self.try_write(manifest, false).await
+    }
+
+    /// Creates an object, or replaces the one of its name.
+    async fn try_write(&mut self, manifest: &Manifest, replaces: bool) -> Result<(), LoadError> {
         let file = manifest.file.as_deref();
-        let created = self.server.create(manifest, self.validation).await;
-        let warnings = created.map_err(|error| error.of(file))?;
+        let written = self.server.write(manifest, self.validation, replaces).await;
+        let warnings = written.map_err(|error| error.of(file))?;
         let object = in_words(&manifest.object);
         let place = file.map_or_else(String::new, |file| format!("{}: ", file.display()));
         let warnings = warnings.into_iter();
@@ -195,11 +239,21 @@ impl Loader<'_> {
 }
 
 impl ApiServer {
-    /// Creates an object; returns the warnings of the answer.
-    async fn create(
+    /// The object of the same name that is stored.
+    async fn stored(&self, object: &Value) -> Option<Value> {
+        let path = self.path_of(object)?;
+        let name = object["metadata"]["name"].as_str()?;
+        let request = Request::get(format!("{path}/{name}"));
+        let (code, _, stored) = self.send(request, Bytes::new()).await;
+        (code == 200).then_some(stored)
+    }
+
+    /// Creates an object, or replaces the one of its name; returns the warnings of the answer.
+    async fn write(
         &self,
         manifest: &Manifest,
         validation: FieldValidation,
+        replaces: bool,
     ) -> Result<Vec<String>, LoadError> {
         let Manifest {
             object, duplicates, ..
@@ -212,16 +266,22 @@ impl ApiServer {
             return Err(LoadError::Refused {
                 object: in_words(object),
                 code: StatusCode::BAD_REQUEST.as_u16(),
+                reason: "BadRequest".to_owned(),
                 message: format!("strict decoding error: {}", duplicates.join(", ")),
             });
         }
         let body = Bytes::from(object.to_string());
-        let path = format!("{path}?fieldValidation={}", validation.as_str());
-        let (code, mut warnings, answer) = self.send(Request::post(path), body).await;
+        let query = format!("fieldValidation={}", validation.as_str());
+        let request = match (replaces, object["metadata"]["name"].as_str()) {
+            (true, Some(name)) => Request::put(format!("{path}/{name}?{query}")),
+            _ => Request::post(format!("{path}?{query}")),
+        };
+        let (code, mut warnings, answer) = self.send(request, body).await;
         if !(200..300).contains(&code) {
             return Err(LoadError::Refused {
                 object: in_words(object),
                 code,
+                reason: answer["reason"].as_str().unwrap_or_default().to_owned(),
                 message: answer["message"].as_str().unwrap_or_default().to_owned(),
             });
         }

@@ -5,6 +5,7 @@
 //! group. The other looks at the path alone, so whatever it serves it serves to any method.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, HeaderValue};
@@ -49,6 +50,9 @@ impl ApiServer {
         request: NonResourceRequest,
         is_real: bool,
     ) -> Response<ResponseBody> {
+        if control::is_import(&request.path) {
+            return self.imported(request).await;
+        }
         let may_take_long = is_real && request.may_take_long();
         let answer = move |server: &Self| {
             let NonResourceRequest {
@@ -68,6 +72,26 @@ impl ApiServer {
             }
             _ => answer(self),
         }
+    }
+
+    /// Answers an import. Its objects are requests of their own, so the type of this future has to be its own, too.
+    fn imported(
+        &self,
+        request: NonResourceRequest,
+    ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + '_>> {
+        Box::pin(async move {
+            let answer = match request.method {
+                Method::POST => {
+                    let query: Vec<(String, String)> = pairs(&request.query).collect();
+                    self.answer_import(&query, &request.body).await
+                }
+                _ => Err(ApiError::MethodNotAllowed),
+            };
+            answer.map_or_else(
+                |error| response::error(&error, Accepted::JSON),
+                |result| response::value(200, &result, Accepted::JSON),
+            )
+        })
     }
 
     /// Answers a path that names no resource.

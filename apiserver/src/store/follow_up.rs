@@ -19,13 +19,18 @@ impl Store<'_> {
         commit: Transaction<'_>,
     ) -> Result<Arc<StoredObject>, Conflict> {
         let stored = table.commit(commit)?;
+        self.follow_up();
+        Ok(stored)
+    }
+
+    /// Runs the server's own controllers after writes of the resource.
+    pub(super) fn follow_up(&self) {
         cancellation::shielded(|| {
             for follow in self.state.after_write {
                 follow(self.state, self.resource);
             }
             webhook::after_write(self.state, self.resource);
         });
-        Ok(stored)
     }
 
     /// Adds the kind's warnings about a valid object, each once.

@@ -28,8 +28,8 @@ pub use journal::{JournalEntry, JournaledObject};
 pub use object::{ObjectKey, StoredObject};
 pub use table::WatchControl;
 pub use table::{
-    Began, Change, Conflict, ControlCounts, Event, Filter, SelectedEvent, Snapshot, Subscription,
-    Table, Transaction, WindowError, WindowLimits, watch_frame,
+    Began, Change, Conflict, ControlCounts, Event, Filter, Joint, SelectedEvent, Snapshot,
+    Subscription, Table, Transaction, WindowError, WindowLimits, watch_frame,
 };
 
 /// The type of an event.

@@ -1,12 +1,14 @@
 //! One resource: its objects, and the window of its past events.
 //!
-//! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
+//! Lock order: a table's lock, or those of several in the order of their resources, then the journal's. Nothing else is taken
+//! under it.
 
 mod commit;
 mod frames;
 mod groups;
 mod state;
 mod subscription;
+mod together;
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -29,6 +31,7 @@ pub use groups::{Filter, SelectedEvent};
 use state::State;
 pub use state::WindowLimits;
 pub use subscription::Subscription;
+pub use together::Joint;
 
 /// A past event, shared by all who watch.
 #[derive(Debug)]

@@ -129,6 +129,7 @@ async fn what_cannot_be_created_is_reported() {
         object,
         code,
         message,
+        ..
     }) = ApiServer::builder().build_with(defined).await
     else {
         panic!("the widget is too large");

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use http::Request;
+use http::{Request, Uri};
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Client, Config};
 use kubeproof_apiserver::Manifests;
 use serde_json::{Value, json};
 
@@ -16,16 +16,40 @@ use super::{incident, kubeconfig, out};
 /// The path at which a server serves its state.
 const SNAPSHOT: &str = "/kubeproof/v1/snapshot";
 
+/// The running server that a command is about.
 #[derive(Args)]
-pub(super) struct ExportArgs {
+pub(super) struct ServerArgs {
     /// Names the server, and its administrator [default: the kubeconfig that kubectl uses].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// The URL of a server that asks for no credentials, as `kubeproof serve` prints it.
+    #[arg(long, value_name = "URL", conflicts_with = "kubeconfig")]
+    server: Option<Uri>,
+}
+
+impl ServerArgs {
+    /// Returns how to reach the server.
+    ///
+    /// # Errors
+    /// When there is no usable kubeconfig.
+    pub(super) async fn config(&self) -> anyhow::Result<Config> {
+        match (&self.server, &self.kubeconfig) {
+            (Some(url), _) => kubeconfig::of_url(url).await,
+            (None, Some(path)) => kubeconfig::config(path).await,
+            (None, None) => kubeconfig::usual().await,
+        }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct ExportArgs {
+    #[command(flatten)]
+    server: ServerArgs,
     /// Print a List in YAML, as `kubectl get --output yaml` does, with all objects and their managed fields.
     #[arg(long)]
     list: bool,
     /// Print the List of a directory of `kubectl cluster-info dump` or must-gather, or of an audit log with bodies.
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "list"])]
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "server", "list"])]
     from: Option<PathBuf>,
     /// With --from: the state that an audit log has at this time [default: at its end].
     #[arg(long, value_name = "TIME", requires = "from")]
@@ -52,10 +76,7 @@ pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()?;
     let text = runtime.block_on(async {
-        let config = match &args.kubeconfig {
-            Some(path) => kubeconfig::config(path).await?,
-            None => kubeconfig::usual().await?,
-        };
+        let config = args.server.config().await?;
         let url = config.cluster_url.clone();
         let request = Request::get(SNAPSHOT).body(Vec::new())?;
         match Client::try_from(config)?.request_text(request).await {
@@ -66,15 +87,20 @@ pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
         }
     })?;
     if args.list {
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        let objects = lines.map(|mut line: Value| line["object"]["object"].take());
-        say_list(objects.filter(|object| !object.is_null()).collect())?;
+        say_list(objects(&text).collect())?;
     } else {
         out::say(text.trim_end_matches('\n'))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The objects in what a server has exported.
+pub(super) fn objects(text: &str) -> impl Iterator<Item = Value> {
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let objects = lines.map(|mut line: Value| line["object"]["object"].take());
+    objects.filter(|object| !object.is_null())
 }
 
 /// Prints objects as a List.

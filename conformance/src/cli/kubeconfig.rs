@@ -9,6 +9,8 @@ use http::Uri;
 use http::uri::Scheme;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use serde::Deserialize as _;
+use serde_json::json;
 
 /// The current context in the kubeconfig at `path`.
 ///
@@ -28,6 +30,19 @@ pub(super) async fn config(path: &Path) -> anyhow::Result<Config> {
 pub(super) async fn usual() -> anyhow::Result<Config> {
     let kubeconfig = Kubeconfig::read();
     of(kubeconfig.context("there is no kubeconfig; name one with --kubeconfig")?).await
+}
+
+/// A server at a URL, without credentials.
+pub(super) async fn of_url(url: &Uri) -> anyhow::Result<Config> {
+    let cluster = json!({"name": "server", "cluster": {"server": url.to_string()}});
+    let context = json!({"name": "server", "context": {"cluster": "server", "user": "server"}});
+    let kubeconfig = json!({
+        "clusters": [cluster],
+        "users": [{"name": "server", "user": {}}],
+        "contexts": [context],
+        "current-context": "server",
+    });
+    of(Kubeconfig::deserialize(kubeconfig)?).await
 }
 
 async fn of(kubeconfig: Kubeconfig) -> anyhow::Result<Config> {

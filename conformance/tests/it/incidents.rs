@@ -48,7 +48,7 @@ spec: {color: red}
 "#;
 
 /// Starts a server with these arguments and a kubeconfig.
-fn start(name: &str, arguments: &[&str]) -> (std::process::Child, String, PathBuf) {
+pub(crate) fn start(name: &str, arguments: &[&str]) -> (std::process::Child, String, PathBuf) {
     let kubeconfig = file(&format!("incidents/{name}/kubeconfig"), "");
     let fixed = ["--kubeconfig-out", kubeconfig.to_str().unwrap()];
     let (child, url) = serve(&[&fixed[..], arguments].concat());
@@ -56,7 +56,7 @@ fn start(name: &str, arguments: &[&str]) -> (std::process::Child, String, PathBu
 }
 
 /// Starts a server that runs [`OBJECTS`], and waits until its pods are ready.
-fn incident(name: &str, more: &[&str]) -> (std::process::Child, String, PathBuf) {
+pub(crate) fn incident(name: &str, more: &[&str]) -> (std::process::Child, String, PathBuf) {
     let objects = file(&format!("incidents/{name}/objects.yaml"), OBJECTS);
     let fixed = ["--nodes", "1", "--load", objects.to_str().unwrap()];
     let started = start(name, &[&fixed[..], more].concat());
@@ -69,7 +69,7 @@ fn incident(name: &str, more: &[&str]) -> (std::process::Child, String, PathBuf)
 }
 
 /// The objects that a server exports, by kind, namespace and name.
-fn exported(kubeconfig: &Path) -> BTreeMap<String, Value> {
+pub(crate) fn exported(kubeconfig: &Path) -> BTreeMap<String, Value> {
     let ran = output(&[
         "export",
         "--list",
@@ -119,7 +119,7 @@ fn at_rest(objects: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
         .collect()
 }
 
-fn without_rv(object: &Value) -> Value {
+pub(crate) fn without_rv(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"]
         .as_object_mut()

@@ -18,6 +18,8 @@ mod guide;
 #[cfg(feature = "cli")]
 mod image;
 #[cfg(feature = "cli")]
+mod importing;
+#[cfg(feature = "cli")]
 mod incidents;
 #[cfg(feature = "cli")]
 mod init;

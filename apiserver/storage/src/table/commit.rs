@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use super::state::State;
 use super::{Event, Table};
@@ -38,44 +39,83 @@ pub struct Transaction<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Conflict;
 
+impl Transaction<'_> {
+    /// Whether `current` is the object that the decision is based on.
+    pub(super) fn expects(&self, current: Option<&Arc<StoredObject>>) -> bool {
+        match (current, self.expected) {
+            (None, None) => true,
+            (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
+            _ => false,
+        }
+    }
+}
+
+/// A write that is done and not announced yet.
+pub(super) struct Written {
+    object: Arc<StoredObject>,
+    /// The objects whose decoded form is not kept any more.
+    evicted: Vec<Arc<StoredObject>>,
+    /// The watchers that wait for such an object.
+    woken: Vec<Arc<Notify>>,
+}
+
+impl Written {
+    /// Drops decoded forms that are not kept.
+    pub(super) fn evict(&mut self) {
+        self.evicted.drain(..).for_each(|object| object.evict());
+    }
+}
+
 impl Table {
     /// Applies `commit` unless another writer has written the key since it was read.
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
     pub fn commit(&self, commit: Transaction<'_>) -> Result<Arc<StoredObject>, Conflict> {
-        let (object, evicted, woken) = {
+        let written = {
             let mut state = self.state.write();
-            let current = state.objects.get(commit.key);
-            let unchanged = match (current, commit.expected) {
-                (None, None) => true,
-                (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
-                _ => false,
-            };
-            if !unchanged {
+            let current = state.objects.get(commit.key).cloned();
+            if !commit.expects(current.as_ref()) {
                 return Err(Conflict);
             }
-            let previous = current.cloned();
-            let rv = self.versions.take();
-            let event = state.apply(commit.key, commit.change, previous, rv);
-            self.versions.record(|| JournalEntry {
-                rv,
-                time: commit.time,
-                gvr: self.gvr.clone(),
-                event: event.event_type,
-                user_agent: Arc::clone(commit.user_agent),
-                object: JournaledObject::of(&event.object),
-                previous: event.previous.as_ref().map(JournaledObject::of),
-            });
-            let object = Arc::clone(&event.object);
-            // The previous version keeps its labels and selectable fields, which selectors read.
-            let evicted = state.keep_decoded(std::iter::once(Arc::clone(&object)));
-            let compacted = state.compacted;
-            let woken = state.groups.note(&event, compacted);
-            (object, evicted, woken)
+            self.write(&mut state, commit, current)
         };
-        for object in evicted {
-            object.evict();
+        Ok(self.announce(written))
+    }
+
+    /// Carries out a write that expects the object `previous`.
+    pub(super) fn write(
+        &self,
+        state: &mut State,
+        commit: Transaction<'_>,
+        previous: Option<Arc<StoredObject>>,
+    ) -> Written {
+        let rv = self.versions.take();
+        let event = state.apply(commit.key, commit.change, previous, rv);
+        self.versions.record(|| JournalEntry {
+            rv,
+            time: commit.time,
+            gvr: self.gvr.clone(),
+            event: event.event_type,
+            user_agent: Arc::clone(commit.user_agent),
+            object: JournaledObject::of(&event.object),
+            previous: event.previous.as_ref().map(JournaledObject::of),
+        });
+        let object = Arc::clone(&event.object);
+        // The previous version keeps its labels and selectable fields, which selectors read.
+        let evicted = state.keep_decoded(std::iter::once(Arc::clone(&object)));
+        let compacted = state.compacted;
+        let woken = state.groups.note(&event, compacted);
+        Written {
+            object,
+            evicted,
+            woken,
         }
+    }
+
+    /// Wakes the watchers of a write, after the table is unlocked.
+    pub(super) fn announce(&self, mut written: Written) -> Arc<StoredObject> {
+        written.evict();
+        let Written { object, woken, .. } = written;
         if object.is_deep() {
             object.evict();
         }
@@ -87,7 +127,7 @@ impl Table {
             *latest = rv.max(*latest);
             newer
         });
-        Ok(object)
+        object
     }
 
     /// Makes a write of the past happen as it did, with the version that it took.

@@ -254,3 +254,62 @@ fn keys_are_ordered_by_bytes_as_in_etcd() {
         .collect();
     assert_eq!(rest, ["a/x"]);
 }
+
+/// A write of `name` that expects what `table` has now, or nothing.
+fn joint<'a>(
+    table: &'a Table,
+    key: &'a ObjectKey,
+    expected: Option<&'a Arc<StoredObject>>,
+    (change, rv): (Change, Option<u64>),
+) -> Joint<'a> {
+    static AGENT: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| "test".into());
+    Joint {
+        table,
+        rv: rv.map(ResourceVersion::new),
+        transaction: Transaction {
+            key,
+            expected,
+            change,
+            time: Timestamp::UNIX_EPOCH,
+            user_agent: &AGENT,
+        },
+    }
+}
+
+#[test]
+fn writes_to_several_tables_happen_together_or_not_at_all() {
+    let (storage, maps) = configmaps(10);
+    let secrets = storage.table(&GroupVersionResource {
+        resource: "secrets".to_owned(),
+        ..maps.gvr().clone()
+    });
+    let value = |name: &str| json!({"metadata": {"name": name, "namespace": "ns"}});
+    let [a, b] = ["a", "b"].map(|name| ObjectKey::new(Some("ns"), name));
+    put(&maps, "a", "1");
+    let before = storage.resource_version();
+    // Another object is there.
+    let refused = storage.commit_together(vec![
+        joint(&secrets, &b, None, (Change::Put(value("b")), None)),
+        joint(&maps, &a, None, (Change::Put(value("a")), None)),
+    ]);
+    let (index, writes) = refused.unwrap_err();
+    assert_eq!((index, writes.len()), (1, 2));
+    assert!(secrets.get(&b).is_none());
+    assert_eq!(storage.resource_version(), before);
+    // The second write of an object follows from the first.
+    let old = maps.get(&a);
+    let removed = Change::Remove(value("a"));
+    storage
+        .commit_together(vec![
+            joint(&secrets, &b, None, (Change::Put(value("b")), Some(70))),
+            joint(&maps, &a, old.as_ref(), (removed, None)),
+            joint(&maps, &a, None, (Change::Put(value("a")), Some(60))),
+        ])
+        .unwrap();
+    assert_eq!(secrets.get(&b).unwrap().rv, rv(70));
+    assert_eq!(maps.get(&a).unwrap().rv, rv(72));
+    let (events, _) = maps.events_after(before, 10).unwrap();
+    let types: Vec<EventType> = events.iter().map(|event| event.event_type).collect();
+    assert_eq!(types, [EventType::Deleted, EventType::Added]);
+    assert_eq!(*storage.subscribe().borrow(), 72);
+}
