@@ -8,6 +8,7 @@ mod goldens;
 mod import;
 mod mutants;
 mod packages;
+mod published;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +37,7 @@ enum Task {
     Goldens(goldens::Args),
     /// Change the controllers in one place at a time, and see whether a scenario notices.
     Mutants(mutants::Args),
-    /// Build the packages for other languages from a built program, and run their tests.
+    /// Build the packages from a built program and from the crates, and run their tests.
     Packages(packages::Args),
     /// Check the messages of commits.
     Commits(commits::Args),

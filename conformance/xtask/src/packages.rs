@@ -1,5 +1,5 @@
-//! `cargo xtask packages`: builds the packages for other languages from a program that is already built, installs them
-//! into directories of their own, and runs their tests as their users would.
+//! `cargo xtask packages`: builds the packages for other languages from a program that is already built, and the packages
+//! of the crates, installs them into directories of their own, and runs their tests as their users would.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::ci::cargo;
+use crate::published::{flags, names};
 use crate::root;
 
 /// The variable by which each package finds a program other than its own.
@@ -19,7 +21,7 @@ pub(crate) struct Args {
     /// The program to package. It has to be built for this machine.
     #[arg(long, value_name = "FILE", default_value = "target/release/kubeproof")]
     binary: PathBuf,
-    /// Only these packages: python, npm, go, action, docker.
+    /// Only these packages: python, npm, go, action, docker, rust.
     #[arg(value_name = "PACKAGE")]
     packages: Vec<String>,
 }
@@ -30,7 +32,7 @@ struct Package {
     try_out: fn(&Trial) -> anyhow::Result<Outcome>,
 }
 
-const PACKAGES: [Package; 5] = [
+const PACKAGES: [Package; 6] = [
     Package {
         name: "python",
         try_out: python,
@@ -50,6 +52,10 @@ const PACKAGES: [Package; 5] = [
     Package {
         name: "docker",
         try_out: docker,
+    },
+    Package {
+        name: "rust",
+        try_out: rust,
     },
 ];
 
@@ -306,6 +312,57 @@ fn docker(trial: &Trial) -> anyhow::Result<Outcome> {
             .current_dir(&trial.scratch),
     )?;
     check(Command::new("docker").args(["run", "--rm", image, "--version"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The crates as they are published, and a test in a crate that depends on them and on nothing of the repository.
+fn rust(trial: &Trial) -> anyhow::Result<Outcome> {
+    if !answers("tar", "--version") {
+        return Ok(lacks("tar"));
+    }
+    let packed = trial.scratch.join("packed");
+    check(
+        cargo()
+            .arg("package")
+            .args(flags(&names()?))
+            .args(["--no-verify", "--allow-dirty", "--quiet", "--target-dir"])
+            .arg(&packed),
+    )?;
+    let crates = trial.scratch.join("crates");
+    fs::create_dir_all(&crates)?;
+    // In place of a registry that has them.
+    let mut patches = "\n[patch.crates-io]\n".to_owned();
+    for file in files(&packed.join("package"))? {
+        if file.extension() != Some(OsStr::new("crate")) {
+            continue;
+        }
+        check(
+            Command::new("tar")
+                .arg("xzf")
+                .arg(&file)
+                .arg("-C")
+                .arg(&crates),
+        )?;
+        let unpacked = crates.join(file.file_stem().context("a package has a name")?);
+        let directory = unpacked.display().to_string();
+        let name = directory.rsplit(['/', '\\']).next().unwrap_or_default();
+        let version = format!("-{}", env!("CARGO_PKG_VERSION"));
+        let name = name.strip_suffix(&version);
+        let name = name.with_context(|| format!("{directory} has another version"))?;
+        patches += &format!("{name} = {{ path = {directory:?} }}\n");
+    }
+    for part in ["src", "tests"] {
+        trial.copy(part, &format!("user/{part}"))?;
+    }
+    let user = trial.scratch.join("user");
+    let manifest = fs::read_to_string(trial.source.join("Cargo.toml"))?;
+    fs::write(user.join("Cargo.toml"), manifest + &patches)?;
+    check(
+        cargo()
+            .arg("test")
+            .current_dir(&user)
+            .env("CARGO_TARGET_DIR", user.join("target")),
+    )?;
     Ok(Outcome::Passed)
 }
 

@@ -14,11 +14,6 @@ def test_the_client_of_kubernetes(kubernetes_client, kubeproof_namespace):
     assert core.read_namespaced_config_map("a", kubeproof_namespace).data == {"key": "value"}
 
 
-def test_a_node_is_there(kubernetes_client):
-    nodes = CoreV1Api(kubernetes_client).list_node().items
-    assert [node.metadata.name for node in nodes] == ["node-1"]
-
-
 def test_the_client_of_lightkube(lightkube_client, kubeproof_namespace):
     from lightkube.resources.core_v1 import ConfigMap
 

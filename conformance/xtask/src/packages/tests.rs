@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::*;
+use crate::published::{self, manifests};
 
 /// A file of the repository in TOML.
 fn toml(path: &str) -> Value {
-    let text = fs::read_to_string(root().join(path)).unwrap();
-    basic_toml::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+    published::toml(path).unwrap()
 }
 
 /// A file of the repository in JSON.
@@ -172,24 +172,11 @@ fn the_action_passes_each_of_its_inputs_to_the_script() {
     }
 }
 
-/// The manifests of the crates that are published, with their directories.
-fn published() -> Vec<(String, Value)> {
-    let members = toml("Cargo.toml")["workspace"]["members"].clone();
-    let members: Vec<String> = serde_json::from_value(members).unwrap();
-    let manifests = members.into_iter().map(|member| {
-        let manifest = toml(&format!("{member}/Cargo.toml"));
-        (member, manifest)
-    });
-    manifests
-        .filter(|(_, manifest)| manifest["package"]["publish"] != false)
-        .collect()
-}
-
 #[test]
 fn every_crate_says_of_itself_what_a_registry_shows() {
     let workspace = toml("Cargo.toml")["workspace"]["package"].clone();
     assert!(workspace["keywords"].as_array().unwrap().len() <= 5);
-    let crates = published();
+    let crates = manifests().unwrap();
     assert!(!crates.is_empty());
     for (member, manifest) in crates {
         let package = &manifest["package"];
@@ -224,7 +211,7 @@ fn the_crates_are_published_with_the_version_that_they_ask_of_each_other() {
     let dependencies = workspace["dependencies"].as_object().unwrap();
     let own = dependencies.values().filter(|one| !one["path"].is_null());
     let versions: Vec<&Value> = own.map(|one| &one["version"]).collect();
-    assert_eq!(versions.len(), published().len() - 1);
+    assert_eq!(versions.len(), manifests().unwrap().len() - 1);
     for version in versions {
         assert_eq!(version, &workspace["package"]["version"]);
     }
@@ -234,7 +221,7 @@ fn the_crates_are_published_with_the_version_that_they_ask_of_each_other() {
 #[test]
 fn sources_embed_only_files_of_their_crate() {
     let mut embedded = 0;
-    for (member, _) in published() {
+    for (member, _) in manifests().unwrap() {
         let source = root().join(&member).join("src");
         let mut open = vec![source.clone()];
         while let Some(directory) = open.pop() {

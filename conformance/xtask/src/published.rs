@@ -1,0 +1,79 @@
+//! The crates that are published: members of the workspace without `publish = false`.
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::root;
+
+/// The crates that are published, in the order of the workspace's members: the directory of each below the root of the
+/// workspace, and the content of its `Cargo.toml`.
+///
+/// # Errors
+/// A manifest cannot be read.
+pub(crate) fn manifests() -> anyhow::Result<Vec<(String, Value)>> {
+    let members = toml("Cargo.toml")?["workspace"]["members"].clone();
+    let members: Vec<String> = serde_json::from_value(members)?;
+    let mut found = Vec::new();
+    for directory in members {
+        let manifest = toml(&format!("{directory}/Cargo.toml"))?;
+        if manifest["package"]["publish"] != false {
+            found.push((directory, manifest));
+        }
+    }
+    Ok(found)
+}
+
+/// The names of these crates.
+///
+/// # Errors
+/// A manifest cannot be read, or has no name.
+pub(crate) fn names() -> anyhow::Result<Vec<String>> {
+    let named = manifests()?.into_iter().map(|(directory, manifest)| {
+        let name = manifest["package"]["name"].as_str();
+        Ok(name
+            .with_context(|| format!("{directory} has no name"))?
+            .to_owned())
+    });
+    named.collect()
+}
+
+/// The flags by which commands of cargo choose crates.
+pub(crate) fn flags(names: &[String]) -> Vec<&str> {
+    let flags = names.iter().flat_map(|name| ["--package", name.as_str()]);
+    flags.collect()
+}
+
+/// A file of the repository in TOML.
+///
+/// # Errors
+/// The file cannot be read, or is no TOML.
+pub(crate) fn toml(path: &str) -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(root().join(path));
+    let text = text.with_context(|| format!("cannot read {path}"))?;
+    basic_toml::from_str(&text).with_context(|| format!("{path} is no TOML"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_of_tests_and_tasks_are_not_published() {
+        let names = names().unwrap();
+        for (name, is_published) in [
+            ("kubeproof", true),
+            ("kubeproof-apiserver", true),
+            ("kubeproof-apiserver-fuzz", false),
+            ("kubeproof-apiserver-tests", false),
+            ("xtask", false),
+        ] {
+            assert_eq!(names.contains(&name.to_owned()), is_published, "{name}");
+        }
+    }
+
+    #[test]
+    fn crates_are_chosen_by_name() {
+        let names = ["a", "b"].map(str::to_owned);
+        assert_eq!(flags(&names), ["--package", "a", "--package", "b"]);
+    }
+}

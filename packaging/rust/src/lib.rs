@@ -1,0 +1,1 @@
+//! The operator, once it is written.
