@@ -94,6 +94,8 @@ fn binstall_looks_for_the_archives_that_dist_makes() {
             .iter()
             .fold(template, |text, (name, value)| text.replace(name, value))
     };
+    // Without it dist has no address for its script, and fails.
+    assert_eq!(toml("dist-workspace.toml")["dist"]["hosting"], "github");
     // As dist names an archive, and the directory in it.
     let url = |target: &str| {
         format!("{repository}/releases/download/v{version}/kubeproof-{target}.tar.xz")
