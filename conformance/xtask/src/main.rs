@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages`, `semver` and `commits`.
 
 mod book;
 mod ci;
@@ -9,6 +9,7 @@ mod import;
 mod mutants;
 mod packages;
 mod published;
+mod semver;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Build the packages from a built program and from the crates, and run their tests.
     Packages(packages::Args),
+    /// Compare the public interface of the crates with that of a released version, by cargo-semver-checks.
+    Semver(semver::Args),
     /// Check the messages of commits.
     Commits(commits::Args),
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Goldens(args) => goldens::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Packages(args) => packages::run(&args),
+        Task::Semver(args) => semver::run(&args),
         Task::Commits(args) => commits::run(&args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,0 +1,68 @@
+//! `cargo xtask semver`: compares the public interface of the crates with that of a released version, by
+//! cargo-semver-checks. A change that breaks users needs a new minor version, until there is a version 1.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::ci::cargo;
+use crate::published::{flags, names};
+use crate::root;
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The revision to compare with [default: the newest tag of a version].
+    #[arg(long, value_name = "REVISION")]
+    baseline_rev: Option<String>,
+    /// Only these crates [default: all that are published].
+    #[arg(value_name = "CRATE")]
+    crates: Vec<String>,
+}
+
+/// Runs the comparison, whose exit code says whether the version has to rise by more than a patch.
+///
+/// # Errors
+/// cargo-semver-checks is not installed, or there is no revision to compare with.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let is_installed = cargo().args(["semver-checks", "--version"]).output();
+    let is_installed = is_installed.is_ok_and(|output| output.status.success());
+    ensure!(
+        is_installed,
+        "this needs cargo-semver-checks; `cargo install --locked cargo-semver-checks` installs it"
+    );
+    let baseline = match &args.baseline_rev {
+        Some(revision) => revision.clone(),
+        None => newest_release()?,
+    };
+    println!("semver: comparing with {baseline}");
+    let mut command = cargo();
+    command.args([
+        "semver-checks",
+        "check-release",
+        "--baseline-rev",
+        &baseline,
+    ]);
+    let crates = match args.crates.is_empty() {
+        true => names()?,
+        false => args.crates.clone(),
+    };
+    command.args(flags(&crates));
+    let status = command.status().context("cannot start cargo")?;
+    Ok(match status.success() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// The newest tag of a version, such as `v0.1.0`, in the history of the checkout.
+fn newest_release() -> anyhow::Result<String> {
+    let mut git = Command::new("git");
+    git.current_dir(root());
+    git.args(["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]);
+    let output = git.output().context("cannot start git")?;
+    if !output.status.success() {
+        bail!("no version is tagged; name a revision with --baseline-rev");
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
