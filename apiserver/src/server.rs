@@ -420,10 +420,9 @@ impl ApiServer {
             return response::error(&ApiError::PageNotFound, Accepted::JSON);
         }
         let Some(info) = info else {
-            let body = match control::is_for(path) {
-                true if control::is_import(path) => body::read_import(body, timeout).await,
-                true => body::read(body, timeout).await,
-                false => Ok(Bytes::new()),
+            let body = match control::body_bytes_max(path) {
+                Some(bytes_max) => body::read_within(body, timeout, bytes_max).await,
+                None => Ok(Bytes::new()),
             };
             let body = match body {
                 Ok(body) => body,

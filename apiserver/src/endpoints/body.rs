@@ -13,21 +13,7 @@ use crate::nesting;
 use crate::status::ApiError;
 
 /// Upstream's `MaxRequestBodyBytes`: 3 MiB.
-const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
-
-/// The limit of a body with many objects, which no server of upstream takes: 512 MiB.
-const IMPORT_BYTES_MAX: usize = 512 * 1024 * 1024;
-
-/// Reads the body of an import whole.
-///
-/// # Errors
-/// As [`read`], with the limit of 512 MiB.
-pub(crate) async fn read_import<B>(body: B, timeout: Option<Duration>) -> Result<Bytes, ApiError>
-where
-    B: Body<Data = Bytes>,
-{
-    read_within(body, timeout, IMPORT_BYTES_MAX).await
-}
+pub(crate) const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// Reads a request's body whole.
 ///
@@ -41,7 +27,11 @@ where
     read_within(body, timeout, REQUEST_BYTES_MAX).await
 }
 
-async fn read_within<B>(
+/// Reads a body of at most `bytes_max` bytes whole.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) async fn read_within<B>(
     body: B,
     timeout: Option<Duration>,
     bytes_max: usize,

@@ -29,12 +29,16 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ApiServer;
+use crate::endpoints::body::REQUEST_BYTES_MAX;
 use crate::fault::{Effect, Fault, Hit, Point, Takes};
 use crate::meta::GroupResource;
 use crate::status::{ApiError, Status};
 use crate::storage::WatchControl;
 
 const ROOT: &str = "/kubeproof/v1";
+
+/// The limit of the objects of an import, which are many: 512 MiB.
+const IMPORT_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// The endpoints as `GET /kubeproof/v1` lists them: path below it, methods, parameters, what it does.
 const ENDPOINTS: [(&str, &[&str], &[&str], &str); 11] = [
@@ -250,9 +254,12 @@ impl ApiServer {
     }
 }
 
-/// Whether a request is for this module.
-pub(super) fn is_for(path: &str) -> bool {
-    name(path).is_some()
+/// The limit of a request's body; `None` if the request is not for this module.
+pub(super) fn body_bytes_max(path: &str) -> Option<usize> {
+    match name(path)? {
+        "import" => Some(IMPORT_BYTES_MAX),
+        _ => Some(REQUEST_BYTES_MAX),
+    }
 }
 
 /// Whether a request is for [`ApiServer::state`].
