@@ -199,9 +199,9 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some((dir, files)) = args.report.as_ref().zip(shown) {
         let page = page::of(files, found.matrix(), &base);
-        found.leave_record(dir, &page)?;
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
+        found.leave_record(dir, &page)?;
     }
     found.report_numbers()?;
     refuse_nothing(&found, &options, args.shard.is_some())?;
