@@ -233,7 +233,7 @@ impl ApiServer {
 /// Whether an object is there already: a server makes objects of its own, whose uids and times are not those of another's.
 /// The holders of leases are the programs that run now.
 fn is_same(present: &Value, object: &Value) -> bool {
-    if object["kind"] == "Lease" {
+    if object["kind"] == "Lease" || [present, object].into_iter().all(is_servers_own) {
         return true;
     }
     const OWN: [&str; 5] = [
@@ -255,6 +255,17 @@ fn is_same(present: &Value, object: &Value) -> bool {
         object
     });
     present == object
+}
+
+/// Whether only the components of a control plane have written an object: it is about that cluster, such as its authority.
+fn is_servers_own(object: &Value) -> bool {
+    const MANAGERS: [&str; 2] = ["kube-apiserver", "root-ca-cert-publisher"];
+    let managers = object["metadata"]["managedFields"].as_array();
+    managers.is_some_and(|managers| {
+        let mut managers = managers.iter();
+        managers.len() > 0
+            && managers.all(|entry| MANAGERS.iter().any(|known| entry["manager"] == *known))
+    })
 }
 
 /// The version of a live object, if it is one of these servers.
