@@ -166,7 +166,9 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let output = args.program.output_directory(args.report.as_deref())?;
     let controllers = controllers.map(|names| format!(" --controllers {names}"));
     let programs = controllers.unwrap_or_default() + &args.program.again();
-    let finished = args.resume.as_deref().map(Finished::open).transpose()?;
+    let resumed = args.resume.as_deref();
+    let resumed = resumed.map(|path| finished(path, &args.program, &programs, &files));
+    let finished = resumed.transpose()?;
     let points = match base.programs {
         Some(_) => Points::Covering,
         None => Points::All,
@@ -209,6 +211,21 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// The runs in the file of `--resume`. Prints which of them are done again, as the program or a scenario has changed.
+fn finished(
+    path: &Path,
+    program: &ProgramArgs,
+    programs: &str,
+    files: &[ScenarioFile],
+) -> anyhow::Result<Finished> {
+    let digest = program::digest(program.commands())?;
+    let finished = Finished::open(path, &digest, programs)?;
+    for why in finished.outdated(files) {
+        out::note(&format!("{}: {why}", path.display()));
+    }
+    Ok(finished)
 }
 
 /// The conditions of the runs.

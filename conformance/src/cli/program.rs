@@ -1,5 +1,7 @@
 //! The flags for programs as the controllers under test.
 
+mod files;
+
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use kubeproof::suite;
 use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService, SettlePause};
 
 use super::{out, threads};
+pub(super) use files::{digest, files_in};
 
 /// The number of runs at once in real time: they wait most of the time.
 const AT_ONCE: usize = 8;

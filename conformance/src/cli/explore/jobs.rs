@@ -72,7 +72,6 @@ impl Job {
             Self::Run(subject, plan, schedule_seed, number) => {
                 let of = Run {
                     file: &subject.file,
-                    programs: &subject.programs,
                     plan: &plan,
                     schedule_seed,
                 };

@@ -11,6 +11,7 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use super::{RunArgs, once};
 use crate::cli::out;
+use crate::cli::program::files_in;
 
 /// An editor writes a file in several steps; they are over when nothing has changed for this long.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -42,15 +43,6 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         };
         once(args, again)?;
     }
-}
-
-/// The files among the words of a command of the shell, with their true paths.
-fn files_in(command: &str) -> Vec<PathBuf> {
-    let words = command.split(|at: char| at.is_whitespace() || "'\";&|()=".contains(at));
-    let files = words.filter(|word| Path::new(word).is_file());
-    files
-        .filter_map(|word| Path::new(word).canonicalize().ok())
-        .collect()
 }
 
 /// Watches the scenarios below `roots`, and the directories of the programs: a file that is replaced is another file.
@@ -135,18 +127,5 @@ mod tests {
         assert_eq!(affected(&[file("operator")]), chosen);
         assert_eq!(affected(&[build.clone(), file("other")]), [build]);
         assert!(affected(&[file("other")]).is_empty());
-    }
-
-    #[test]
-    fn the_files_of_a_command_are_found() {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.rs");
-        let path = file.display();
-        for command in [
-            format!("exec {path} --namespace {{namespace}}"),
-            format!("LOG=debug sh -c 'cd /; {path}'"),
-        ] {
-            assert_eq!(files_in(&command), std::slice::from_ref(&file), "{command}");
-        }
-        assert!(files_in("kubectl get pods").is_empty());
     }
 }

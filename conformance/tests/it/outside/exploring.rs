@@ -7,13 +7,14 @@ use crate::support::process::{file, output, stdout};
 #[test]
 fn an_exploration_that_was_interrupted_goes_on() {
     let finished = file("outside-resumed/finished.jsonl", "");
-    let explore = |faults: &str| {
+    let explore = |faults: &str, more: &[&str]| {
         let resume = ["--from", "copier", "--resume", finished.to_str().unwrap()];
-        let more = [&["--faults", faults], &resume[..]].concat();
+        let more = [&["--faults", faults], &resume[..], more].concat();
         let (ran, ids) = with_copier("explore", "resumed", &more);
-        (stdout(&ran), ids.len())
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        (stdout(&ran), told, ids.len())
     };
-    let (said, starts) = explore("crash-before");
+    let (said, _, starts) = explore("crash-before", &[]);
     assert!(said.ends_with("2 runs, 0 diverged\n"), "{said}");
     // One each in the two runs without faults, and two each in the others.
     assert_eq!(starts, 6, "{said}");
@@ -22,11 +23,20 @@ fn an_exploration_that_was_interrupted_goes_on() {
 
     // The last line was cut off.
     std::fs::write(&finished, &noted[..noted.len() - 9]).unwrap();
-    let (said, starts) = explore("crash-before,crash-after");
+    let (said, told, starts) = explore("crash-before,crash-after", &[]);
     assert!(said.ends_with("4 runs, 0 diverged\n"), "{said}");
     assert_eq!(starts, 8, "{said}");
+    assert!(!told.contains("not reused"), "{told}");
     let noted = std::fs::read_to_string(&finished).unwrap();
     assert_eq!(noted.lines().count(), 4, "{noted}");
+
+    // What else runs is another thing to explore.
+    let other = ["--controllers", "garbage-collector"];
+    let (said, told, starts) = explore("crash-before", &other);
+    assert!(said.ends_with("2 runs, 0 diverged\n"), "{said}");
+    assert_eq!(starts, 6, "{said}");
+    let why = "4 finished runs are not reused: their program was another file or had other flags";
+    assert!(told.contains(why), "{told}");
 }
 
 #[test]
