@@ -12,6 +12,7 @@
 //! - `text`: faults as JSON and YAML have them
 
 mod branches;
+mod deposed;
 mod points;
 mod request_facts;
 mod rule;

@@ -25,6 +25,7 @@ mod patch;
 mod port_forward;
 mod proxy;
 mod remote_command;
+mod renewal;
 mod review;
 mod scale;
 mod subresource;
@@ -334,8 +335,8 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
             CreateRest::Binding => Box::pin(binding::create(request)),
             CreateRest::Review(review) => Box::pin(review::answer(request, review)),
         },
-        (None, Verb::Update) => Box::pin(update::update(request)),
-        (None, Verb::Patch) => Box::pin(patch::patch(request)),
+        (None, Verb::Update) => Box::pin(renewal::update(request)),
+        (None, Verb::Patch) => Box::pin(renewal::patch(request)),
         (None, Verb::Delete) => Box::pin(delete::delete(request)),
         (None, Verb::DeleteCollection) => Box::pin(delete_collection::delete_collection(request)),
     };

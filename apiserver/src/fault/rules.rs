@@ -1,15 +1,16 @@
 //! The faults of a server, and the effects on requests and events.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::branches::{Branches, Takes};
+use super::deposed::{Deposed, Holder};
 use super::points::{Hit, Point, Points};
 use super::request_facts::RequestFacts;
 use super::rule::{Rule, hit};
@@ -40,8 +41,8 @@ struct State {
     /// Requests and events met, in order.
     hits: Mutex<Vec<Hit>>,
     crashes: watch::Sender<u64>,
-    /// The holders of leases who have lost them and do not know it, and until when.
-    deposed: Mutex<BTreeMap<Holder, Timestamp>>,
+    /// The holders of leases who have lost them and do not know it.
+    deposed: Deposed,
     /// The last time up to which a watch misses events.
     missing: Mutex<Option<Timestamp>>,
 }
@@ -64,9 +65,6 @@ impl Met {
         })
     }
 }
-
-/// Namespace and name of a lease, and its holder.
-type Holder = (String, String, String);
 
 /// The next step of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +106,7 @@ impl Faults {
             branches: Mutex::default(),
             hits: Mutex::default(),
             crashes: watch::Sender::new(0),
-            deposed: Mutex::default(),
+            deposed: Deposed::default(),
             missing: Mutex::default(),
         };
         Self {
@@ -319,19 +317,29 @@ impl Faults {
         }
     }
 
-    /// Notes that a holder of a lease has lost it, and does not know it for `time`.
-    pub(crate) fn depose(&self, holder: Holder, time: Duration) {
+    /// Notes that a holder has lost `lease`, and does not know it for `time`.
+    pub(crate) fn depose(&self, holder: Holder, lease: Value, time: Duration) {
         let now = self.clock.now();
         let over = now.checked_add(time).unwrap_or(Timestamp::MAX);
-        self.state.deposed.lock().insert(holder, over);
+        self.state.deposed.insert(holder, lease, over);
         self.withhold(now, time);
     }
 
-    /// Whether someone has lost this lease and does not know it yet.
-    pub(crate) fn is_deposed(&self, holder: &Holder) -> bool {
-        let deposed = self.state.deposed.lock();
-        let until = deposed.get(holder);
-        until.is_some_and(|until| *until > self.clock.now())
+    /// Whether a holder has lost this lease and does not know it yet.
+    pub(crate) fn have_lost(&self, lease: (&str, &str)) -> bool {
+        self.state.deposed.have_lost(lease, self.clock.now())
+    }
+
+    /// Lets holders renew a lease that they have lost, as [`Deposed::renew`] says.
+    ///
+    /// # Errors
+    /// The error of `renewed`.
+    pub(crate) fn renew_lost<E>(
+        &self,
+        lease: (&str, &str),
+        renewed: impl Fn(&str, &Value) -> Result<Option<Value>, E>,
+    ) -> Result<Option<Value>, E> {
+        self.state.deposed.renew(lease, self.clock.now(), renewed)
     }
 
     /// Notes that a watch misses events for `time`.

@@ -33,7 +33,10 @@ impl ApiServer {
             if namespace == NODES || holder.is_empty() {
                 continue;
             }
-            self.core.faults.depose((namespace, name, holder), time);
+            let lost = lease.clone();
+            self.core
+                .faults
+                .depose((namespace, name, holder), lost, time);
             lease["spec"]["holderIdentity"] = "".into();
             let released = self.restore_object(&resource, lease, None).await;
             released.expect("leases have one version, so nothing is converted");

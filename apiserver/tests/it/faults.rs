@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod leaders;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,49 +230,6 @@ async fn all_watches_expire_at_a_request() {
     )
     .await;
     assert_eq!(next(&mut again).await, "ERROR 410");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_does_not_learn_that_another_leads() {
-    let server = server();
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
-    let lease = |name: &str, holder: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": holder}});
-    for (name, holder) in [("shop", "a"), ("other", "")] {
-        let (code, _) = send(&server, &format!("POST {leases}"), lease(name, holder)).await;
-        assert_eq!(code, 201);
-    }
-    let stored = async || {
-        let (_, lease) = send(&server, &format!("GET {leases}/shop"), Value::Null).await;
-        lease
-    };
-    let renew = async |lease: &Value, holder: &str| {
-        let mut lease = lease.clone();
-        lease["spec"]["holderIdentity"] = holder.into();
-        let (code, answer) = send(&server, &format!("PUT {leases}/shop"), lease).await;
-        (code, answer["spec"]["holderIdentity"].clone())
-    };
-    let before = stored().await;
-    let on = json!({"verb": "create", "resource": "configmaps"});
-    inject(
-        &server,
-        json!({"name": "s", "on": on, "times": 1, "secondLeader": "15s"}),
-    );
-    create(&server, "by-the-first").await;
-    // Whoever waits gets it, and the first goes on renewing it with what it has read long ago.
-    let free = stored().await;
-    assert_eq!(free["spec"]["holderIdentity"], "");
-    assert_eq!(free["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(renew(&free, "b").await, (200, json!("b")));
-    assert_eq!(renew(&before, "a").await, (200, json!("a")));
-    let held = stored().await;
-    assert_eq!(held["spec"]["holderIdentity"], "b");
-    assert!(server.withheld_until().is_some());
-    tokio::time::sleep(Duration::from_secs(14)).await;
-    assert_eq!(renew(&before, "a").await, (200, json!("a")));
-    assert_eq!(renew(&held, "b").await, (200, json!("b")));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let (code, _) = renew(&before, "a").await;
-    assert_eq!((code, server.withheld_until()), (409, None));
 }
 
 /// A webhook that sets a label.

@@ -1,14 +1,12 @@
 //! PUT of an object, or of its status.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::{Answer, Request, decode, owner_references};
 use crate::meta::object::{meta, meta_mut, name};
 use crate::request::options::Preconditions;
 use crate::status::ApiError;
-use crate::store::{Store, Subresource, WriteResult};
+use crate::store::{Store, Subresource};
 
 pub(super) async fn update(request: &Request<'_>) -> Answer {
     update_subresource(request, Subresource::None).await
@@ -20,9 +18,6 @@ pub(super) async fn update_subresource(request: &Request<'_>, subresource: Subre
     let store = request.store(dry_run);
     check_place(request, &store, &mut object)?;
     owner_references::dedup(request, &mut object);
-    if is_of_deposed(request, &object) {
-        return request.written(200, &WriteResult::Unstored(Arc::new(object)));
-    }
     let updated = store
         .update(request.namespace(), request.name(), subresource, |_| {
             Ok(object.clone())
@@ -35,17 +30,6 @@ pub(super) async fn update_subresource(request: &Request<'_>, subresource: Subre
         return create(request, &store, object).await;
     }
     request.written(200, &updated?)
-}
-
-/// Whether this renews a lease that its holder has lost to a fault, and is not to know of yet.
-fn is_of_deposed(request: &Request<'_>, object: &Value) -> bool {
-    let holder = object["spec"]["holderIdentity"].as_str();
-    let Some(holder) = holder.filter(|_| request.resource.gvk().kind == "Lease") else {
-        return false;
-    };
-    let namespace = request.namespace().unwrap_or_default().to_owned();
-    let holder = (namespace, request.name().to_owned(), holder.to_owned());
-    request.state.faults.is_deposed(&holder)
 }
 
 /// Creates the missing object of an update, unless the request requires a certain object.
