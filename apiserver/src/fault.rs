@@ -70,9 +70,9 @@ pub enum Effect {
     /// All watches of the server end with 410 Expired before the request is executed, so that each client lists again.
     Relist,
     /// All leases but those of nodes are released before the request is executed, and for this time their holders are
-    /// answered as if they had renewed them. A PUT without a read before it does not show them the new holder.
+    /// answered as if they had renewed them. An update or a patch without a read before it does not show them the new holder.
     SecondLeader(Duration),
-    /// The admission webhooks that the request calls fail.
+    /// The webhooks of admission and conversion that the request calls fail.
     Webhooks(WebhookFailure),
     /// The server's clock is set forward by this time, or back if it is negative, before the request is executed.
     Jump(SignedDuration),

@@ -69,7 +69,7 @@ pub enum Kind {
     ClockSkew,
     /// All watches of all clients end with 410 Expired before the write, so that everything is listed again.
     Relist,
-    /// The admission webhooks that the write and the next four of its kind call refuse the connection.
+    /// The webhooks that the request and the next four of its kind call refuse the connection.
     WebhookDown,
     /// Leases are released before the write, so that a second copy of the program begins to act, while the first one is told
     /// for 15 s that it still holds them.
@@ -160,7 +160,7 @@ impl Kind {
             | Self::ClockSkew
             | Self::Relist
             | Self::TwoLeaders => point.event.is_none() && point.is_write(),
-            Self::WebhookDown => point.event.is_none() && point.is_write() && point.calls_webhooks,
+            Self::WebhookDown => point.event.is_none() && point.calls_webhooks,
             Self::Break | Self::Expire | Self::Late => point.event.is_some(),
             // Nothing is missed of the last thing that happens to an object but its end.
             Self::MissEvents => matches!(point.event, Some(EventType::Added | EventType::Modified)),

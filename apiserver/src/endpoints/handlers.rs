@@ -234,7 +234,8 @@ impl Request<'_> {
             let shown = self.resource.shown(stored).into_owned();
             match self.resource.conversion() {
                 Some(conversion) if Some(conversion.misses()) != misses => {
-                    conversion::fill(conversion, &self.state.webhook_client()).await?;
+                    let client = self.state.webhook_client();
+                    conversion::fill(conversion, &client, Some(&self.calls)).await?;
                 }
                 _ => return Ok(shown),
             }
@@ -358,7 +359,7 @@ async fn looked_up<T>(
             return answer;
         }
         let client = request.state.webhook_client();
-        Box::pin(conversion::fill(conversion, &client)).await?;
+        Box::pin(conversion::fill(conversion, &client, Some(&request.calls))).await?;
     }
 }
 

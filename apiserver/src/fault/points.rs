@@ -30,7 +30,7 @@ pub struct Point {
     pub nth: u32,
     /// The version of the last write before the point.
     pub after_rv: ResourceVersion,
-    /// Whether the request has called admission webhooks.
+    /// Whether the request has called webhooks of admission or conversion.
     pub calls_webhooks: bool,
 }
 

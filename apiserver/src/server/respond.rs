@@ -40,6 +40,12 @@ pub(super) struct Incoming {
 
 impl ApiServer {
     pub(super) async fn respond(&self, incoming: Box<Incoming>) -> Response<ResponseBody> {
+        if !self.core.faults.is_idle()
+            && let Some(conversion) = incoming.resource.conversion()
+        {
+            // Each request calls the webhook, so that it can be down.
+            conversion.forget();
+        }
         // Boxed, as the future of a request is moved.
         let request = Box::new(handlers::Request {
             state: &self.core,

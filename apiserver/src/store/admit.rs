@@ -20,7 +20,7 @@ use crate::registry::Generic;
 use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
-use crate::webhook::conversion;
+use crate::webhook::{WebhookCalls, conversion};
 use crate::{admission, field_manager, nesting, schema};
 
 /// The form of an object in a subresource, which admission webhooks see.
@@ -56,7 +56,8 @@ impl Store<'_> {
             if conversion.misses() == misses {
                 return Ok(shown);
             }
-            conversion::fill(conversion, &self.state.webhook_client()).await?;
+            let client = self.state.webhook_client();
+            conversion::fill(conversion, &client, self.webhook_calls()).await?;
         }
     }
 
@@ -70,15 +71,20 @@ impl Store<'_> {
         {
             let versions = &custom.versions;
             if versions.version_of(&object) != versions.storage {
-                let client = self.state.webhook_client();
-                let converted =
-                    conversion::convert(conversion, &client, vec![object], &versions.storage);
+                let client = (&self.state.webhook_client(), self.webhook_calls());
+                let to = &versions.storage;
+                let converted = conversion::convert(conversion, client, vec![object], to);
                 let converted = converted.await?.pop();
                 let converted = converted.expect("there are as many objects as were posted");
                 return storable(versions.coerced(converted, &versions.storage));
             }
         }
         storable(self.resource.stored(object))
+    }
+
+    /// The calls of webhooks of the request, if the store is used for one.
+    fn webhook_calls(&self) -> Option<&WebhookCalls> {
+        self.request_attributes.map(|request| request.calls)
     }
 
     /// Begins a step of admission.

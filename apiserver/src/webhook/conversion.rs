@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{CallError, WebhookClient, WebhookConfig};
+use super::{CallError, WebhookCalls, WebhookClient, WebhookConfig};
 use crate::clock::nanos_between;
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind, ResourceVersion};
@@ -15,17 +15,18 @@ use crate::status::ApiError;
 /// The timeout of a webhook; upstream has no setting for it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Converts the missing objects, with one call for each stored version.
+/// Converts the missing objects, with one call for each stored version. `calls` are those of the request, if it is for one.
 ///
 /// # Errors
 /// Upstream has no reason for a conversion that fails.
 pub(crate) async fn fill(
     conversion: &Conversion,
     client: &WebhookClient<'_>,
+    calls: Option<&WebhookCalls>,
 ) -> Result<(), ApiError> {
     for (version, stored) in conversion.take_missing() {
         let (versions, objects): (Vec<ResourceVersion>, Vec<Value>) = stored.into_iter().unzip();
-        let converted = convert(conversion, client, objects, &version).await?;
+        let converted = convert(conversion, (client, calls), objects, &version).await?;
         conversion.hold(&version, versions.into_iter().zip(converted));
     }
     Ok(())
@@ -37,7 +38,7 @@ pub(crate) async fn fill(
 /// Upstream has no reason for a conversion that fails.
 pub(crate) async fn convert(
     conversion: &Conversion,
-    client: &WebhookClient<'_>,
+    (client, calls): (&WebhookClient<'_>, Option<&WebhookCalls>),
     objects: Vec<Value>,
     version: &str,
 ) -> Result<Vec<Value>, ApiError> {
@@ -64,7 +65,10 @@ pub(crate) async fn convert(
         timeout: TIMEOUT,
     };
     let started = client.clock.now();
-    let answer = super::post(client, &config, &document).await;
+    let answer = match calls {
+        Some(calls) => calls.post(client, &config, &document).await,
+        None => super::post(client, &config, &document).await,
+    };
     let answer = answer.map_err(|error| {
         let why = match error {
             CallError::Config(why) => why,

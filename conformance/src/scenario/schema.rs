@@ -44,7 +44,7 @@ pub(super) struct Fault {
     restart: Option<bool>,
     /// All watches end with 410 Expired before the request, so that everything is listed again.
     relist: Option<bool>,
-    /// The admission webhooks that the request calls fail: they refuse the connection, or do not respond in time.
+    /// The webhooks of admission and conversion that the request calls fail: they refuse the connection, or do not respond in time.
     webhooks: Option<WebhookFailure>,
     /// All leases but those of nodes are released before the request, and for this time their holders are answered as if they
     /// had renewed them.

@@ -58,7 +58,7 @@ impl Converter {
             if conversion.misses() == misses {
                 return Ok(());
             }
-            conversion::fill(conversion, &client.client()).await?;
+            conversion::fill(conversion, &client.client(), None).await?;
         }
     }
 }

@@ -80,6 +80,11 @@ impl Conversion {
         found
     }
 
+    /// Forgets the converted objects, so that the webhook is called for them again.
+    pub fn forget(&self) {
+        self.held.lock().clear();
+    }
+
     /// Takes all missing objects, by target version, each with its `resourceVersion`. None is
     /// missing afterwards.
     pub fn take_missing(&self) -> BTreeMap<String, Vec<(ResourceVersion, Value)>> {
