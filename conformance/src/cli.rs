@@ -9,7 +9,6 @@ mod explore;
 mod export;
 mod flags;
 mod import;
-mod incident;
 mod init;
 mod known;
 mod kruise_gates;

@@ -123,6 +123,8 @@ mod heartbeat;
 #[doc(hidden)]
 pub mod in_process;
 #[doc(hidden)]
+pub mod incident;
+#[doc(hidden)]
 pub mod kruise;
 #[doc(hidden)]
 pub mod log;

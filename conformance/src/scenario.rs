@@ -21,8 +21,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::fault_plan::Plan;
-use crate::kruise;
 use crate::properties::{Declaration, DeclaredProperties, Violation};
+use crate::{incident, kruise};
 
 pub use crate::time::HumanDuration;
 pub use differs::{
@@ -348,8 +348,7 @@ impl ScenarioFile {
         let directory = path.parent().unwrap_or(Path::new(""));
         let read = |file: &str| {
             let path = directory.join(file);
-            std::fs::read_to_string(&path)
-                .map_err(|error| format!("cannot read {}: {error}", path.display()))
+            incident::text(&path).map_err(|error| error.to_string())
         };
         let parsed = Self::parse(name(path), text, read);
         parsed

@@ -8,10 +8,11 @@ use clap::Args;
 use http::{Request, Uri};
 use jiff::Timestamp;
 use kube::{Client, Config};
+use kubeproof::incident;
 use kubeproof_apiserver::Manifests;
 use serde_json::{Value, json};
 
-use super::{incident, kubeconfig, out};
+use super::{kubeconfig, out};
 
 /// The path at which a server serves its state.
 const SNAPSHOT: &str = "/kubeproof/v1/snapshot";

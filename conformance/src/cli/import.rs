@@ -11,12 +11,13 @@ use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
 use kube::Client;
 use kube::core::Status;
+use kubeproof::incident;
 use kubeproof_apiserver::{Manifest, Manifests, ServerState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::export::{self, ServerArgs};
-use super::{incident, out};
+use super::out;
 
 /// The path at which a server takes objects in.
 const IMPORT: &str = "/kubeproof/v1/import";

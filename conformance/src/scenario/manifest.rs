@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 /// An object to create or apply.
 ///
 /// Written as an inline object, as the path of a file, or as `{file: PATH, merge: {…}}`, where
-/// `merge` is a JSON merge patch. Paths are relative to the scenario's file.
+/// `merge` is a JSON merge patch. Paths are relative to the scenario's file. A path may also be that of a directory of
+/// manifests, of a dump of a cluster, or of an audit log with bodies.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "Value")]
 pub struct Manifest {

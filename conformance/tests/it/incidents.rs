@@ -427,22 +427,47 @@ fn a_scenario_goes_on_from_an_incident() {
         .filter(|(key, _)| key.contains("/default/web") || key.contains("shop"));
     let own: Vec<&Value> = own.map(|(_, object)| object).collect();
     assert!(own.len() >= 4, "{own:?}");
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": own});
-    file(
-        "incidents/scenario/area/cluster.json.txt",
-        &list.to_string(),
-    );
-    let scenario = "
+    // As a file, as a dump, and as an audit log.
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": own}).to_string();
+    file("incidents/scenario/area/cluster.json.txt", &list);
+    file("incidents/scenario/area/dump/default/all.json", &list);
+    let nodes = r#"{"apiVersion": "v1", "kind": "NodeList", "items": []}"#;
+    file("incidents/scenario/area/dump/nodes.json", nodes);
+    let events = own.iter().map(|object| audit_event(object).to_string());
+    let log = events.collect::<Vec<_>>().join("\n");
+    file("incidents/scenario/area/audit.log", &log);
+    for given in ["cluster.json.txt", "dump", "audit.log"] {
+        goes_on(&own, given);
+    }
+}
+
+/// The event of a read, which shows `object`.
+fn audit_event(object: &Value) -> Value {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Event",
+        "stage": "ResponseComplete", "verb": "get", "stageTimestamp": "2026-01-01T00:00:00Z",
+        "objectRef": {"resource": "any", "namespace": text("namespace"), "name": text("name")},
+        "responseStatus": {"code": 200},
+        "responseObject": object,
+    })
+}
+
+/// A scenario whose state is that of `given`, which has the objects `own`.
+fn goes_on(own: &[&Value], given: &str) {
+    let scenario = format!(
+        "
 title: A Deployment of another cluster is scaled
 source: an incident
 given:
   objects:
-  - cluster.json.txt
-  - {apiVersion: v1, kind: ConfigMap, metadata: {name: new}}
+  - {given}
+  - {{apiVersion: v1, kind: ConfigMap, metadata: {{name: new}}}}
 steps:
-- scale: {target: deployment/web, replicas: 3}
-";
-    let scenario = file("incidents/scenario/area/scaled.yaml", scenario);
+- scale: {{target: deployment/web, replicas: 3}}
+"
+    );
+    let scenario = file("incidents/scenario/area/scaled.yaml", &scenario);
     let report = scenario.with_file_name("report");
     let arguments = [
         "run",

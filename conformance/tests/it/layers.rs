@@ -72,6 +72,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "properties",
     "kruise",
     "fault_plan",
+    "incident",
     "scenario",
     "log",
     "recording",

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
+use kubeproof::incident;
 use kubeproof::scenario::read_objects;
 use kubeproof_apiserver::{ApiServer, FieldValidation, Manifests};
 use kubeproof_node::Stage;
 
-use crate::cli::{incident, out};
+use crate::cli::out;
 
 /// The number of files of `--load` that are read ahead.
 const FILES_AHEAD: usize = 8;

@@ -3,11 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use kubeproof_apiserver::{Manifest, Manifests};
 use serde_json::Value;
 
-use super::Latest;
+use super::{IncidentError, Latest};
 
 /// The file with the nodes at the root of a dump, by the format of its output.
 const NODES: [&str; 2] = ["nodes.json", "nodes.yaml"];
@@ -17,7 +16,7 @@ const PARTS: [&str; 2] = ["cluster-scoped-resources", "namespaces"];
 const DEPTH: usize = 3;
 
 /// Reads the live objects below `root`; `None` if that is no such directory. Other files are left alone.
-pub(super) fn read(root: &Path) -> anyhow::Result<Option<Vec<Manifest>>> {
+pub(super) fn read(root: &Path) -> Result<Option<Vec<Manifest>>, IncidentError> {
     let roots = match NODES.iter().any(|name| is_list_of_nodes(&root.join(name))) {
         true => vec![root.to_owned()],
         false => parts(root, DEPTH)?,
@@ -45,21 +44,16 @@ fn is_list_of_nodes(path: &Path) -> bool {
 }
 
 /// The directories with objects, at most `depth` levels below `root`.
-fn parts(root: &Path, depth: usize) -> anyhow::Result<Vec<PathBuf>> {
+fn parts(root: &Path, depth: usize) -> Result<Vec<PathBuf>, IncidentError> {
     let own = PARTS.map(|name| root.join(name)).into_iter();
     let own: Vec<PathBuf> = own.filter(|path| path.is_dir()).collect();
     if !own.is_empty() || depth == 0 {
         return Ok(own);
     }
-    let entries = std::fs::read_dir(root);
-    let entries = entries.with_context(|| format!("cannot read {}", root.display()))?;
+    let cannot = IncidentError::read(root);
     let mut below = Vec::new();
-    for entry in entries {
-        below.push(
-            entry
-                .with_context(|| format!("cannot read {}", root.display()))?
-                .path(),
-        );
+    for entry in std::fs::read_dir(root).map_err(&cannot)? {
+        below.push(entry.map_err(&cannot)?.path());
     }
     below.sort();
     let mut found = Vec::new();

@@ -5,13 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
 use jiff::Timestamp;
 use kubeproof_apiserver::Manifest;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Key, key};
+use super::{IncidentError, Key, key};
 
 /// An event, as far as it is about objects.
 #[derive(Deserialize)]
@@ -54,16 +53,18 @@ struct Known {
 ///
 /// # Errors
 /// A line that is no event, or a log without bodies.
-pub(super) fn read(path: &Path, until: Option<Timestamp>) -> anyhow::Result<Option<Vec<Manifest>>> {
-    let cannot = || format!("cannot read {}", path.display());
-    let file = std::fs::File::open(path).with_context(cannot)?;
+pub(super) fn read(
+    path: &Path,
+    until: Option<Timestamp>,
+) -> Result<Option<Vec<Manifest>>, IncidentError> {
+    let file = std::fs::File::open(path).map_err(IncidentError::read(path))?;
     let mut events: Vec<Event> = Vec::new();
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = match (line, events.is_empty()) {
             (Ok(line), _) => line,
             // It may be anything.
             (Err(_), true) => return Ok(None),
-            (error, false) => error.with_context(cannot)?,
+            (Err(error), false) => return Err(IncidentError::read(path)(error)),
         };
         if line.trim().is_empty() {
             continue;
@@ -72,17 +73,19 @@ pub(super) fn read(path: &Path, until: Option<Timestamp>) -> anyhow::Result<Opti
             return Ok(None);
         }
         let event = serde_json::from_str(&line);
-        events.push(event.with_context(|| format!("{}: line {}", path.display(), index + 1))?);
+        events.push(event.map_err(|source| IncidentError::Event {
+            path: path.to_owned(),
+            line: index + 1,
+            source,
+        })?);
     }
     if events.is_empty() {
         return Ok(None);
     }
     let has_body = |event: &Event| event.response_object["metadata"].is_object();
-    ensure!(
-        events.iter().any(has_body),
-        "{}: the events have no responseObject; the policy has to have the level RequestResponse",
-        path.display()
-    );
+    if !events.iter().any(has_body) {
+        return Err(IncidentError::NoBodies(path.to_owned()));
+    }
     events.retain(|event| {
         let is_in_time = until.is_none_or(|until| event.stage_timestamp <= until);
         event.stage == "ResponseComplete" && event.response_status.code < 300 && is_in_time
