@@ -54,6 +54,11 @@ struct Period {
     usage: Option<Usage>,
 }
 
+/// The time of the last request of a kind that had not been sent before since a program was started.
+pub(in crate::testbed) fn last_new_kind(programs: &RunningPrograms) -> Option<Timestamp> {
+    programs.environment.requests().traffic().last_new_kind
+}
+
 /// The facts about programs at one moment.
 pub(super) struct Moment<'a> {
     now: Timestamp,
@@ -237,6 +242,7 @@ mod tests {
                     lost_watch: case.lost_watch.map(at),
                     repeats: case.repeats,
                     cycled_since: case.cycled_since.map(at),
+                    last_new_kind: None,
                     last_request: Some(at(case.last_request)),
                     last_failure: case.last_failure.map(at),
                 },

@@ -39,6 +39,9 @@ struct Seen {
     ended: BTreeMap<Watch, Timestamp>,
     /// The times of the last reads of each kind, by user agent, verb and path, the oldest first.
     reads: BTreeMap<(String, String, String), VecDeque<Timestamp>>,
+    /// The user agent, verb and path of each request since a program was started.
+    kinds: BTreeSet<(String, String, String)>,
+    last_new_kind: Option<Timestamp>,
     last_request: Option<Timestamp>,
     last_failure: Option<Timestamp>,
 }
@@ -64,6 +67,8 @@ pub(super) struct Traffic {
     pub(super) cycled_since: Option<Timestamp>,
     /// Whether a read has been sent twice.
     pub(super) repeats: bool,
+    /// The time of the last request of a kind that had not been sent before since a program was started.
+    pub(super) last_new_kind: Option<Timestamp>,
     /// The time of the last request or response.
     pub(super) last_request: Option<Timestamp>,
     /// The time of the last response that a client may answer with a retry.
@@ -129,6 +134,7 @@ impl Requests {
             lost_watch: seen.ended.values().copied().max(),
             cycled_since: cycled.filter_map(|times| times.front().copied()).max(),
             repeats: seen.reads.values().any(|times| times.len() > 1),
+            last_new_kind: seen.last_new_kind,
             last_request: seen.last_request,
             last_failure: seen.last_failure,
         }
@@ -147,6 +153,7 @@ impl Requests {
         let mut seen = self.seen.lock();
         seen.is_starting = true;
         seen.reads.clear();
+        seen.kinds.clear();
     }
 
     /// The refused writes so far, in words.
@@ -169,6 +176,15 @@ impl Seen {
             Stage::RequestReceived => {
                 self.requests += 1;
                 self.in_flight.insert(id.clone());
+                let path = event.request_uri.split('?').next().unwrap_or_default();
+                let kind = (
+                    event.user_agent.clone(),
+                    event.verb.clone(),
+                    path.to_owned(),
+                );
+                if self.kinds.insert(kind) {
+                    self.last_new_kind = Some(event.stage_time);
+                }
                 if matches!(event.verb.as_str(), "get" | "list") && event.object_ref.is_some() {
                     let (agent, uri) = (event.user_agent.clone(), event.request_uri.clone());
                     let times = self

@@ -84,7 +84,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// The starved milliseconds of two looks a second apart, at a thread that has run and was delayed for so many.
+    /// The starved milliseconds between two looks a second apart; a thread ran and was delayed for the given milliseconds.
     fn starved(is_running: bool, ran: u32, delayed: u32, server: u32) -> u128 {
         let began = Instant::now();
         let look = |seconds: u32| {

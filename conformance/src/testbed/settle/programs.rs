@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::properties::WRITE_LOOPS;
 use crate::quiescence::Quiescence;
 use crate::testbed::program::activity::{
-    Doing, LOOK_PERIOD, Observer, QUIET_TIME, WORKING_TIME_MAX, elapsed,
+    Doing, LOOK_PERIOD, Observer, QUIET_TIME, WORKING_TIME_MAX, elapsed, last_new_kind,
 };
 use crate::testbed::program::starvation::Starvation;
 use crate::testbed::program::{RunningPrograms, SettlePause};
@@ -40,6 +40,9 @@ struct Wait {
     starved_before: Duration,
     /// The beginning of the present pause, and the time that programs had been starved for by then.
     quiet_since: (Timestamp, Duration),
+    /// The same of the time in which programs have also sent no new kind of request: what a program asks for when it starts
+    /// leads to writes.
+    idle_since: (Timestamp, Duration),
     next_judgment: Duration,
 }
 
@@ -54,24 +57,29 @@ impl Wait {
             withheld: None,
             starved_before: starved,
             quiet_since: (now, starved),
+            idle_since: (now, starved),
             next_judgment: JUDGMENT_PERIOD,
         }
     }
 
-    /// Begins the pause anew after the last write, and when faults withhold nothing any more.
-    fn see(&mut self, withheld: Option<Timestamp>, starved: Duration) {
+    /// Begins the pause anew after the last write, and when faults withhold nothing any more. `asked` is the time of the last new
+    /// kind of request.
+    fn see(&mut self, withheld: Option<Timestamp>, asked: Option<Timestamp>, starved: Duration) {
         self.withheld = self.withheld.max(withheld);
         let last = self.quiescence.last();
         let since = self.withheld.map_or(last, |end| end.max(last));
         if since > self.quiet_since.0 {
             self.quiet_since = (since, starved);
         }
+        let since = asked.map_or(since, |asked| asked.max(since));
+        if since > self.idle_since.0 {
+            self.idle_since = (since, starved);
+        }
     }
 
     /// The length of the present pause at `now`, without the time in which programs were starved.
     fn quiet(&self, now: Timestamp, starved: Duration) -> Duration {
-        let (since, before) = self.quiet_since;
-        elapsed(since, now).saturating_sub(starved.saturating_sub(before))
+        without_starved(self.quiet_since, (now, starved))
     }
 
     /// Whether the present pause is enough at `now`.
@@ -85,7 +93,10 @@ impl Wait {
         let is_enough = match doing {
             Doing::Waiting => quiet >= self.pause || !is_unfinished(),
             Doing::Working => quiet >= WORKING_TIME_MAX,
-            Doing::Unknown => quiet >= self.pause,
+            Doing::Unknown => {
+                let idle = without_starved(self.idle_since, (now, starved));
+                idle >= self.pause || quiet >= WORKING_TIME_MAX
+            }
         };
         is_enough && self.withheld.is_none_or(|end| now >= end)
     }
@@ -98,6 +109,11 @@ impl Wait {
             || waited >= self.longest * STARVED_FACTOR;
         is_over.then_some((waited, starved))
     }
+}
+
+/// The time between two moments, without the time in which programs were starved between them.
+fn without_starved(then: (Timestamp, Duration), now: (Timestamp, Duration)) -> Duration {
+    elapsed(then.0, now.0).saturating_sub(now.1.saturating_sub(then.1))
 }
 
 impl Testbed {
@@ -120,8 +136,9 @@ impl Testbed {
         let (server, mut seen_rv) = (&self.cluster().server, None);
         let began_rv = self.resource_version();
         loop {
-            self.check_controllers()?;
+            // How a program has ended says more than that it has.
             programs.run()?;
+            self.check_controllers()?;
             starvation.look(programs);
             let look = (self.now(), Instant::now());
             let passed = elapsed(looked.0, look.0);
@@ -136,7 +153,11 @@ impl Testbed {
                 wait.quiescence.see(&self.journal())?;
             }
             let last = wait.quiescence.last();
-            wait.see(server.withheld_until(), starvation.total());
+            let asked = match is_fixed {
+                true => None,
+                false => last_new_kind(programs),
+            };
+            wait.see(server.withheld_until(), asked, starvation.total());
             let doing = match is_fixed {
                 true => Doing::Unknown,
                 false => {
@@ -240,11 +261,25 @@ mod tests {
     #[test]
     fn a_pause_begins_when_nothing_is_withheld_any_more() {
         let mut wait = wait();
-        wait.see(Some(at(5)), 4 * SECOND);
+        wait.see(Some(at(5)), None, 4 * SECOND);
         assert!(!wait.is_enough(Doing::Waiting, (at(4), 4 * SECOND), || false));
         assert!(wait.is_enough(Doing::Waiting, (at(5), 4 * SECOND), || false));
-        wait.see(None, 5 * SECOND);
+        wait.see(None, None, 5 * SECOND);
         assert_eq!(wait.quiet(at(8), 5 * SECOND), 2 * SECOND);
+    }
+
+    #[test]
+    fn a_program_that_asks_for_something_new_may_write_soon() {
+        let mut wait = wait();
+        wait.see(None, Some(at(2)), 2 * SECOND);
+        let mut is_enough = |now| {
+            wait.see(None, Some(at(2)), 2 * SECOND);
+            wait.is_enough(Doing::Unknown, (at(now), 2 * SECOND), || true)
+        };
+        assert!(!is_enough(4));
+        assert!(is_enough(5));
+        wait.see(None, Some(at(29)), 2 * SECOND);
+        assert!(wait.is_enough(Doing::Unknown, (at(30), 2 * SECOND), || true));
     }
 
     #[test]
