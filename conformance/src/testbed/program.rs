@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use kubeproof_apiserver::fault::Effect;
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder};
 use kubeproof_runtime::context::with_user_agent;
 use parking_lot::Mutex;
@@ -41,6 +42,8 @@ const START_MAX: Duration = Duration::from_secs(60);
 const START_LONGEST: Duration = Duration::from_secs(300);
 /// The period of checks that it computes.
 const USAGE_PERIOD: Duration = Duration::from_secs(1);
+/// A leader that has ended because it leads no more is started again after this time.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// The period of checks for its first request.
 const START_POLL: Duration = Duration::from_millis(50);
 
@@ -161,7 +164,9 @@ impl RunningPrograms {
             let (command, noted, wanted) =
                 (command.clone(), Arc::clone(&ended), wanted.subscribe());
             let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
+            let server = server.clone();
             controllers.push(ControllerUnderTest::new("", move |_| {
+                let server = server.clone();
                 let (command, output) = (command.clone(), output.clone());
                 let (noted, mut wanted) = (Arc::clone(&noted), wanted.clone());
                 let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
@@ -176,7 +181,9 @@ impl RunningPrograms {
                         };
                         let how = live(&command, &variables[index], (&output, &groups), stop).await;
                         drop(counted);
-                        if let Some(how) = how {
+                        if how.is_some() && has_second_leader(&server) {
+                            tokio::time::sleep(RESTART_DELAY).await;
+                        } else if let Some(how) = how {
                             *noted.lock() = Some(format!("program {}: {how}", index + 1));
                             return;
                         }
@@ -301,6 +308,12 @@ impl RunningPrograms {
     pub(super) async fn end(self) {
         self.environment.close().await;
     }
+}
+
+/// Whether a fault has deposed leaders. They end when they learn of it, and a kubelet would start them again.
+fn has_second_leader(server: &ApiServer) -> bool {
+    let mut met = server.faults_met().into_iter();
+    met.any(|(fault, times)| times > 0 && matches!(fault.effect, Effect::SecondLeader(_)))
 }
 
 /// Waits until the program with this index is to run; returns the variables. `None` when the testbed ends.
