@@ -45,7 +45,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Answer {
 /// version of the lease that was lost.
 ///
 /// # Errors
-/// Those of the patch, if the holder still had the lease.
+/// The errors of the patch, if the holder still had the lease.
 fn patched(request: &Request<'_>, patch_type: PatchType) -> Result<Option<Value>, ApiError> {
     renewed(request, |deposed, lease| {
         let Some(patch) = body(request, patch_type) else {

@@ -40,8 +40,8 @@ struct Wait {
     starved_before: Duration,
     /// The beginning of the present pause, and the time that programs had been starved for by then.
     quiet_since: (Timestamp, Duration),
-    /// The same of the time in which programs have also sent no new kind of request: what a program asks for when it starts
-    /// leads to writes.
+    /// The beginning, and the starved time, of the pause in which programs have also sent no new kind of request: what a program
+    /// asks for when it starts leads to writes.
     idle_since: (Timestamp, Duration),
     next_judgment: Duration,
 }
