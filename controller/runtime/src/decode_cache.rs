@@ -11,12 +11,15 @@ use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
+use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher::Event;
+use parking_lot::Mutex;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -40,38 +43,13 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct Decoded<K>(pub Arc<K>);
 
-impl<K> Decoded<K> {
-    /// The event with the object itself.
-    pub fn unwrap(event: Event<Self>) -> Event<Arc<K>> {
-        match event {
-            Event::Apply(object) => Event::Apply(object.0),
-            Event::Delete(object) => Event::Delete(object.0),
-            Event::InitApply(object) => Event::InitApply(object.0),
-            Event::Init => Event::Init,
-            Event::InitDone => Event::InitDone,
-        }
-    }
-}
-
 impl<'de, K> Deserialize<'de> for Decoded<K>
 where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let key = Key::of::<K>(text.get());
-        let known = RECENT.with_borrow(|recent| recent.get(&key, text.get()));
-        if let Some(known) = known.and_then(|known| known.downcast().ok()) {
-            return Ok(Self(known));
-        }
-        let less = without_managed_fields(text.get());
-        let mut object: K = serde_json::from_str(&less)
-            .or_else(|error| times::without_extremes(&less).ok_or(error))
-            .map_err(D::Error::custom)?;
-        object.meta_mut().managed_fields = None;
-        let object = Arc::new(object);
-        RECENT.with_borrow_mut(|recent| recent.put(key, text, object.clone()));
-        Ok(Self(object))
+        let object = Undecoded::deserialize(deserializer)?.decode();
+        object.map(Self).map_err(D::Error::custom)
     }
 }
 
@@ -104,54 +82,182 @@ impl<K: Resource + Clone> Resource for Decoded<K> {
     }
 }
 
-/// The parts of an object that lead to its `managedFields`, as they are written.
-#[derive(Deserialize)]
+/// An object that a watch has delivered, before it is decoded. The watches of all kinds have this one type, so that what
+/// a watch is made of is compiled once instead of for each kind.
+#[derive(Clone)]
+pub(crate) struct Undecoded(Arc<Text>);
+
+/// The URL of the objects of a watch, below that of the server.
+#[derive(Clone)]
+pub(crate) struct Url(pub(crate) String);
+
+/// The text of an object, and what is known of it.
+struct Text {
+    text: Box<RawValue>,
+    /// It has the resourceVersion alone, by which a watch goes on.
+    meta: ObjectMeta,
+    /// The text between these bytes is that of `managedFields`.
+    managed_fields: Option<(usize, usize)>,
+    /// The object, in each type in which it was asked for.
+    objects: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Text {
+    fn new(text: Box<RawValue>) -> Self {
+        let written: Written<'_> = serde_json::from_str(text.get()).unwrap_or_default();
+        let managed_fields = written.metadata.managed_fields.map(|fields| {
+            let start = fields.get().as_ptr() as usize - text.get().as_ptr() as usize;
+            (start, start + fields.get().len())
+        });
+        let meta = ObjectMeta {
+            resource_version: written.metadata.resource_version.map(Cow::into_owned),
+            ..ObjectMeta::default()
+        };
+        Self {
+            meta,
+            managed_fields,
+            objects: Mutex::default(),
+            text,
+        }
+    }
+
+    /// The text with an empty list for `managedFields`, which are half of what there is to decode.
+    fn without_managed_fields(&self) -> Cow<'_, str> {
+        let text = self.text.get();
+        match self.managed_fields {
+            Some((start, end)) => Cow::Owned([&text[..start], "[]", &text[end..]].concat()),
+            None => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl Undecoded {
+    fn bytes(&self) -> usize {
+        self.0.text.get().len()
+    }
+
+    /// The object in this type.
+    ///
+    /// # Errors
+    /// Why the text is no such object.
+    pub(crate) fn decode<K>(&self) -> serde_json::Result<Arc<K>>
+    where
+        K: Resource + DeserializeOwned + Send + Sync + 'static,
+    {
+        let mut objects = self.0.objects.lock();
+        let known = objects
+            .iter()
+            .find(|object| (***object).type_id() == TypeId::of::<K>());
+        if let Some(known) = known.and_then(|known| Arc::clone(known).downcast().ok()) {
+            return Ok(known);
+        }
+        let less = self.0.without_managed_fields();
+        let mut object: K = serde_json::from_str(&less)
+            .or_else(|error| times::without_extremes(&less).ok_or(error))?;
+        object.meta_mut().managed_fields = None;
+        let object = Arc::new(object);
+        objects.push(object.clone());
+        Ok(object)
+    }
+}
+
+impl fmt::Debug for Undecoded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.text.get())
+    }
+}
+
+impl<'de> Deserialize<'de> for Undecoded {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(RECENT.with_borrow_mut(|recent| recent.take_in(text)))
+    }
+}
+
+impl Resource for Undecoded {
+    type DynamicType = Url;
+    /// The URL says where the objects are.
+    type Scope = ClusterResourceScope;
+
+    fn url_path(Url(path): &Url, _: Option<&str>) -> String {
+        path.clone()
+    }
+
+    fn kind(_: &Url) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn group(_: &Url) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn version(_: &Url) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn plural(_: &Url) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.0.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        let text = Text::new(self.0.text.clone());
+        self.0 = Arc::new(text);
+        &mut Arc::get_mut(&mut self.0).expect("it is new").meta
+    }
+}
+
+/// Returns the event with what `decode` makes of its object.
+///
+/// # Errors
+/// What `decode` returns.
+pub(crate) fn try_map<K, O, E>(
+    event: Event<K>,
+    decode: impl FnOnce(K) -> Result<O, E>,
+) -> Result<Event<O>, E> {
+    Ok(match event {
+        Event::Apply(object) => Event::Apply(decode(object)?),
+        Event::Delete(object) => Event::Delete(decode(object)?),
+        Event::InitApply(object) => Event::InitApply(decode(object)?),
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+    })
+}
+
+/// The parts of an object that a watch reads, as they are written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Written<'a> {
     #[serde(borrow)]
     metadata: WrittenMeta<'a>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct WrittenMeta<'a> {
-    #[serde(borrow, rename = "managedFields")]
-    managed_fields: &'a RawValue,
+    #[serde(borrow)]
+    resource_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    managed_fields: Option<&'a RawValue>,
 }
 
-/// The text of an object with an empty list for `managedFields`, which are half of what there is to
-/// decode.
-fn without_managed_fields(text: &str) -> Cow<'_, str> {
-    let Ok(written) = serde_json::from_str::<Written<'_>>(text) else {
-        return Cow::Borrowed(text);
-    };
-    let fields = written.metadata.managed_fields.get();
-    let start = fields.as_ptr() as usize - text.as_ptr() as usize;
-    let (before, after) = (&text[..start], &text[start + fields.len()..]);
-    Cow::Owned([before, "[]", after].concat())
+/// The hash of the text of an object.
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&text.as_bytes()[..text.len().min(HASHED_BYTES_MAX)]);
+    hasher.write_usize(text.len());
+    hasher.finish()
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    of: TypeId,
-    hash: u64,
-}
-
-impl Key {
-    fn of<K: 'static>(text: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&text.as_bytes()[..text.len().min(HASHED_BYTES_MAX)]);
-        hasher.write_usize(text.len());
-        Self {
-            of: TypeId::of::<K>(),
-            hash: hasher.finish(),
-        }
-    }
-}
-
-/// The objects decoded last.
+/// The objects delivered last.
 struct Recent {
-    objects: BTreeMap<Key, (Box<RawValue>, Arc<dyn Any + Send + Sync>)>,
+    /// By the hashes of their texts.
+    objects: BTreeMap<u64, Undecoded>,
     /// The keys of `objects`, oldest first.
-    order: VecDeque<Key>,
+    order: VecDeque<u64>,
     /// Bytes of the texts in `objects`.
     bytes: usize,
 }
@@ -165,22 +271,29 @@ impl Recent {
         }
     }
 
-    fn get(&self, key: &Key, text: &str) -> Option<Arc<dyn Any + Send + Sync>> {
-        let (of, object) = self.objects.get(key)?;
-        (of.get() == text).then(|| Arc::clone(object))
+    /// The object of this text, which is remembered.
+    fn take_in(&mut self, text: Box<RawValue>) -> Undecoded {
+        let key = hash(text.get());
+        let known = self.objects.get(&key);
+        if let Some(known) = known.filter(|known| known.0.text.get() == text.get()) {
+            return known.clone();
+        }
+        let object = Undecoded(Arc::new(Text::new(text)));
+        self.put(key, object.clone());
+        object
     }
 
-    fn put(&mut self, key: Key, text: Box<RawValue>, object: Arc<dyn Any + Send + Sync>) {
-        self.bytes += text.get().len();
-        match self.objects.insert(key, (text, object)) {
-            Some((replaced, _)) => self.bytes -= replaced.get().len(),
+    fn put(&mut self, key: u64, object: Undecoded) {
+        self.bytes += object.bytes();
+        match self.objects.insert(key, object) {
+            Some(replaced) => self.bytes -= replaced.bytes(),
             None => self.order.push_back(key),
         }
         while (self.order.len() > REMEMBERED_MAX || self.bytes > REMEMBERED_BYTES_MAX)
             && let Some(oldest) = self.order.pop_front()
         {
-            if let Some((forgotten, _)) = self.objects.remove(&oldest) {
-                self.bytes -= forgotten.get().len();
+            if let Some(forgotten) = self.objects.remove(&oldest) {
+                self.bytes -= forgotten.bytes();
             }
         }
     }
@@ -189,7 +302,7 @@ impl Recent {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    use kube::core::WatchEvent;
+    use kube::core::{PartialObjectMeta, WatchEvent};
     use serde_json::{Value, json};
 
     use super::*;
@@ -227,11 +340,27 @@ mod tests {
     #[test]
     fn managed_fields_are_left_out_and_nothing_else() {
         let of = |metadata: &str| format!(r#"{{"metadata":{metadata},"data":{{"a":"b"}}}}"#);
+        let without_managed_fields = |text: &str| {
+            let text = Text::new(RawValue::from_string(text.to_owned()).unwrap());
+            text.without_managed_fields().into_owned()
+        };
         let with = of(r#"{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}"#);
         let without = of(r#"{"name":"a","managedFields":[],"uid":"u"}"#);
         assert_eq!(without_managed_fields(&with), without);
         let deeper = r#"{"metadata":{"name":"a"},"spec":{"managedFields":[1]}}"#;
         assert_eq!(without_managed_fields(deeper), deeper);
+    }
+
+    #[test]
+    fn a_text_is_decoded_once_for_each_type() {
+        let text = object("a", "7").to_string();
+        let text: Undecoded = serde_json::from_str(&text).unwrap();
+        assert_eq!(text.meta().resource_version.as_deref(), Some("7"));
+        let map: Arc<ConfigMap> = text.decode().unwrap();
+        let partial: Arc<PartialObjectMeta> = text.decode().unwrap();
+        assert_eq!(map.metadata, partial.metadata);
+        assert!(Arc::ptr_eq(&map, &text.decode().unwrap()));
+        assert!(Arc::ptr_eq(&partial, &text.decode().unwrap()));
     }
 
     #[test]
@@ -269,7 +398,7 @@ mod tests {
             let _: Arc<ConfigMap> = read(&large(index));
         }
         RECENT.with_borrow(|recent| {
-            let texts = recent.objects.values().map(|(text, _)| text.get().len());
+            let texts = recent.objects.values().map(Undecoded::bytes);
             assert_eq!(texts.sum::<usize>(), recent.bytes);
             assert_eq!(recent.order.len(), 3, "the newest that fit");
         });

@@ -5,6 +5,7 @@
 //! its [`Watches`] instead, and takes in all pending events between two steps: no event changes its
 //! stores during a step.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-use super::decode_cache::Decoded;
+use super::decode_cache::{Decoded, Undecoded, Url, try_map};
 use super::retry::retry_after;
 
 /// The number of watch events that a controller applies before it acts.
@@ -39,16 +40,43 @@ pub fn events<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let path = api.resource_url().to_owned();
-    let config = config.timeout(WATCH_SECONDS);
-    let events = patient(move || watcher(api.clone(), config.clone()));
-    events.map(move |event| {
-        let event = event.map_err(|error| {
+    let url = Url(api.resource_url().to_owned());
+    let decode: Decode = |text| text.decode::<K>().map(|object| object as Object);
+    let events = objects(api.into(), url, config.timeout(WATCH_SECONDS), decode);
+    events.map(|event| {
+        let is_k = |object: Object| object.downcast().expect("`decode` makes this type");
+        event.and_then(|event| try_map(event, |object| Ok(is_k(object))))
+    })
+}
+
+/// An object of the type that a watch is of.
+type Object = Arc<dyn Any + Send + Sync>;
+
+/// Decodes an object into the type that a watch is of.
+type Decode = fn(&Undecoded) -> serde_json::Result<Object>;
+
+/// The events of [`events`], for all types the same machine code.
+fn objects(
+    client: Client,
+    url: Url,
+    config: watcher::Config,
+    decode: Decode,
+) -> BoxStream<'static, Result<Event<Object>, Failed>> {
+    let path = url.0.clone();
+    let api: Api<Undecoded> = Api::all_with(client, &url);
+    let events = patient(move || {
+        watcher(api.clone(), config.clone()).map(move |event| {
+            let undecodable = |error| watcher::Error::WatchFailed(kube::Error::SerdeError(error));
+            try_map(event?, |text| decode(&text)).map_err(undecodable)
+        })
+    });
+    let logged = events.map(move |event| {
+        event.map_err(|error| {
             tracing::warn!(resource = path, error = message(&error), "watch failed");
             Failed
-        })?;
-        Ok(Decoded::unwrap(event))
-    })
+        })
+    });
+    logged.boxed()
 }
 
 /// The watches of a controller with a single loop, merged; `U` says what an event is of.
@@ -121,6 +149,8 @@ impl<U: Send + 'static> Watches<U> {
 /// After the server was unreachable, another server may answer, whose resourceVersions start anew:
 /// the watch then restarts with a list. (Upstream's informers continue from the version they know,
 /// and receive nothing until the new server has reached it.)
+///
+/// It also restarts after an object that cannot be decoded: to go on without it would look like its deletion.
 fn patient<K, S>(
     start: impl Fn() -> S + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
@@ -140,7 +170,7 @@ where
             match &event {
                 Err(error) => {
                     failures += 1;
-                    if is_unreachable(error) {
+                    if is_unreachable(error) || is_undecodable(error) {
                         events = start().boxed();
                     }
                 }
@@ -183,6 +213,14 @@ fn is_unreachable(error: &watcher::Error) -> bool {
     matches!(
         error,
         watcher::Error::WatchStartFailed(kube::Error::Service(_) | kube::Error::HyperError(_))
+    )
+}
+
+/// Whether an object, or the line of an event, is not what it should be.
+fn is_undecodable(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchFailed(kube::Error::SerdeError(_))
     )
 }
 
@@ -238,6 +276,38 @@ mod tests {
         let inits = seen.iter().filter(|event| matches!(event, Ok(Event::Init)));
         assert_eq!(inits.count(), 2);
         assert_eq!(lives.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_with_an_object_that_cannot_be_decoded_is_repeated() {
+        let lists = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let answer = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            let attempt = lists.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let name = if attempt == 0 { "7" } else { r#""a""# };
+            let good = r#"{"metadata":{"name":"first","resourceVersion":"1"}}"#;
+            let text = format!(
+                r#"{{"metadata":{{"resourceVersion":"3"}},"items":[{good},{{"metadata":{{"name":{name}}}}}]}}"#
+            );
+            let body = kube::client::Body::from(text.into_bytes());
+            std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+        });
+        let api = Api::all(Client::new(answer, "default"));
+        let events = events::<ConfigMap>(api, watcher::Config::default());
+        let seen: Vec<String> = events
+            .take(7)
+            .map(|event| match event {
+                Ok(Event::Init) => "list".to_owned(),
+                Ok(Event::InitApply(map)) => map.metadata.name.clone().unwrap_or_default(),
+                Ok(Event::InitDone) => "listed".to_owned(),
+                Ok(_) => "changed".to_owned(),
+                Err(Failed) => "failed".to_owned(),
+            })
+            .collect()
+            .await;
+        assert_eq!(
+            seen,
+            ["list", "first", "failed", "list", "first", "a", "listed"]
+        );
     }
 
     #[test]
