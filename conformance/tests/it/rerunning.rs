@@ -65,9 +65,10 @@ impl Watching {
     }
 
     fn end(mut self) {
-        send(Signal::INT, self.child.id());
+        // Not SIGINT, which a job in the background of a shell ignores, and its children, too.
+        send(Signal::TERM, self.child.id());
         let ended = self.child.wait().expect("it is our child");
-        assert!(!ended.success(), "Ctrl-C ends it: {ended}");
+        assert!(!ended.success(), "a signal ends it: {ended}");
     }
 }
 
