@@ -115,17 +115,27 @@ const TIMES: &str = "KUBEPROOF_FUZZ_TIMES";
 #[test]
 fn no_entry_panics_on_its_seeds_nor_on_mutations_of_them() {
     let times = std::env::var(TIMES).map_or(1, |times| times.parse().expect("a number"));
-    for (name, entry) in ENTRIES {
-        let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let seeds = seeds(name);
-        seeds.iter().for_each(|seed| entry(seed));
-        for _ in 0..runs(name) * times {
-            let mut input = seeds[below(&mut rng, seeds.len())].clone();
-            let other = &seeds[below(&mut rng, seeds.len())];
-            for _ in 0..=below(&mut rng, 4) {
-                mutate(&mut rng, &mut input, other);
-            }
-            entry(&input);
+    // The scope panics when one of its threads did.
+    std::thread::scope(|scope| {
+        for (name, entry) in ENTRIES {
+            scope.spawn(move || {
+                let seeds = seeds(name);
+                seeds.iter().for_each(|seed| entry(seed));
+                mutations(&seeds, runs(name) * times).for_each(|input| entry(&input));
+            });
         }
-    }
+    });
+}
+
+/// This many mutations of the seeds, the same in each run.
+fn mutations(seeds: &[Vec<u8>], number: u32) -> impl Iterator<Item = Vec<u8>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    (0..number).map(move |_| {
+        let mut input = seeds[below(&mut rng, seeds.len())].clone();
+        let other = &seeds[below(&mut rng, seeds.len())];
+        for _ in 0..=below(&mut rng, 4) {
+            mutate(&mut rng, &mut input, other);
+        }
+        input
+    })
 }
