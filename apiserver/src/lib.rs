@@ -1,5 +1,8 @@
 //! An in-memory Kubernetes API server with the behavior of v1.36.
 //!
+//! [`ApiServer`] is the server, and has an example. It is a `tower::Service`, so a client in the same process needs no
+//! socket: `kube::Client::new(ApiServer::builder().build(), "default")`. [`serve`] and [`serve_tls`] serve it on one.
+//!
 //! Metadata, types of the API, patches and field managers are in `kubeproof_machinery`, CEL is `kubeproof_cel`. The
 //! modules of this crate are layers. Each names only those above it in this list:
 //!
