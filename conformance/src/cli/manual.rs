@@ -9,6 +9,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::out;
+use super::program::shell_word;
 
 /// Name, commit and the version of Kubernetes that is served.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -28,10 +29,10 @@ pub(super) fn version() -> &'static str {
     &VERSION
 }
 
-/// Returns the program with its version and arguments.
+/// Returns the program with its version, and its command line as a shell reads it.
 pub(super) fn made_by() -> String {
     let arguments = std::env::args().skip(1);
-    let arguments: Vec<String> = arguments.collect();
+    let arguments: Vec<String> = arguments.map(|text| shell_word(&text)).collect();
     format!("kubeproof {}: kubeproof {}", version(), arguments.join(" "))
 }
 

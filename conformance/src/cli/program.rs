@@ -177,9 +177,18 @@ impl ProgramArgs {
     }
 }
 
-/// A word of the shell.
+/// A word of the shell, in quotes.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A word of the shell, in quotes if it needs them.
+pub(super) fn shell_word(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_plain) {
+        true => text.to_owned(),
+        false => quoted(text),
+    }
 }
 
 /// Returns `options` with the output of programs in `directory`: of the run of the scenario `name` with this number, if

@@ -64,7 +64,8 @@ fn in_script(json: &str) -> String {
 }
 
 fn summary(passed: usize, failed: usize, matrix: Option<&Matrix>) -> String {
-    let mut summary = format!("<b class=\"good\">{passed} passed</b>");
+    let class = if passed > 0 { "good" } else { "quiet" };
+    let mut summary = format!("<b class=\"{class}\">{passed} passed</b>");
     if failed > 0 {
         let _ = write!(
             summary,
@@ -73,13 +74,20 @@ fn summary(passed: usize, failed: usize, matrix: Option<&Matrix>) -> String {
     }
     if let Some(matrix) = matrix {
         let all = sum(matrix.rows.iter().flat_map(|row| &row.cells));
-        let _ = write!(
-            summary,
-            "; {} runs with faults, {} diverged, {} of them as explained",
-            all.runs,
-            all.diverged + all.explained,
-            all.explained
-        );
+        let _ = write!(summary, "; {} runs with faults", all.runs);
+        if all.diverged > 0 {
+            let _ = write!(
+                summary,
+                ", <a href=\"#exploration\"><b class=\"bad\">{} diverged</b></a>",
+                all.diverged
+            );
+        }
+        if all.explained > 0 {
+            let _ = write!(summary, ", {} diverged as expected", all.explained);
+        }
+        if all.diverged + all.explained == 0 {
+            summary.push_str(", none diverged");
+        }
     }
     summary
 }
@@ -139,7 +147,9 @@ fn scenarios(scenarios: &[ScenarioReport]) -> String {
         let links: Vec<String> = links.collect();
         let _ = writeln!(html, "<nav class=\"areas\">{}</nav>", links.join("\n"));
     }
-    html.push_str(LEGEND);
+    if scenarios.iter().any(|one| !one.chart.lanes.is_empty()) {
+        html.push_str(LEGEND);
+    }
     let mut open = 0;
     for (area, members) in areas {
         let _ = writeln!(
@@ -203,8 +213,8 @@ fn data(scenarios: &[ScenarioReport]) -> String {
 
 fn matrix_section(matrix: &Matrix) -> String {
     let mut html = String::from(
-        "<h2>Exploring</h2>\n<p class=\"quiet\">Runs with a fault, by scenario and kind; ✗ came to another outcome, \
-         ≈ did so as the scenario says.</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>scenario</th>",
+        "<h2 id=\"exploration\">Exploration</h2>\n<p class=\"quiet\">The number of runs with each kind of fault. \
+         ✗ counts the runs that ended with another outcome, ≈ those whose other outcome the scenario expects.</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>scenario</th>",
     );
     for kind in &matrix.kinds {
         let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(kind));
@@ -230,10 +240,9 @@ fn matrix_section(matrix: &Matrix) -> String {
         html,
         "</tbody>\n<tfoot><tr><th scope=\"row\">all</th>{totals}</tr></tfoot></table></div>"
     );
-    matrix
-        .divergences
-        .iter()
-        .for_each(|one| divergence(&mut html, one));
+    for (index, one) in matrix.divergences.iter().enumerate() {
+        divergence(&mut html, one, index == 0);
+    }
     html
 }
 
@@ -246,32 +255,37 @@ fn cell(cell: Cell) -> String {
     if runs == 0 {
         return "<td class=\"none\">·</td>".to_owned();
     }
-    let mut words = runs.to_string();
-    if diverged > 0 {
-        let _ = write!(words, " {diverged}✗");
+    let mut words = String::new();
+    for (number, sign) in [(diverged, '✗'), (explained, '≈')] {
+        if number > 0 {
+            let _ = write!(words, "{number}{sign} ");
+        }
     }
-    if explained > 0 {
-        let _ = write!(words, " {explained}≈");
+    if !words.is_empty() {
+        words.push_str("of ");
     }
+    let _ = write!(words, "{runs}");
     let class = if diverged > 0 {
         " class=\"diverged\""
     } else {
         ""
     };
     format!(
-        "<td{class} title=\"{runs} runs, {diverged} diverged, {explained} diverged as explained\">{words}</td>"
+        "<td{class} title=\"{runs} runs, {diverged} diverged, {explained} diverged as expected\">{words}</td>"
     )
 }
 
-fn divergence(html: &mut String, one: &Diverged) {
+fn divergence(html: &mut String, one: &Diverged, is_open: bool) {
     let others = match one.others {
         0 => String::new(),
+        1 => " <small>and one other plan</small>".to_owned(),
         others => format!(" <small>and {others} other plans</small>"),
     };
+    let open = if is_open { " open" } else { "" };
     let _ = writeln!(
         html,
-        "<details class=\"divergence\"><summary><span class=\"state bad\">diverged</span> <code>{}</code> {}{others}\
-         </summary><p><code>{}</code></p><h3>Outcomes</h3><pre tabindex=\"0\">{}</pre>",
+        "<details class=\"divergence\"{open}><summary><span class=\"state bad\">diverged</span> <code>{}</code> {}{others}\
+         </summary><p>Repeat the run: <code>{}</code></p><h3>Outcomes</h3><pre tabindex=\"0\">{}</pre>",
         escaped(&one.scenario),
         escaped(&one.plan),
         escaped(&one.replay),

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const ROW = 34, BAR = 16, TOP = 44, FOOT = 20, BAND = 540;
+  const ROW = 34, BAR = 16, TOP = 44, FOOT = 20, BAND = 540, SHORT = 640;
   const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => "&#" + c.charCodeAt(0) + ";");
   const charts = new Map();
 
@@ -123,9 +123,9 @@
   // How wide the column of names is.
   const side = () => Math.min(192, innerWidth * 0.34);
 
-  // A short run takes the room that there is.
+  // A short run takes the room that there is, but its marks stay near each other.
   const spread = (chart, room) => {
-    const by = Math.min(Math.max(room / chart.w, 1), 2), at = (x) => Math.round(x * by);
+    const by = Math.max(Math.min(room, Math.max(2 * chart.w, SHORT)) / chart.w, 1), at = (x) => Math.round(x * by);
     const first = ([x, ...rest]) => [at(x), ...rest];
     return {
       w: at(chart.w), steps: chart.steps.map(first), ticks: chart.ticks.map(first), gaps: chart.gaps.map(first),
@@ -162,9 +162,11 @@
     guide.style.visibility = ring.style.visibility = "visible";
     const lane = state.chart.lanes[mark.l];
     const step = state.chart.steps.filter(([x]) => x <= mark.x).pop();
+    // The lane of faults has no kind, and no object.
+    const object = lane.k && lane.k + " " + lane.n;
     state.info.innerHTML = "<b>" + escaped(mark.t) + "</b> " + escaped(mark.by) + ": " + escaped(mark.w) +
-      ' <span class="quiet">(' + escaped([NAMES[mark.k], lane.k, lane.n].filter(Boolean).join(" ")) +
-      ", revision " + mark.rv + ", " + (index + 1) + " of " + state.chart.marks.length + ")" +
+      ' <span class="quiet">(' + escaped(NAMES[mark.k] + (!object || mark.w.startsWith(object + " ") ? "" : " " + object)) +
+      ", resourceVersion " + mark.rv + ", mark " + (index + 1) + " of " + state.chart.marks.length + ")" +
       (step ? "<br>step " + escaped(step[1]) : "") + "</span>";
     if (intoView) {
       const left = box.querySelector(".names").offsetWidth, at = left + mark.x;
@@ -199,12 +201,13 @@
   const show = (body, name) => {
     const data = JSON.parse(document.getElementById("d" + body.dataset.n).textContent);
     const out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
-    const text = (title, content) => "<h3>" + title + '</h3><pre tabindex="0">' + content + "</pre>";
+    const text = (title, content) => "<h3>" + title + "</h3>" + content;
+    const pre = (content, kind) => '<pre tabindex="0"' + (kind ? ' class="' + kind + '"' : "") + ">" + content + "</pre>";
     const coloured = (diff) => diff.split("\n").map((line) => {
       const kind = line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : "";
       return "<i" + (kind ? ' class="' + kind + '"' : "") + ">" + (escaped(line) || " ") + "</i>";
     }).join("");
-    if (data.failure) out.push(text("What went wrong", data.failure.includes("\n@@ ") ? coloured(data.failure) : escaped(data.failure)));
+    if (data.failure) out.push(text("What went wrong", pre(data.failure.includes("\n@@ ") ? coloured(data.failure) : escaped(data.failure))));
     // The page has them side by side as HTML.
     if (data.sides) out.push("<h3>Side by side</h3>" + data.sides);
     if (data.chart.lanes.length) {
@@ -214,12 +217,14 @@
     }
     if (data.log) out.push('<p>Its log: <a href="' + escaped(data.log) + '">' + escaped(data.log) + "</a>; <code>kubeproof replay " +
       escaped(data.log) + "</code> runs it again.</p>");
-    const marked = (golden) => golden.split("\n").map((line) =>
-      line[0] === "►" ? "<b>" + escaped(line) + "</b>" : escaped(line)).join("\n");
+    // Lines are elements, and their indentation too, so that a phone can wrap them.
+    const marked = (golden) => pre(golden.split("\n").map((line) => {
+      const rest = line.trimStart(), content = "<u>" + line.slice(0, line.length - rest.length) + "</u>" + escaped(rest);
+      return "<i>" + (line[0] === "►" ? "<b>" + content + "</b>" : content) + "</i>";
+    }).join(""), "golden");
     if (data.transcript) out.push(text("This run", marked(data.transcript)));
     for (const side of data.compared || []) {
-      out.push('<details class="whole"><summary>' + escaped(side.title) + ', the whole text</summary><pre tabindex="0">' +
-        marked(side.text) + "</pre></details>");
+      out.push('<details class="whole"><summary>' + escaped(side.title) + ", the whole text</summary>" + marked(side.text) + "</details>");
     }
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");

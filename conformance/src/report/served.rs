@@ -150,7 +150,7 @@ impl ServedPage {
             "in the end",
         ];
         let rows = self.objects.iter().map(|own| {
-            let end = if own.is_gone { "gone" } else { "there" };
+            let end = if own.is_gone { "gone" } else { "exists" };
             [
                 escaped(&own.resource),
                 format!("<code>{}</code>", escaped(&own.name)),
@@ -165,6 +165,8 @@ impl ServedPage {
 }
 
 /// A table of cells in HTML, or `nothing` without a row.
+///
+/// Words are aligned to the left, and the text of a last column `message` is wrapped.
 fn table<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -177,8 +179,12 @@ fn table<const N: usize>(
     if body.is_empty() {
         return format!("<p>{nothing}</p>");
     }
+    let class = match head.last() {
+        Some(&"message") => "words messages",
+        _ => "words",
+    };
     let head = head.join("</th><th scope=\"col\">");
     format!(
-        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">{head}</th></tr></thead>\n<tbody>\n{body}</tbody></table></div>"
+        "<div class=\"scroll\"><table class=\"{class}\">\n<thead><tr><th scope=\"col\">{head}</th></tr></thead>\n<tbody>\n{body}</tbody></table></div>"
     )
 }

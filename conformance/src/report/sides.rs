@@ -128,16 +128,20 @@ fn pairs<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Part<'a>> {
 }
 
 fn same(lines: &[&str]) -> String {
-    let lines = lines.iter();
-    let lines: String = lines
-        .map(|line| {
-            format!(
-                "<i>{}</i>",
-                escaped(if line.is_empty() { " " } else { line })
-            )
-        })
-        .collect();
-    format!("<pre>{lines}</pre>")
+    let lines = lines.iter().map(|line| match line.is_empty() {
+        true => "<i> </i>".to_owned(),
+        false => format!("<i>{}</i>", indented(&escaped(line))),
+    });
+    format!("<pre>{}</pre>", lines.collect::<String>())
+}
+
+/// A line of HTML with its indentation as an element, which narrow screens keep while they fold other blanks.
+fn indented(line: &str) -> String {
+    let rest = line.trim_start_matches(' ');
+    match &line[..line.len() - rest.len()] {
+        "" => line.to_owned(),
+        blanks => format!("<u>{blanks}</u>{rest}"),
+    }
 }
 
 /// Lines that a reader can open, with the step or section that they lead to.
@@ -164,7 +168,7 @@ fn pair(html: &mut String, old: Option<&str>, new: Option<&str>) {
         (old, new) => (old.map(escaped), new.map(escaped)),
     };
     let side = |line: Option<String>, element: &str| match line {
-        Some(line) => format!("<{element}>{line}</{element}>"),
+        Some(line) => format!("<{element}>{}</{element}>", indented(&line)),
         None => "<span></span>".to_owned(),
     };
     let (old, new) = (side(old, "del"), side(new, "ins"));
@@ -333,6 +337,14 @@ outcome
             !page.contains("<b>pod") && !page.contains("<ins><b>"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn the_indentation_of_a_line_is_an_element() {
+        let page = html("spec:\n  replicas: 2", "spec:\n  replicas: 3");
+        assert!(page.contains("<pre><i>spec:</i></pre>"), "{page}");
+        let pair = "<del><u>  </u>replicas: <b>2</b></del><ins><u>  </u>replicas: <b>3</b></ins>";
+        assert!(page.contains(pair), "{page}");
     }
 
     #[test]

@@ -348,3 +348,52 @@ fn failures_areas_and_what_made_the_page_are_at_its_top() {
     );
     assert!(!html.contains("class=\"areas\""), "there is one area");
 }
+
+#[test]
+fn differences_of_an_exploration_are_at_the_top_and_the_first_is_open() {
+    let html = hostile().to_html();
+    let diverged = "1 failed</b></a>; 3 runs with faults, \
+                    <a href=\"#exploration\"><b class=\"bad\">1 diverged</b></a>, 1 diverged as expected";
+    assert!(html.contains(diverged), "{html}");
+    assert!(html.contains("<h2 id=\"exploration\">"));
+    assert!(html.contains(">1✗ 1≈ of 3</td>"), "{html}");
+    assert!(html.contains("<details class=\"divergence\" open>"));
+    let cell = Cell {
+        runs: 3,
+        ..Cell::default()
+    };
+    let same = Page {
+        matrix: Some(Matrix {
+            kinds: vec!["refuse".to_owned()],
+            rows: vec![Row {
+                scenario: "a/b".to_owned(),
+                cells: vec![cell],
+            }],
+            divergences: Vec::new(),
+        }),
+        ..Page::default()
+    };
+    let html = same.to_html();
+    assert!(
+        html.contains("; 3 runs with faults, none diverged"),
+        "{html}"
+    );
+    assert!(html.contains("<td title=\"3 runs, 0 diverged, 0 diverged as expected\">3</td>"));
+}
+
+#[test]
+fn lanes_are_explained_where_there_are_some() {
+    let with = report("gc/gc-policy-switch");
+    let without = ScenarioReport {
+        chart: Chart::default(),
+        ..with.clone()
+    };
+    for (one, is_explained) in [(with, true), (without, false)] {
+        let page = Page {
+            scenarios: vec![one],
+            ..Page::default()
+        };
+        let html = page.to_html();
+        assert_eq!(html.contains("How to read the lanes"), is_explained);
+    }
+}

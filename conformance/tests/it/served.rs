@@ -93,7 +93,7 @@ async fn a_server_leaves_a_log_and_a_page() {
         "",
     );
     has(
-        "configmaps | <code>default/other</code> | suite.test | suite.test | 1 | there",
+        "configmaps | <code>default/other</code> | suite.test | suite.test | 1 | exists",
         "",
     );
     assert_eq!(rows.len(), 6, "{rows:#?}");

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::RunArgs;
 use crate::cli::out;
-use crate::cli::program::quoted;
+use crate::cli::program::{quoted, shell_word};
 
 /// A run that has ended.
 pub(super) struct Finished {
@@ -109,12 +109,7 @@ pub(super) fn failures(finished: &[Finished], flags: &str) -> String {
 }
 
 fn shell_path(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
-    match text.bytes().all(is_plain) {
-        true => text,
-        false => quoted(&text),
-    }
+    shell_word(&path.display().to_string())
 }
 
 #[cfg(test)]
