@@ -192,10 +192,16 @@ impl Chart {
     }
 }
 
+/// Whether `step` had begun when something happened on the wire at `time`, after the write of `rv`. Several steps may
+/// begin after the same write.
+fn had_begun(step: &Taken, (rv, time): (ResourceVersion, Timestamp)) -> bool {
+    step.after_rv < rv || step.after_rv == rv && step.began <= time
+}
+
 /// Returns the items that may get a column, in order.
 fn items(run: &Run) -> Vec<Item<'_>> {
-    let step = |rv: ResourceVersion| {
-        let began = run.steps.iter().filter(|step| step.after_rv <= rv);
+    let step = |at: (ResourceVersion, Timestamp)| {
+        let began = run.steps.iter().filter(|step| had_begun(step, at));
         began.count()
     };
     let writes = run.journal.iter().map(|entry| Item {
@@ -221,7 +227,8 @@ fn items(run: &Run) -> Vec<Item<'_>> {
         (hit.after_rv, 1, hit.time, said, Of::Hit(hit))
     });
     for (after_rv, place, time, (who, what), of) in of_meetings.chain(of_refusals) {
-        let times = times.entry((step(after_rv), who, what)).or_default();
+        let begun = step((after_rv, time));
+        let times = times.entry((begun, who, what)).or_default();
         *times += 1;
         if *times <= REPETITIONS_MAX {
             items.push(Item {
@@ -231,7 +238,7 @@ fn items(run: &Run) -> Vec<Item<'_>> {
             });
         }
     }
-    items.sort_by_key(|item| item.at);
+    items.sort_by_key(|item| (item.at.0, item.at.1 > 0, item.time, item.at.1));
     items
 }
 
@@ -282,7 +289,7 @@ impl<'a> Drawing<'a> {
         let changes = self.timeline.words_of(entry);
         let x = match changes.is_empty() {
             true => self.x,
-            false => self.column(entry.rv, entry.time),
+            false => self.column(entry.time, |step| step.after_rv < entry.rv),
         };
         if !changes.is_empty() {
             let key = lane_key(subject(entry), self.names);
@@ -345,7 +352,7 @@ impl<'a> Drawing<'a> {
         let key = (0, WIRE.to_owned(), String::new(), String::new());
         let life = self.lives.entry(key.clone()).or_default();
         life.is_shown = true;
-        let x = self.column(rv.after(1), time);
+        let x = self.column(time, |step| had_begun(step, (rv, time)));
         let mark = self.mark((x, kind), (rv, time), (actor.to_owned(), what));
         self.marks.push((key, mark));
     }
@@ -369,11 +376,11 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Returns the position of the next column, which is of `time` and after the steps that began before `rv`.
-    fn column(&mut self, rv: ResourceVersion, time: Timestamp) -> u32 {
+    /// Returns the position of the next column, which is of `time` and after the steps that had begun.
+    fn column(&mut self, time: Timestamp, had_begun: impl Fn(&Taken) -> bool) -> u32 {
         let is_first = self.instant.is_none();
         let mut begins = false;
-        while let Some(step) = self.steps.get(self.begun).filter(|step| step.after_rv < rv) {
+        while let Some(step) = self.steps.get(self.begun).filter(|step| had_begun(step)) {
             self.begun += 1;
             begins = true;
             // Steps without writes are drawn next to each other.
@@ -468,7 +475,7 @@ impl<'a> Drawing<'a> {
         // Steps after the last write.
         if self.begun < self.steps.len() {
             let last = self.steps[self.steps.len() - 1].began;
-            self.column(ResourceVersion::MAX, last);
+            self.column(last, |_| true);
         }
         let width = self.x + MARGIN * 2;
         let end = width;

@@ -6,10 +6,37 @@ fn drawing(steps: &[Taken]) -> Vec<(u32, Vec<(u32, String)>)> {
     let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
     let mut places = Vec::new();
     for (rv, seconds) in [(11, 0), (12, 0), (13, 1), (14, 31), (15, 731)] {
-        let x = drawing.column(ResourceVersion::new(rv), at(seconds));
+        let has_begun = |step: &Taken| step.after_rv < ResourceVersion::new(rv);
+        let x = drawing.column(at(seconds), has_begun);
         places.push((x, drawing.chart.gaps.clone()));
     }
     places
+}
+
+#[test]
+fn what_happens_between_steps_without_writes_belongs_to_the_step_of_its_time() {
+    let rv = ResourceVersion::new(10);
+    let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
+    let steps = [0, 30, 600].map(|seconds| Taken {
+        heading: format!("at {seconds}"),
+        note: None,
+        after_rv: rv,
+        began: at(seconds),
+    });
+    let names = GeneratedNames::default();
+    let mut drawing = Drawing::new(&steps, &names);
+    let mut places = Vec::new();
+    for seconds in [5, 40, 599, 600] {
+        let refused = ("manager", "refused".to_owned());
+        drawing.wire(MarkKind::Refused, (rv, at(seconds)), refused);
+        let (_, mark) = drawing.marks.last().expect("it is a mark");
+        places.push((drawing.begun, mark.time.clone()));
+    }
+    let places: Vec<(usize, &str)> = places
+        .iter()
+        .map(|(step, time)| (*step, time.as_str()))
+        .collect();
+    assert_eq!(places, [(1, "+5s"), (2, "+10s"), (2, "+9m29s"), (3, "+0s")]);
 }
 
 #[test]
