@@ -48,9 +48,11 @@
 //! # runtime.block_on(a_shop_comes_up()).unwrap();
 //! ```
 //!
-//! The timeline has a line for each change. This is how it begins:
+//! The timeline says what the testbed was given, and has a line for each change: the time, the writer, the change. This
+//! is how it begins:
 //!
 //! ```text
+//! # given: 1 node; controllers: deployment, replicaset; customresourcedefinition webapps.example.com
 //!   +0s      test                        webapp shop created (replicas 1)
 //!   +0s      webapp-operator             webapp shop finalizer example.com/dns added
 //!   +0s      webapp-operator             configmap dns created

@@ -29,8 +29,8 @@ pub use differs::{
     Differs, EventMay, FailureMay, Faults, FieldsMay, May, ObjectPattern, Pattern, WatchedEvent,
     With, WriteVerb,
 };
-pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
+pub(crate) use manifest::{in_flow, object_in_words};
 pub use schema::schema;
 pub use shows::{Mark, Place, Shows};
 pub(crate) use step::field;

@@ -8,6 +8,7 @@ mod crashes;
 mod error;
 mod failures;
 mod faults;
+mod given;
 mod kubectl;
 mod logged;
 mod monitor;
@@ -124,6 +125,8 @@ pub struct Testbed {
     declared: DeclaredProperties,
     /// The cluster; `None` after shutdown.
     cluster: Option<Box<Cluster>>,
+    /// The objects that the builder was given, in words.
+    given: Vec<String>,
     /// The version at which its test began.
     started_rv: ResourceVersion,
     /// The versions at which nothing had been written for a time.
@@ -159,6 +162,8 @@ struct Cluster {
 /// The parts of a testbed that exist before its nodes and controllers.
 struct Before {
     declared: DeclaredProperties,
+    /// The objects that the builder was given, in words.
+    given: Vec<String>,
     past: Past,
     /// The ports, certificates and log reserved for programs.
     reserved: Option<Reserved>,
@@ -195,6 +200,7 @@ impl Testbed {
             builder = builder.max_unavailable_stateful_set();
         }
         let mut manifests = std::mem::take(&mut options.manifests);
+        let given = given::objects(&manifests);
         if let Some(gates) = options.kruise {
             let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
             let webhook = kruise::webhook(gates, None);
@@ -230,6 +236,7 @@ impl Testbed {
         load(&server, manifests, options.field_validation).await?;
         let before = Before {
             declared,
+            given,
             past: Past::default(),
             reserved,
         };
@@ -243,6 +250,7 @@ impl Testbed {
         options: TestbedOptions,
         Before {
             declared,
+            given,
             past,
             reserved,
         }: Before,
@@ -330,6 +338,7 @@ impl Testbed {
             api,
             shown: options.shown,
             declared,
+            given,
             started_rv: cluster.server.resource_version(),
             cluster: Some(Box::new(cluster)),
             settled: Mutex::default(),
@@ -437,20 +446,22 @@ impl Testbed {
         tokio::time::sleep(time).await;
     }
 
-    /// Returns the changes that a reviewer looks for since the testbed has started, a line each: the time since the
-    /// epoch, the writer, the change. Uids and random suffixes of names are replaced by numbers, so that the text suits
-    /// a golden.
+    /// Returns what the builder was given, and then the changes that a reviewer looks for since the testbed has started,
+    /// a line each: the time since the epoch, the writer, the change. Uids and random suffixes of names are replaced by
+    /// numbers, so that the text suits a golden.
     ///
     /// ```text
+    /// # given: 1 node; controllers: deployment, replicaset; customresourcedefinition webapps.example.com
     ///   +0s      test                        webapp shop created (replicas 1)
     ///   +2.5s    kubelet                     pod shop-7f675449cf-00001 ready
     /// ```
     #[must_use]
     pub fn timeline(&self) -> String {
-        self.timeline_since(self.started_rv)
+        let changes = self.timeline_since(self.started_rv);
+        format!("{}\n{changes}", self.given_in_words())
     }
 
-    /// Returns the [`timeline`](Self::timeline) of the changes after version `rv`; 0 for all, including the setup of
+    /// Returns the changes of the [`timeline`](Self::timeline) after version `rv`; 0 for all, including the setup of
     /// the testbed.
     #[must_use]
     pub fn timeline_since(&self, rv: ResourceVersion) -> String {

@@ -3,6 +3,7 @@
 mod conditions;
 mod diff;
 mod generations;
+pub(crate) mod given;
 mod images;
 mod in_place;
 mod kinds;

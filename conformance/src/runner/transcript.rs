@@ -12,10 +12,9 @@ use crate::fold;
 use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Place, Scenario};
+use crate::timeline::given::{filled, nodes};
 use crate::timeline::{RevisionNames, Timeline, since};
 
-/// The length up to which parts of the given state share a line.
-const GIVEN_WIDTH: usize = 140;
 /// Heads the timeline; says how to read a line.
 const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed";
 /// What counts and signs mean, by two parts of the lines that have them.
@@ -177,11 +176,7 @@ fn header(scenario: &Scenario) -> Vec<String> {
         Some(why) => format!("needs this server: it {why}"),
     };
     let given = &scenario.given;
-    let nodes = match given.nodes {
-        0 => "no nodes".to_owned(),
-        1 => "1 node".to_owned(),
-        nodes => format!("{nodes} nodes"),
-    };
+    let nodes = nodes(given.nodes);
     let timings = given.timings;
     let mut lines = vec![format!("# {}", scenario.title.trim())];
     let shows = scenario.shows.iter();
@@ -226,21 +221,6 @@ fn header(scenario: &Scenario) -> Vec<String> {
     lines
 }
 
-/// Parts of the given state in lines, as many in each as fit.
-fn filled(parts: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 2 + part.chars().count() <= GIVEN_WIDTH => {
-                line.push_str("; ");
-                line.push_str(part);
-            }
-            _ => lines.push(format!("#        {part}")),
-        }
-    }
-    lines
-}
-
 /// Returns the last line of a step's part of the timeline.
 fn ending(section: &Section, changes: usize) -> Option<String> {
     match section.settled {
@@ -251,23 +231,5 @@ fn ending(section: &Section, changes: usize) -> Option<String> {
             since(section.began, section.ended)
         )),
         None => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_the_given_state_share_a_line_while_they_fit() {
-        let long = "x".repeat(GIVEN_WIDTH);
-        let parts = ["configmap a", "configmap b", long.as_str(), "configmap c"];
-        let lines = filled(&parts.map(str::to_owned));
-        let expected = [
-            "#        configmap a; configmap b".to_owned(),
-            format!("#        {long}"),
-            "#        configmap c".to_owned(),
-        ];
-        assert_eq!(lines, expected);
     }
 }

@@ -77,13 +77,13 @@ impl Manifest {
             .file
             .as_deref()
             .map(|file| format!(" ({})", short(file)));
-        format!("{}{}", in_words(object), file.unwrap_or_default())
+        format!("{}{}", object_in_words(object), file.unwrap_or_default())
     }
 
     /// The manifest in a few words: its objects, and the values merged over the file.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let objects: Vec<String> = self.objects.iter().map(in_words).collect();
+        let objects: Vec<String> = self.objects.iter().map(object_in_words).collect();
         let mut words = objects.join(", ");
         if let Some(file) = &self.file {
             words.push_str(&format!(" ({})", short(file)));
@@ -95,7 +95,8 @@ impl Manifest {
     }
 }
 
-fn in_words(object: &Value) -> String {
+/// Returns an object in words: `statefulset web`.
+pub(crate) fn object_in_words(object: &Value) -> String {
     let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
     format!(
         "{} {}",

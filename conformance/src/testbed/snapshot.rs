@@ -42,6 +42,7 @@ pub struct Snapshot {
     time: Timestamp,
     options: TestbedOptions,
     declared: DeclaredProperties,
+    given: Vec<String>,
     past: Past,
     /// The version at which the first of the testbeds began that led here.
     started_rv: ResourceVersion,
@@ -93,6 +94,7 @@ impl Testbed {
                 ..cluster.options.clone()
             },
             declared: self.declared.clone(),
+            given: self.given.clone(),
             past: Past(Arc::new(self.journal())),
             started_rv: self.started_rv,
         })
@@ -114,6 +116,7 @@ impl Snapshot {
         let declared = self.declared.clone();
         let before = Before {
             declared,
+            given: self.given.clone(),
             past: self.past.clone(),
             reserved: None,
         };

@@ -127,6 +127,7 @@ async fn an_apply_owns_what_it_says_and_takes_back_what_it_no_longer_says() {
     assert_eq!(owners.collect::<Vec<_>>(), [(Some("test"), Some("Apply"))]);
     testbed.settle(REST).await.unwrap();
     insta::assert_snapshot!(testbed.timeline(), @r"
+    # given: no nodes; no controllers
       +0s      test                        configmap a created
       +0s      test                        configmap a data.z 1 → unset
     ");

@@ -17,6 +17,8 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use kubeproof::explore::{self, Kind, Options, Report};
 use kubeproof::testbed::{Testbed, TestbedBuilder};
+use kubeproof_apiserver::Manifests;
+use kubeproof_apiserver::meta::ResourceVersion;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -348,6 +350,38 @@ async fn a_controller_of_ones_own_in_five_lines() {
         timeline.contains("copier                      configmap a-copy created"),
         "{timeline}"
     );
+    testbed.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeline_begins_with_what_was_given() {
+    let given = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, namespace: shop}
+";
+    let testbed = Testbed::builder()
+        .nodes(2)
+        .controllers(["garbage-collector", "namespace"])
+        .namespace("shop")
+        .default_storage_class()
+        .manifests(Manifests::new().yaml(given).unwrap())
+        .start()
+        .await
+        .unwrap();
+    let map = "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}";
+    testbed.apply(map).await.unwrap();
+    insta::assert_snapshot!(testbed.timeline(), @r"
+    # given: 2 nodes; controllers: garbage-collector, namespace; namespace: shop; a default storage class with its provisioner; namespace shop
+    #        configmap a
+      +0s      test                        configmap b created
+    ");
+    let all = testbed.timeline_since(ResourceVersion::ZERO);
+    assert!(all.contains("configmap a created"), "{all}");
     testbed.shutdown().await;
 }
 

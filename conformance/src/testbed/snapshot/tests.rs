@@ -54,6 +54,8 @@ fn scaled(snapshot: &Snapshot, replicas: u32) -> (Vec<String>, String, Vec<Journ
 fn many_tests_begin_where_one_set_up_ended() {
     let snapshot = set_up();
     let (up, up_timeline, journal) = scaled(&snapshot, 4);
+    let given = "# given: 2 nodes; controllers: statefulset\n";
+    assert!(up_timeline.starts_with(given), "{up_timeline}");
     assert_eq!(up, ["web-0", "web-1", "web-2", "web-3"], "{up_timeline}");
     let (down, timeline, _) = scaled(&snapshot, 1);
     assert_eq!(down, ["web-0"], "{timeline}");
