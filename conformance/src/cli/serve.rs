@@ -1,5 +1,6 @@
 //! `kubeproof serve`.
 
+mod announce;
 mod audit;
 pub(super) mod authentication;
 mod identity;
@@ -203,7 +204,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         authentication::publish(&client, tls.authority_pem(), others.as_deref()).await?;
     }
     let options = args.options(&server, tls.as_ref(), gates, controllers)?;
-    let manager = Manager::start_supervised(client, options)?;
+    let manager = Manager::start_supervised(client.clone(), options)?;
     nodes::connect_with(&server, &manager, args.port_forward.clone());
     let listener = TcpListener::bind(args.listen)
         .await
@@ -213,11 +214,6 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let url = format!("{scheme}://{address}");
     args.write_kubeconfig(&url, tls.as_ref())?;
     server.set_external_url(&url);
-    out::say(&format!("listening on {url}"))?;
-    // Scripts wait for that line and may close the pipe after it: the rest goes to standard error.
-    for line in args.in_words() {
-        out::note(&line);
-    }
     let mut failed = recording.as_ref().map(Recording::failed);
     let mut unkept = keeper.as_ref().map(Keeper::failed);
     let shutdown = async move {
@@ -227,9 +223,15 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             () = record::when_failed(&mut unkept) => {}
         }
     };
-    match tls {
-        Some(tls) => kubeproof_apiserver::serve_tls(server, listener, tls, shutdown).await?,
-        None => kubeproof_apiserver::serve(server, listener, shutdown).await?,
+    let serving = async {
+        match tls {
+            Some(tls) => kubeproof_apiserver::serve_tls(server, listener, tls, shutdown).await,
+            None => kubeproof_apiserver::serve(server, listener, shutdown).await,
+        }
+    };
+    tokio::select! {
+        served = serving => served?,
+        Err(error) = args.announce(&url, client) => return Err(error),
     }
     manager.shutdown().await;
     let kept = match keeper {
@@ -328,32 +330,6 @@ impl ServeArgs {
 
     fn pace(&self) -> Pace {
         self.pace.pace
-    }
-
-    /// Returns the lines about the running components, the files written, and the way to end the server.
-    fn in_words(&self) -> Vec<String> {
-        let nodes = match self.nodes {
-            0 => "no nodes".to_owned(),
-            1 => "1 node".to_owned(),
-            nodes => format!("{nodes} nodes"),
-        };
-        let controllers = match self.chosen() {
-            "all" => "all controllers".to_owned(),
-            "none" => "no controllers".to_owned(),
-            names => format!("controllers {names}"),
-        };
-        let written = |what: &str, path: &Option<PathBuf>| {
-            let path = path.as_ref()?;
-            Some(format!("{what} {}", path.display()))
-        };
-        let lines = [
-            Some(format!("{nodes}, {controllers}")),
-            written("kubeconfig written to", &self.kubeconfig_out),
-            written("recording into", &self.record),
-            written("state kept in", &self.state),
-            Some("Ctrl-C or SIGTERM ends the server".to_owned()),
-        ];
-        lines.into_iter().flatten().collect()
     }
 }
 
