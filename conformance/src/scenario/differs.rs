@@ -141,7 +141,7 @@ pub enum May {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FieldsMay")]
 pub struct FieldsMay {
-    /// `pod/web-1`, or `pod/web-*` for all names that begin so.
+    /// `pod/web-1`, or `pod/web-*` for all names with this prefix.
     pub object: ObjectPattern,
     /// The fields: columns of the outcome's tables, in capitals, or words of a status: `counts`, `cur`, `upd`,
     /// `generation`, `observedGeneration`, `collisionCount`. `presence` is whether the object is there. Only exchanged
@@ -160,7 +160,7 @@ pub struct FieldsMay {
 pub struct EventMay {
     /// The reason of the event.
     pub event: String,
-    /// The object that it regards: `statefulset/web`, or `pod/web-*` for all names that begin so.
+    /// The object that it regards: `statefulset/web`, or `pod/web-*` for all names with this prefix.
     pub regarding: ObjectPattern,
     /// The smallest number of the events, 0 unless given.
     #[serde(default)]
@@ -179,7 +179,7 @@ pub struct FailureMay {
     pub failing_step: usize,
 }
 
-/// An object by its kind in lower case and its name, or all objects of the kind whose names begin so.
+/// An object by its kind in lower case and its name, or all objects of the kind whose names have this prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String")]

@@ -78,7 +78,7 @@ pub(super) struct Fault {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema is made of it")]
 pub(super) enum FieldValidation {
-    /// They are dropped without a word.
+    /// They are dropped without a warning.
     Ignore,
     /// They are dropped with a warning for each, which the timeline shows.
     Warn,
@@ -103,6 +103,7 @@ struct Requests {
     from: Option<String>,
 }
 
+/// The verb of a request.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
@@ -118,6 +119,7 @@ enum Verb {
     Proxy,
 }
 
+/// Whether the server carries the request out.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
@@ -126,6 +128,7 @@ enum Crash {
     After,
 }
 
+/// The failure of a webhook: it refuses the connection, or does not respond in time.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
@@ -171,6 +174,8 @@ pub(super) struct Declaration {
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the schema is made of it")]
 struct Variable {
+    /// The name after `variables.`.
     name: String,
+    /// The value, in CEL.
     expression: String,
 }

@@ -1,6 +1,7 @@
 //! The verbs of a scenario's steps.
 
 mod fault;
+mod fields;
 mod words;
 
 use kubeproof_apiserver::FieldValidation;
@@ -12,6 +13,7 @@ use super::manifest::Manifest;
 use crate::time::HumanDuration;
 
 pub use fault::FaultStep;
+use fields::StepFields;
 
 /// One step: a verb, and its presentation and expectations.
 #[derive(Clone, Debug, Deserialize)]
@@ -396,46 +398,6 @@ impl From<TableFields> for TableStep {
     }
 }
 
-/// `settle` is a verb with `{quiet: 10m}` and, as a bool, an option of any other verb.
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum SettleFields {
-    Wanted(bool),
-    Verb { quiet: HumanDuration },
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct StepFields {
-    note: Option<String>,
-    expect: Option<Expect>,
-    settle: Option<SettleFields>,
-    /// The treatment of unknown and duplicate fields by apply, create, update and patch: Strict unless
-    /// it is given.
-    #[serde(rename = "fieldValidation")]
-    #[schemars(with = "Option<super::schema::FieldValidation>")]
-    field_validation: Option<FieldValidation>,
-    apply: Option<Manifest>,
-    create: Option<Manifest>,
-    update: Option<UpdateStep>,
-    patch: Option<PatchStep>,
-    scale: Option<ScaleStep>,
-    delete: Option<DeleteStep>,
-    #[serde(rename = "deleteCollection")]
-    delete_collection: Option<DeleteCollectionStep>,
-    pod: Option<PodStep>,
-    node: Option<NodeStep>,
-    fault: Option<FaultStep>,
-    lift: Option<String>,
-    restart: Option<Restarted>,
-    containers: Option<String>,
-    kubectl: Option<String>,
-    wait: Option<WaitStep>,
-    advance: Option<HumanDuration>,
-    table: Option<TableStep>,
-    show: Option<ShowStep>,
-}
-
 /// Renames whole strings of `value`.
 fn rename_in(value: &mut Value, rename: &dyn Fn(&str) -> Option<String>) {
     match value {
@@ -447,69 +409,6 @@ fn rename_in(value: &mut Value, rename: &dyn Fn(&str) -> Option<String>) {
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-impl TryFrom<StepFields> for Step {
-    type Error = String;
-
-    fn try_from(fields: StepFields) -> Result<Self, String> {
-        let (wanted, quiet) = match fields.settle {
-            Some(SettleFields::Wanted(wanted)) => (Some(wanted), None),
-            Some(SettleFields::Verb { quiet }) => (None, Some(quiet)),
-            None => (None, None),
-        };
-        let mut verbs = [
-            fields.apply.map(Verb::Apply),
-            fields.create.map(Verb::Create),
-            fields.update.map(Verb::Update),
-            fields.patch.map(Verb::Patch),
-            fields.scale.map(Verb::Scale),
-            fields.delete.map(Verb::Delete),
-            fields.delete_collection.map(Verb::DeleteCollection),
-            fields.pod.map(Verb::Pod),
-            fields.node.map(Verb::Node),
-            fields.fault.map(Verb::Fault),
-            fields.lift.map(Verb::Lift),
-            fields.restart.map(Verb::Restart),
-            fields.containers.map(Verb::Containers),
-            fields.kubectl.map(Verb::Kubectl),
-            fields.wait.map(Verb::Wait),
-            quiet.map(Verb::Settle),
-            fields.advance.map(Verb::Advance),
-            fields.table.map(Verb::Table),
-            fields.show.map(Verb::Show),
-        ]
-        .into_iter()
-        .flatten();
-        let verb = verbs.next().ok_or(
-            "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, fault, lift, restart, containers, kubectl, wait, \
-             settle: {quiet: …}, advance, table or show",
-        )?;
-        if verbs.next().is_some() {
-            return Err("a step has one verb".to_owned());
-        }
-        let sends_object = matches!(
-            verb,
-            Verb::Apply(_) | Verb::Create(_) | Verb::Update(_) | Verb::Patch(_)
-        );
-        if fields.field_validation.is_some() && !sends_object {
-            return Err("fieldValidation is for apply, create, update and patch".to_owned());
-        }
-        if let Verb::Wait(wait) = &verb {
-            let given = [wait.condition.is_some(), wait.field.is_some(), wait.gone];
-            if given.iter().filter(|given| **given).count() != 1 {
-                return Err("wait needs one of condition, field and gone: true".to_owned());
-            }
-        }
-        Ok(Self {
-            note: fields.note,
-            expect: fields.expect,
-            settle: wanted.unwrap_or_else(|| verb.settles()),
-            field_validation: fields.field_validation,
-            verb,
-        })
     }
 }
 

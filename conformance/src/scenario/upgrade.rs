@@ -22,7 +22,7 @@ pub struct UpgradeJudgment {
 pub struct AllowedFinding {
     /// The kind of the finding.
     pub finding: FindingKind,
-    /// The object, `pod/web-0`, or `pod/web-*` for all whose names begin so; any object when absent.
+    /// The object, `pod/web-0`, or `pod/web-*` for all whose names have this prefix; any object when absent.
     pub object: Option<ObjectPattern>,
     /// The reason why it is right.
     pub because: String,
