@@ -30,6 +30,7 @@ mod service;
 mod shard;
 mod threads;
 mod upgrade_test;
+mod values;
 mod webhooks;
 
 use std::process::ExitCode;
@@ -37,9 +38,21 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+/// The end of `kubeproof --help`.
+const FIRST_STEPS: &str = concat!(
+    "First steps:
+  kubeproof serve --nodes 3 --kubeconfig-out kubeproof.yaml   a cluster for kubectl
+  kubeproof new scenario shop/first                           a scenario to run and to complete
+  KUBEBUILDER_ASSETS=$(kubeproof envtest) go test ./...       a Go suite on envtest, unchanged
+
+The guide: ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "/tree/main/docs"
+);
+
 /// An in-memory Kubernetes API server and a conformance suite for controllers.
 #[derive(Parser)]
-#[command(name = "kubeproof", version = manual::version())]
+#[command(name = "kubeproof", version = manual::version(), after_help = FIRST_STEPS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -49,7 +62,7 @@ struct Cli {
 enum Command {
     /// Serve the API, with simulated nodes and controllers, until Ctrl-C or SIGTERM.
     Serve(Box<serve::ServeArgs>),
-    /// Run scenarios and compare each with its golden; the whole suite by default.
+    /// Run scenarios and compare each with its golden.
     Run(run::RunArgs),
     /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
@@ -126,7 +139,7 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-/// Returns the message of an error with its causes. Some errors end with their cause, which is then not repeated.
+/// Returns the message of an error with its causes. Some errors contain their cause, which is then not repeated.
 fn in_words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain() {
@@ -139,7 +152,7 @@ fn in_words(error: &anyhow::Error) -> String {
             Some(status) => format!("{} {}", status.code, status.message),
             None => cause.to_string(),
         };
-        if words.ends_with(&message) {
+        if words.contains(&message) {
             continue;
         }
         if !words.is_empty() {
@@ -194,6 +207,13 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_error_names_each_cause_once() {
+        let error = anyhow::anyhow!("it has exited").context("it has exited\nit printed: no");
+        let error = error.context("shop/a");
+        assert_eq!(in_words(&error), "shop/a: it has exited\nit printed: no");
     }
 
     #[test]

@@ -260,9 +260,10 @@ pub enum PlanError {
         /// The word found instead of a kind.
         found: String,
     },
-    /// The rest is not a point.
+    /// A fault without a request or event, or without a client.
     #[error(
-        "{0:?} is not a point, such as `create pods default/web-1 #2 from statefulset-controller`"
+        "{0:?} is not a fault at a request or event of a client, such as \
+         `crash-after create pods default/web-1 from statefulset-controller`"
     )]
     Point(String),
 }
@@ -512,7 +513,7 @@ mod tests {
             "break ADDED pods a",
             "break ADDED pods #0 from x",
         ] {
-            assert!(error(wrong).contains("is not a point"), "{wrong}");
+            assert!(error(wrong).contains("is not a fault at"), "{wrong}");
         }
     }
 

@@ -15,6 +15,13 @@ use changes::changes;
 use text::Parts;
 use values::example;
 
+/// The first line of a scenario that is written for a user: a comment that says where its fields are described.
+pub const REFERENCE: &str = concat!(
+    "# What the fields mean: ",
+    env!("CARGO_PKG_REPOSITORY"),
+    "/blob/main/docs/scenarios.md. `kubeproof schema` prints a JSON Schema for editors.\n"
+);
+
 /// The basis of a first scenario.
 #[derive(Clone, Debug)]
 pub struct Subject {

@@ -24,8 +24,8 @@ use tokio::time::Instant;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
-use super::out;
 use super::pace::{Pace, PaceArgs};
+use super::{out, values};
 
 /// The period of checks that the API server is reachable.
 const POLL: Duration = Duration::from_secs(1);
@@ -44,6 +44,7 @@ pub(super) struct ControllersArgs {
         long,
         value_name = "N",
         default_value_t = 0,
+        value_parser = values::number::<usize>,
         allow_negative_numbers = true
     )]
     nodes: usize,

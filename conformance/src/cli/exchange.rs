@@ -63,7 +63,7 @@ struct Selected {
     /// Accept any certificate of the server.
     #[arg(long)]
     insecure_skip_tls_verify: bool,
-    /// Only cases whose name matches; the others stay as they are.
+    /// Send only the cases whose name matches.
     #[arg(long, value_name = "REGEX")]
     only: Option<Regex>,
     /// Files of recorded exchanges, or directories of them.

@@ -12,7 +12,7 @@ use kubeproof::incident;
 use kubeproof_apiserver::Manifests;
 use serde_json::{Value, json};
 
-use super::{kubeconfig, out};
+use super::{kubeconfig, out, values};
 
 /// The path at which a server serves its state.
 const SNAPSHOT: &str = "/kubeproof/v1/snapshot";
@@ -53,7 +53,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "server", "list"])]
     from: Option<PathBuf>,
     /// With --from: the state that an audit log has at this time [default: at its end].
-    #[arg(long, value_name = "TIME", requires = "from")]
+    #[arg(long, value_name = "TIME", requires = "from", value_parser = values::time)]
     until: Option<Timestamp>,
 }
 

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::export::{self, ServerArgs};
-use super::out;
+use super::{out, values};
 
 /// The path at which a server takes objects in.
 const IMPORT: &str = "/kubeproof/v1/import";
@@ -38,7 +38,7 @@ pub(super) struct ImportArgs {
     #[arg(long)]
     strict: bool,
     /// Import the state that an audit log has at this time [default: at its end].
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
     until: Option<Timestamp>,
 }
 

@@ -11,7 +11,7 @@ use kubeproof::scenario::read_objects;
 use serde_json::Value;
 
 use super::new::{self, ScenarioName};
-use super::{definitions, out};
+use super::{definitions, out, values};
 
 #[derive(Args)]
 pub(super) struct InitArgs {
@@ -41,7 +41,7 @@ struct OperatorArgs {
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
     /// Change at most this many fields: those that the object has first, then those nearest to its spec.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::number::<usize>)]
     changes: usize,
     /// The directory of the areas [default: the nearest `scenarios` or `conformance/scenarios` upwards from the working
     /// directory, else `scenarios`].

@@ -28,7 +28,7 @@ pub(super) struct MergeArgs {
     /// Write the page of all shards into this directory; every record has to be a directory of --report.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Print what --json prints without --shard.
+    /// Print the JSON that a single command, without --shard, prints with --json.
     #[arg(long)]
     json: bool,
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
+use kubeproof::first_scenario::REFERENCE;
 use kubeproof::suite;
 use serde_json::Value;
 
@@ -132,7 +133,6 @@ pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 const HEAD: &str = "\
-# What the fields mean: docs/scenarios.md. `kubeproof schema` prints a JSON Schema for editors.
 title: TODO what happens, as a sentence
 source: TODO what says so, such as a manual, a KEP, an issue or an upstream test
 ";
@@ -155,7 +155,7 @@ fn of_kind(kind: Kind) -> String {
     };
     let step = step.replace("KIND", resource.get_name());
     let step = step.replace("    patch:", &format!("{patch_type}    patch:"));
-    format!("{HEAD}given:\n  nodes: 2\n{given}  objects:\n{spec}steps:\n{step}")
+    format!("{REFERENCE}{HEAD}given:\n  nodes: 2\n{given}  objects:\n{spec}steps:\n{step}")
 }
 
 const STATEFUL_SET: &str = "  - apiVersion: apps/v1
@@ -241,7 +241,7 @@ fn of_manifest(manifest: &Path, path: &Path) -> anyhow::Result<String> {
     let target = format!("{}/{name}", kind.to_lowercase());
     let objects = relative(manifest, path)?;
     Ok(format!(
-        "{HEAD}given:\n  nodes: 2\n  objects: [{objects}]\nsteps:\n- note: TODO the change that the scenario is about.\n  \
+        "{REFERENCE}{HEAD}given:\n  nodes: 2\n  objects: [{objects}]\nsteps:\n- note: TODO the change that the scenario is about.\n  \
          patch:\n    target: {target}\n    type: merge\n    patch: {{metadata: {{labels: {{changed: \"yes\"}}}}}}\n- show: {{target: {target}, fields: [.metadata.labels]}}\n"
     ))
 }

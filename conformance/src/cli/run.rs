@@ -31,7 +31,7 @@ use super::out;
 use super::program::{self, ProgramArgs};
 use super::shard::Shard;
 use super::shard::record::Record;
-use super::threads;
+use super::{threads, values};
 use finished::{Finished, in_json, in_words};
 use junit::Case;
 use leave::Leave;
@@ -44,7 +44,7 @@ pub(super) struct RunArgs {
     /// Write the golden of each scenario whose golden is missing or differs.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "kubeconfig"])]
     accept: bool,
-    /// Write such goldens as NAME.snap.new next to the present ones, for `cargo insta review`.
+    /// Write goldens that are missing or differ as NAME.snap.new next to the accepted ones, for `cargo insta review`.
     #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
     review: bool,
     /// Wait for changes after the run, and run scenarios again whose files have changed, or all of them when a file
@@ -52,7 +52,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with_all = ["kubeconfig", "fail_fast", "json", "shard"])]
     watch: bool,
     /// The number of scenarios at once [default: the number of processors; 8 in real time].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::count)]
     jobs: Option<NonZeroUsize>,
     /// Run only this part of the scenarios, the I-th of N, and leave a record for `kubeproof merge` in what --json prints and
     /// --report writes. With `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
@@ -72,18 +72,19 @@ pub(super) struct RunArgs {
     #[arg(long)]
     json: bool,
     /// Run the scenarios in an order drawn from this number instead of by name.
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = values::number::<u64>)]
     shuffle: Option<u64>,
-    /// Draw the order of simultaneous requests from this number, and compare outcomes; 0 is the order of goldens.
+    /// Draw the order of simultaneous requests from this number, and compare only outcomes; 0 is the order of goldens.
     #[arg(
         long,
         value_name = "SEED",
         default_value_t = 0,
+        value_parser = values::number::<u64>,
         conflicts_with = "seeds"
     )]
     seed: u64,
     /// Run each scenario also in the orders of the seeds 1 to N.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<u64>)]
     seeds: u64,
     /// Write the log of the run into this file, for `kubeproof replay` and `serve --from-log`; needs one scenario. With
     /// --kubeconfig, where it takes no FILE: write next to the golden of each scenario what the cluster's controllers
@@ -102,7 +103,7 @@ pub(super) struct RunArgs {
     /// Write a page into this directory that shows the runs, with the logs of failed runs.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Take the kubectl steps of scenarios with this program instead of simulating them. Goldens have the output of
+    /// Run the kubectl steps of scenarios with this program instead of simulating it. Goldens have the output of
     /// kubectl 1.36.
     #[arg(
         long,

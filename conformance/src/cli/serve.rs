@@ -33,7 +33,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::kruise_gates::KruiseGates;
 use super::pace::{Pace, PaceArgs};
 use super::parent::{self, Parent};
-use super::{listen, out};
+use super::{listen, out, values};
 use audit::AuditArgs;
 use identity::IdentityArgs;
 use record::Recording;
@@ -58,6 +58,7 @@ pub(super) struct ServeArgs {
         long,
         value_name = "N",
         default_value_t = 0,
+        value_parser = values::number::<usize>,
         allow_negative_numbers = true
     )]
     nodes: usize,
@@ -73,7 +74,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "FILE|DIR")]
     load: Vec<PathBuf>,
     /// Load the state that an audit log has at this time, such as 2026-05-06T07:08:09Z [default: at its end].
-    #[arg(long, value_name = "TIME", requires = "load")]
+    #[arg(long, value_name = "TIME", requires = "load", value_parser = values::time)]
     load_until: Option<Timestamp>,
     /// Load objects with unknown or duplicate fields, too: the fields are dropped with a warning.
     #[arg(long, requires = "load")]
@@ -96,7 +97,7 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "IMAGE=IMAGE", value_parser = same_image)]
     same_image: Vec<Vec<String>>,
     /// Forward a port of a pod to a program on this machine. A name that ends with * stands for all pods
-    /// whose names begin so. May be repeated.
+    /// whose names have this prefix. May be repeated.
     #[arg(long, value_name = "NAMESPACE/POD:PORT=ADDRESS:PORT")]
     port_forward: Vec<PortForward>,
     /// Install OpenKruise's CloneSet, Advanced StatefulSet, ImagePullJob and NodeImage: definitions, webhooks and
@@ -402,7 +403,7 @@ struct Service {
 }
 
 fn same_image(text: &str) -> Result<Vec<String>, String> {
-    let (one, other) = text.split_once('=').ok_or("it has no =")?;
+    let (one, other) = text.split_once('=').ok_or("expected IMAGE=IMAGE")?;
     let names = vec![one.to_owned(), other.to_owned()];
     SameImages::try_new(std::slice::from_ref(&names)).map_err(|error| error.to_string())?;
     Ok(names)

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::REFERENCE;
+
 /// The parts of a first scenario.
 pub(super) struct Parts<'a> {
     pub(super) object: &'a Value,
@@ -29,8 +31,7 @@ impl Parts<'_> {
             text(&self.object["metadata"]["name"])
         );
         let mut yaml = format!(
-            "# What the fields mean: docs/scenarios.md. `kubeproof schema` prints a JSON Schema for editors.\n\
-             title: A {kind} is created, changed, scaled and deleted\n\
+            "{REFERENCE}title: A {kind} is created, changed, scaled and deleted\n\
              source: TODO what says how the operator behaves, such as its manual\ngiven:\n"
         );
         if !namespace.is_empty() && namespace != "default" {

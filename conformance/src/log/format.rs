@@ -21,7 +21,7 @@ const FORM: &str = "kubeproof/v1";
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// A line that does not belong to a log.
-    #[error("line {number}: {message}")]
+    #[error("{}line {number}: {message}", if *number == 1 { "not a log of kubeproof: " } else { "" })]
     Line {
         /// Counted from one.
         number: usize,

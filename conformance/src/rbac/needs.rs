@@ -112,8 +112,8 @@ impl Needs {
                 line: index + 1,
                 message,
             };
-            let event: Event =
-                serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            let event: Event = serde_json::from_str(line)
+                .map_err(|error| wrong(format!("not an audit event: {error}")))?;
             if event.kind != "Event" {
                 return Err(wrong(format!("{:?} is not an audit event", event.kind)));
             }
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_event_is_named() {
         let wrong = |log: &str| Needs::default().read(log).unwrap_err().to_string();
-        assert!(wrong("\n{").starts_with("line 2: "));
+        assert!(wrong("\n{").starts_with("line 2: not an audit event: "));
         let status = log(&[request("get", " pods", "", 200)]).replace("\"Event\"", "\"Policy\"");
         assert_eq!(wrong(&status), "line 1: \"Policy\" is not an audit event");
     }

@@ -135,7 +135,7 @@ fn a_run_that_fails_has_a_log_too() {
 #[test]
 fn what_is_no_log_is_refused_with_the_reason() {
     let error = |text: &str| replay::replay(text).unwrap_err().to_string();
-    assert!(error("{\"commit\": 1}").starts_with("line 1: "));
+    assert!(error("{\"commit\": 1}").starts_with("not a log of kubeproof: line 1: "));
     assert!(error("").contains("a log begins with"));
     let other = recorded(&RunOptions::default()).replacen("kubeproof/v1", "kubeproof/v9", 1);
     assert!(error(&other).contains("kubeproof/v9"));

@@ -265,7 +265,7 @@ fn a_token_without_tls_is_warned_of() {
 #[test]
 fn names_of_one_image_are_read_as_a_kubelet_reads_them() {
     for (names, why) in [
-        ("app:1", "it has no ="),
+        ("app:1", "expected IMAGE=IMAGE"),
         (
             "app:1=App",
             "image name \"App\": invalid reference format: repository name (App) must be lowercase",

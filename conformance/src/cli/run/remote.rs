@@ -44,13 +44,13 @@ pub(super) struct ClusterArgs {
     /// behave and let nodes fail.
     #[arg(long, requires = "kubeconfig")]
     join_nodes: bool,
-    /// Run scenarios on the cluster that let up to this much time pass [default: 1m].
+    /// Skip scenarios that let more than this much time pass, on a cluster [default: 1m].
     #[arg(long, value_name = "DURATION", requires = "kubeconfig")]
     longest: Option<HumanDuration>,
-    /// The version of the cluster's controller manager, for recordings; found out where it runs as a pod of kube-system.
+    /// The version of the cluster's controller manager, for recordings [default: that of its pod in kube-system].
     #[arg(long, value_name = "VERSION", requires = "kubeconfig")]
     controller_manager: Option<String>,
-    /// The version of OpenKruise's manager, for recordings; found out where it runs as a pod of kruise-system.
+    /// The version of OpenKruise's manager, for recordings [default: that of its pod in kruise-system].
     #[arg(long, value_name = "VERSION", requires = "kubeconfig")]
     kruise_manager: Option<String>,
 }

@@ -7,6 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use kubeproof_apiserver::{ApiServerBuilder, Authorization, ClientCertificate, Tls, TokenKeys};
 
+use crate::cli::values;
+
 /// The administrator, as the holder of the token is called too.
 const ADMIN: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
@@ -44,7 +46,7 @@ pub(super) struct IdentityArgs {
     service_account_issuer: Vec<String>,
     /// Draw uids, names and keys from this seed, so that they are the same in every run. Tokens can then
     /// be predicted [default: the machine's randomness].
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = values::number::<u64>)]
     seed: Option<u64>,
     /// Listen beyond this machine without asking for credentials: every client that reaches the port is a cluster
     /// administrator.

@@ -1,0 +1,53 @@
+//! Values of flags whose usual errors do not say what is expected.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+
+/// Reads a whole number that is not negative.
+///
+/// # Errors
+/// Says what is expected.
+pub(super) fn number<N: FromStr>(text: &str) -> Result<N, String> {
+    let number = text.parse();
+    number.map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+/// Reads a number of things of which there is at least one.
+///
+/// # Errors
+/// Says what is expected.
+pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    let count = text.parse();
+    count.map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Reads a time.
+///
+/// # Errors
+/// Says what is expected.
+pub(super) fn time(text: &str) -> Result<Timestamp, String> {
+    let time = text.parse();
+    time.map_err(|_| "expected a time, such as 2026-05-06T07:08:09Z".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_or_their_errors_say_what_is_expected() {
+        assert_eq!(number::<u64>("0"), Ok(0));
+        assert_eq!(count("2").map(NonZeroUsize::get), Ok(2));
+        assert!(time("2026-05-06T07:08:09Z").is_ok());
+        for (error, wanted) in [
+            (number::<usize>("-1").unwrap_err(), "0 or more"),
+            (number::<u64>("x").unwrap_err(), "0 or more"),
+            (count("0").unwrap_err(), "1 or more"),
+            (time("5").unwrap_err(), "such as 2026-05-06T07:08:09Z"),
+        ] {
+            assert!(error.ends_with(wanted), "{error}");
+        }
+    }
+}
