@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 
 use crate::fault::Faults;
 use crate::kubelet::Kubelet;
+use crate::metric_values::MetricValues;
 use crate::store;
 use deadline::RequestTimeouts;
 use pace::Pacer;
@@ -39,6 +40,8 @@ pub(crate) struct State {
     pub(crate) store: store::State,
     /// The kubelet that serves the containers of all nodes, once it is set.
     pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
+    /// The values of custom and external metrics.
+    pub(crate) metric_values: MetricValues,
     /// The period of bookmarks on an idle watch.
     pub(crate) bookmark_period: Duration,
     /// The faults injected by tests.
@@ -56,6 +59,7 @@ impl State {
             faults: Faults::new(store.clock.clone()),
             store,
             kubelet: Mutex::default(),
+            metric_values: self.metric_values.clone(),
             bookmark_period: self.bookmark_period,
             pacer: self.pacer.as_ref().map(|own| Pacer::new(own.pace())),
             timeouts: self.timeouts,

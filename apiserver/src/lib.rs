@@ -10,7 +10,9 @@
 //! - `metrics`: the families of `/metrics`
 //! - [`audit`]: the record of requests, as `audit.k8s.io/v1`
 //! - `webhook`: calls over HTTPS of configured webhooks
+//! - `metric_values`: values of custom and external metrics
 //! - `cluster`: the state that everything above shares
+//! - `usage`: what simulated containers use of processor and memory
 //! - `auth`: authentication and authorization of requests
 //! - `admission`: the default admission plugins of a cluster, webhooks and policies
 //! - `store`: creates, updates and deletes objects
@@ -44,6 +46,7 @@ pub mod fault;
 pub mod fuzzing;
 pub mod invariant;
 mod kubelet;
+mod metric_values;
 mod metrics;
 pub mod resource_quota;
 mod server;
@@ -52,6 +55,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 pub mod type_checking;
+mod usage;
 mod webhook;
 
 use kubeproof_cel as cel;
@@ -79,6 +83,7 @@ pub use kubelet::{
     Connect, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,
     OutputStream, PodPorts, PodReference, PortConnection,
 };
+pub use metric_values::{MetricError, MetricValue};
 pub use nesting::on_deep_stack;
 pub use registry::core::embedded;
 pub use registry::core::service::ServiceRanges;

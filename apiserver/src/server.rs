@@ -18,6 +18,7 @@ mod livelock;
 mod load;
 mod local_webhooks;
 mod manifests;
+mod metrics_apis;
 mod offload;
 mod panics;
 mod paths;

@@ -4,6 +4,7 @@
 //! tables and selectors read one source. `cargo xtask import` writes the file.
 
 mod column;
+mod metric;
 mod rows;
 mod selection;
 

@@ -10,6 +10,7 @@ use parking_lot::RwLock;
 use crate::Passes;
 use crate::catalog::{Catalog, ResourceInfo};
 use crate::meta::GroupVersionKind;
+use crate::metrics;
 
 pub use served::Served;
 
@@ -34,6 +35,14 @@ pub struct CustomKind {
     pub selectable_fields: Vec<String>,
 }
 
+/// The metrics that have values.
+#[derive(Debug, Default)]
+struct Metrics {
+    listed: Vec<Arc<ResourceInfo>>,
+    /// The catalog with these metrics, and the one that it was made of.
+    catalog: Option<(Arc<Catalog>, Arc<Catalog>)>,
+}
+
 /// The custom resources that a server's definitions declare, updated with each write of a
 /// definition.
 ///
@@ -42,6 +51,8 @@ pub struct CustomKind {
 #[derive(Debug)]
 pub struct Definitions {
     served: RwLock<Arc<Served>>,
+    /// The metrics that have values, as discovery lists them.
+    metrics: RwLock<Arc<Metrics>>,
     /// The passes of the controllers of definitions.
     pub passes: Passes,
     /// The user agent of the server's own writes.
@@ -53,6 +64,7 @@ impl Definitions {
     pub fn new(builtin: &Arc<Catalog>) -> Self {
         Self {
             served: RwLock::new(Arc::new(Served::builtin(builtin))),
+            metrics: RwLock::default(),
             passes: Passes::default(),
             user_agent: Arc::from(""),
         }
@@ -62,6 +74,7 @@ impl Definitions {
     pub fn forked(&self) -> Self {
         Self {
             served: RwLock::new(Arc::clone(&self.served.read())),
+            metrics: RwLock::new(Arc::clone(&self.metrics.read())),
             passes: Passes::default(),
             user_agent: Arc::clone(&self.user_agent),
         }
@@ -69,12 +82,38 @@ impl Definitions {
 
     /// The resources in discovery, the built-in ones included.
     pub fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.served.read().catalog)
+        let own = Arc::clone(&self.served.read().catalog);
+        let metrics = Arc::clone(&self.metrics.read());
+        if metrics.listed.is_empty() {
+            return own;
+        }
+        if let Some((of, with)) = &metrics.catalog
+            && Arc::ptr_eq(of, &own)
+        {
+            return Arc::clone(with);
+        }
+        let with = Arc::new(own.with_metrics(&metrics.listed));
+        *self.metrics.write() = Arc::new(Metrics {
+            listed: metrics.listed.clone(),
+            catalog: Some((own, Arc::clone(&with))),
+        });
+        with
     }
 
-    /// A custom resource that is served.
+    /// Replaces the metrics in discovery, on a server that has their groups.
+    pub fn list_metrics(&self, listed: Vec<Arc<ResourceInfo>>) {
+        *self.metrics.write() = Arc::new(Metrics {
+            listed,
+            catalog: None,
+        });
+    }
+
+    /// A custom resource that is served, or the one that answers for all metrics of a group.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
-        self.served.read().resource(group, version, plural)
+        let served = self.served.read();
+        let has_group = || served.catalog.group(group).is_some();
+        let metric = metrics::values_of(group, version).filter(|_| has_group());
+        metric.or_else(|| served.resource(group, version, plural))
     }
 
     /// A custom resource in the version that it is stored in, by the name of its definition.

@@ -29,6 +29,7 @@ mod events;
 pub mod flowcontrol;
 mod go_struct;
 pub mod json_path;
+pub mod metrics;
 mod net;
 pub mod networking;
 pub mod node;

@@ -19,6 +19,21 @@ pub enum CreateRest {
     Review(Review),
 }
 
+/// The source of the answers to a GET of a resource. Upstream, the metrics APIs are servers of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadRest {
+    /// The stored objects. Upstream: the generic store.
+    Store,
+    /// What nodes use at present. Upstream: metrics-server.
+    NodeMetrics,
+    /// What pods use at present. Upstream: metrics-server.
+    PodMetrics,
+    /// Metrics of objects. Upstream: an adapter of `custom.metrics.k8s.io`.
+    CustomMetrics,
+    /// Metrics of things outside of the cluster. Upstream: an adapter of `external.metrics.k8s.io`.
+    ExternalMetrics,
+}
+
 /// A question about identity or permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {

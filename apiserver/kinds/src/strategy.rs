@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::columns::Printable;
-use super::rest::{CreateRest, SubresourceRest};
+use super::rest::{CreateRest, ReadRest, SubresourceRest};
 use crate::clock::Entropy;
 use crate::core::service::ServiceRanges;
 use crate::meta::GroupResource;
@@ -130,6 +130,11 @@ pub trait Strategy: Debug + Sync {
     /// The operation that a POST to the resource performs.
     fn create_rest(&self) -> CreateRest {
         CreateRest::Store
+    }
+
+    /// The source of the answers to a GET of the resource.
+    fn read_rest(&self) -> ReadRest {
+        ReadRest::Store
     }
 
     /// The storage behind the subresource `name`; `None` for an unknown name. The verbs are in the

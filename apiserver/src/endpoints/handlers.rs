@@ -17,6 +17,7 @@ mod kubelet;
 pub(crate) mod list;
 mod list_body;
 mod list_options;
+mod metrics;
 mod named_create;
 mod owner_references;
 mod page;
@@ -59,7 +60,7 @@ use crate::nesting;
 use crate::patch::PatchType;
 use crate::registry::apiextensions::custom_resource::{Conversion, CustomResource};
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::rest::CreateRest;
+use crate::registry::rest::{CreateRest, ReadRest};
 use crate::request::options::Query;
 use crate::request::{RequestInfo, Verb};
 use crate::schema::scheme;
@@ -324,6 +325,10 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
     if request.resource.custom.is_some() {
         custom::check(request)?;
     }
+    let read = request.resource.strategy().read_rest();
+    if read != ReadRest::Store {
+        return metrics::answer(request, read);
+    }
     let verb = route(&request.info, &request.resource, &request.query)?;
     // The whole future of a request is moved once, so that of a read has no room for a write.
     let write: BoxFuture<'_, Answer> = match (&request.info.subresource, verb) {
@@ -435,8 +440,15 @@ pub(crate) fn negotiate(
     resource: &ResourceInfo,
 ) -> Result<Accepted, ApiError> {
     let pretty = query.get("pretty");
-    if resource.custom.is_some() {
-        return negotiation::accepted_custom(headers, pretty);
+    match resource.strategy().read_rest() {
+        ReadRest::Store if resource.custom.is_none() => {}
+        // Metrics have no messages in protobuf here, as custom resources have none.
+        ReadRest::Store | ReadRest::NodeMetrics | ReadRest::PodMetrics => {
+            return negotiation::accepted_custom(headers, pretty);
+        }
+        ReadRest::CustomMetrics | ReadRest::ExternalMetrics => {
+            return negotiation::accepted_json(headers, pretty);
+        }
     }
     let produces = match info.verb {
         Some(Verb::List | Verb::Watch) => Produces::Streams,

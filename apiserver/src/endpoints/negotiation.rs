@@ -137,6 +137,19 @@ pub(crate) fn accepted_custom(
     })
 }
 
+/// Chooses the clause for objects that are neither shown as tables nor as protobuf.
+///
+/// # Errors
+/// `NotAcceptableKind` when no clause can be served.
+pub(crate) fn accepted_json(
+    headers: &HeaderMap,
+    pretty: Option<&str>,
+) -> Result<Accepted, ApiError> {
+    by_handler(headers, pretty, SERVER_VERSION, |media, transform| {
+        media != MediaType::Protobuf && transform == Transform::None
+    })
+}
+
 /// Chooses the clause where there is no router to ask and nothing to transform: for discovery.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock::{Seed, rfc3339};
 use crate::field_manager::{FieldManager, Writer};
@@ -15,6 +15,7 @@ use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::bootstrap;
 use crate::registry::core::component_status;
 use crate::registry::core::service::ServiceRanges;
+use crate::registry::metrics;
 use crate::schema;
 use crate::storage::{ObjectKey, StoredObject};
 
@@ -52,6 +53,34 @@ pub(super) fn objects(
     objects
 }
 
+/// The API services of a server that serves the metrics APIs, too.
+pub(super) fn with_metrics_apis(
+    resource: &GroupResource,
+    of: (Seed, Timestamp, ServiceRanges),
+) -> Vec<Arc<StoredObject>> {
+    let (seed, now, _) = of;
+    let mut services = objects(resource, of);
+    for (place, (group, version)) in (0..).zip(metrics::VERSIONS) {
+        let service = json!({
+            "kind": "APIService",
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "metadata": { "name": format!("{version}.{group}") },
+            "spec": {
+                "group": group, "version": version,
+                "groupPriorityMinimum": 100, "versionPriority": 100,
+            },
+            "status": { "conditions": [{
+                "type": "Available", "status": "True", "lastTransitionTime": "<time>",
+                "reason": "Local", "message": "Local APIServices are always available",
+            }] },
+        });
+        // Other objects have the versions and uids that they have without metrics.
+        let identity = (ResourceVersion::new(1), seed.uid_at(u64::MAX - place));
+        services.push(Arc::new(object(&service.to_string(), identity, now)));
+    }
+    services
+}
+
 /// The statuses of the control plane's components, those in `running` healthy.
 pub(super) fn component_statuses(running: &BTreeSet<&'static str>) -> Vec<Arc<StoredObject>> {
     let statuses = component_status::objects(running).into_iter();
@@ -74,7 +103,7 @@ fn make(
                 true => Cow::Borrowed(line),
                 false => Cow::Owned(with_ranges(line, &ranges)),
             };
-            Arc::new(object(&line, rv, seed, now))
+            Arc::new(object(&line, (rv, seed.uid_at(rv.get())), now))
         })
         .collect()
 }
@@ -91,8 +120,7 @@ fn with_ranges(line: &str, ranges: &ServiceRanges) -> String {
         .replace(default.families()[0], ranges.families()[0])
 }
 
-fn object(line: &str, rv: ResourceVersion, seed: Seed, now: Timestamp) -> StoredObject {
-    let uid = seed.uid_at(rv.get());
+fn object(line: &str, (rv, uid): (ResourceVersion, String), now: Timestamp) -> StoredObject {
     let time = rfc3339(now);
     let line = line
         .replace("<time>", &time)

@@ -32,6 +32,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::pace::{Pace, Pacer};
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
+use crate::metric_values::MetricValues;
 use crate::metrics::Metrics;
 use crate::metrics::admission::Plugin;
 use crate::registry::Passes;
@@ -379,6 +380,16 @@ impl ApiServerBuilder {
         }
     }
 
+    /// Serves the metrics APIs: `metrics.k8s.io` as metrics-server does, `custom.metrics.k8s.io` and
+    /// `external.metrics.k8s.io` with the values of [`ApiServer::put_metric`]. Default: none of them, as in a cluster
+    /// without such servers.
+    pub fn metrics_apis(self) -> Self {
+        Self {
+            catalog: Some(Arc::clone(registry::metrics::catalog())),
+            ..self
+        }
+    }
+
     /// Serves a group that Kubernetes does not have, once in a process. Upstream: `InstallAPIGroup`.
     #[cfg(test)]
     pub(crate) fn install_api_group(self, group: &ApiGroup, source: &GroupSource) -> Self {
@@ -413,18 +424,20 @@ impl ApiServerBuilder {
         let running = Arc::clone(&components);
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::resource_version);
+        let catalog = self
+            .catalog
+            .unwrap_or_else(|| Arc::clone(Catalog::builtin()));
+        let has_metrics = catalog.group(registry::metrics::RESOURCE).is_some();
         let initial = Initial {
             resource_version: begun.unwrap_or_else(registry::bootstrap::resource_version),
             is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),
                 _ if !is_fresh => Vec::new(),
+                "apiservices" if has_metrics => bootstrap::with_metrics_apis(resource, fresh),
                 _ => bootstrap::objects(resource, fresh),
             }),
         };
-        let catalog = self
-            .catalog
-            .unwrap_or_else(|| Arc::clone(Catalog::builtin()));
         let served = self.runtime_config.served(&catalog);
         let server = ApiServer::cyclic(|weak| {
             let services = self.services;
@@ -467,6 +480,7 @@ impl ApiServerBuilder {
             let state = endpoints::State {
                 store,
                 kubelet: Mutex::default(),
+                metric_values: MetricValues::default(),
                 bookmark_period: self.bookmark_period,
                 pacer: self.pace.map(Pacer::new),
                 timeouts: self.timeouts,

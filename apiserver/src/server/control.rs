@@ -17,6 +17,8 @@
 //! POST   /kubeproof/v1/faults              inject the fault in the body, as JSON
 //! GET    /kubeproof/v1/faults              the faults injected, with how many requests each has met
 //! DELETE /kubeproof/v1/faults/NAME         lift the faults of that name
+//! POST   /kubeproof/v1/metrics             put the metric value in the body, as JSON, or take it away
+//! GET    /kubeproof/v1/metrics             the values that were put
 //! ```
 //!
 //! `?resource=configmaps` or `?resource=statefulsets.apps` narrows `compact` and `watches/…` to one resource.
@@ -32,6 +34,7 @@ use super::ApiServer;
 use crate::endpoints::body::REQUEST_BYTES_MAX;
 use crate::fault::{Effect, Fault, Hit, Point, Takes};
 use crate::meta::GroupResource;
+use crate::metric_values::MetricValue;
 use crate::status::{ApiError, Status};
 use crate::storage::WatchControl;
 
@@ -41,7 +44,7 @@ const ROOT: &str = "/kubeproof/v1";
 const IMPORT_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// The endpoints as `GET /kubeproof/v1` lists them: path below it, methods, parameters, what it does.
-const ENDPOINTS: [(&str, &[&str], &[&str], &str); 11] = [
+const ENDPOINTS: [(&str, &[&str], &[&str], &str); 12] = [
     (
         "/snapshot",
         &["GET"],
@@ -108,6 +111,12 @@ const ENDPOINTS: [(&str, &[&str], &[&str], &str); 11] = [
         &[],
         "Lift the faults of that name.",
     ),
+    (
+        "/metrics",
+        &["GET", "POST"],
+        &[],
+        "List the values of custom and external metrics; put the one in the body, or take it away if it has no value.",
+    ),
 ];
 
 /// A control request.
@@ -120,6 +129,7 @@ enum Control<'a> {
     Clock,
     Faults,
     Fault(&'a str),
+    Metrics,
 }
 
 impl<'a> Control<'a> {
@@ -134,6 +144,7 @@ impl<'a> Control<'a> {
             "restart" => Self::Restart,
             "clock" => Self::Clock,
             "faults" => Self::Faults,
+            "metrics" => Self::Metrics,
             _ => Self::Fault(name.strip_prefix("faults/")?),
         })
     }
@@ -141,7 +152,7 @@ impl<'a> Control<'a> {
     fn takes(self, method: &Method) -> bool {
         match self {
             Self::List => *method == Method::GET,
-            Self::Faults => matches!(*method, Method::GET | Method::POST),
+            Self::Faults | Self::Metrics => matches!(*method, Method::GET | Method::POST),
             Self::Fault(_) => *method == Method::DELETE,
             _ => *method == Method::POST,
         }
@@ -335,6 +346,14 @@ fn act(
             checked.map_err(|error| ApiError::BadRequest(error.to_string()))?;
             server.inject(fault);
         }
+        (Control::Metrics, _) if *method == Method::GET => return Ok(metric_values(server)),
+        (Control::Metrics, _) => {
+            let value: MetricValue = serde_json::from_slice(body).map_err(|error| {
+                ApiError::BadRequest(format!("the metric value cannot be read: {error}"))
+            })?;
+            let put = server.put_metric(&value);
+            put.map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        }
         (Control::Fault(name), _) => {
             if !server.lift(name) {
                 return Err(ApiError::BadRequest(format!(
@@ -364,6 +383,11 @@ fn faults_met(server: &ApiServer) -> Value {
         .iter()
         .map(|(fault, met)| json!({ "name": fault.name, "met": met }));
     json!({ "kind": "FaultList", "apiVersion": "kubeproof.dev/v1", "items": items.collect::<Vec<_>>() })
+}
+
+fn metric_values(server: &ApiServer) -> Value {
+    let items = server.metric_values();
+    json!({ "kind": "MetricValueList", "apiVersion": "kubeproof.dev/v1", "items": items })
 }
 
 /// Reads `plural` or `plural.group`.

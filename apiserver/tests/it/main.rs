@@ -22,6 +22,7 @@ mod kubelet;
 mod lists;
 mod loading;
 mod long_lists;
+mod metrics_apis;
 mod openapi;
 mod pace;
 mod patches;

@@ -14,6 +14,9 @@ const SOURCE: &str = include_str!("builtin.txt");
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
 
+/// The types of the metrics APIs, which no kube-apiserver has of its own.
+static METRICS: LazyLock<Table> = LazyLock::new(|| Table::index(include_str!("metrics.txt")));
+
 /// The types that [`install`] has added.
 static INSTALLED: OnceLock<Table> = OnceLock::new();
 
@@ -54,7 +57,11 @@ pub(super) fn written_type(api_version: &str, kind: &str) -> Option<&'static Arc
         other => other,
     };
     let answer = || {
-        let mut answers = TABLE.answers.iter();
+        let table = match own.0.ends_with("metrics.k8s.io") {
+            true => &METRICS,
+            false => &TABLE,
+        };
+        let mut answers = table.answers.iter();
         answers.find(|answer| answer.object.name == kind && (answer.group, answer.version) == own)
     };
     kind_of(group_version, kind).or_else(|| Some(&answer()?.object))
@@ -283,7 +290,9 @@ fn schema(package: &str, text: &'static str) -> Schema {
         _ => {
             let (package, name) = text.rsplit_once('.').unwrap_or((package, text));
             let find = |table: &Table| table.types.get(&(package, name)).cloned();
-            let object = find(&TABLE).or_else(|| find(INSTALLED.get()?));
+            let object = find(&TABLE)
+                .or_else(|| find(INSTALLED.get()?))
+                .or_else(|| find(&METRICS));
             Schema::Object(object.expect("a type is declared where it is used"))
         }
     }

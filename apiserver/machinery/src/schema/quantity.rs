@@ -133,6 +133,29 @@ impl Quantity {
         }
     }
 
+    /// Returns `value` times ten to the power of `scale`, in decimal units: `scaled(250, -3)` is `250m`.
+    ///
+    /// Source: apimachinery `pkg/api/resource/quantity.go`, `NewScaledQuantity`.
+    #[must_use]
+    pub fn scaled(value: i64, scale: i32) -> Self {
+        Self {
+            mantissa: value.into(),
+            scale,
+            format: Format::Decimal,
+            text: None,
+        }
+    }
+
+    /// Returns the amount in binary units, such as `4Mi`.
+    #[must_use]
+    pub fn in_binary_units(self) -> Self {
+        Self {
+            format: Format::Binary,
+            text: None,
+            ..self
+        }
+    }
+
     /// Whether the amount is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
