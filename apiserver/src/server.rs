@@ -18,7 +18,6 @@ mod livelock;
 mod load;
 mod local_webhooks;
 mod manifests;
-mod metrics_apis;
 mod offload;
 mod panics;
 mod paths;

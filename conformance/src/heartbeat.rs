@@ -7,14 +7,22 @@ use serde_json::Value;
 /// Upstream: `resourcelock.LeaderElectionRecordAnnotationKey`.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// Whether the write renews a lease or the record of a leader, or the times of a node's conditions.
+/// Whether the write renews a lease or the record of a leader, or the times of a node's conditions, or repeats an event of
+/// an autoscaler, which reports what it finds with each sync.
 pub(crate) fn is_heartbeat(entry: &JournalEntry) -> bool {
     match &*entry.gvr.resource {
         "leases" => true,
         "nodes" => is_only(entry, without_heartbeats),
         "configmaps" | "endpoints" => is_leader_record(entry),
+        "events" => is_repeated_report(entry),
         _ => false,
     }
+}
+
+/// Whether the write counts an event of an autoscaler once more.
+fn is_repeated_report(entry: &JournalEntry) -> bool {
+    let is_repeated = matches!(entry.event, EventType::Modified);
+    is_repeated && entry.object["involvedObject"]["kind"] == "HorizontalPodAutoscaler"
 }
 
 /// Whether the write creates the object for the record of a leader, or changes nothing but the record.
@@ -107,6 +115,18 @@ mod tests {
         assert!(!is_heartbeat(&changed));
         let other = write("secrets", Some(lock("1", "a")), lock("2", "a"));
         assert!(!is_heartbeat(&other));
+    }
+
+    #[test]
+    fn an_event_of_an_autoscaler_that_is_repeated_is_a_heartbeat() {
+        let event =
+            |kind: &str, count: u32| json!({"involvedObject": {"kind": kind}, "count": count});
+        let autoscaler = |count| event("HorizontalPodAutoscaler", count);
+        let repeated = write("events", Some(autoscaler(1)), autoscaler(2));
+        assert!(is_heartbeat(&repeated));
+        assert!(!is_heartbeat(&write("events", None, autoscaler(1))));
+        let of_pod = write("events", Some(event("Pod", 1)), event("Pod", 2));
+        assert!(!is_heartbeat(&of_pod));
     }
 
     #[test]

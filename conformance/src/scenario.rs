@@ -35,8 +35,9 @@ pub use schema::schema;
 pub use shows::{Mark, Place, Shows};
 pub(crate) use step::field;
 pub use step::{
-    DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
-    Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
+    DeleteCollectionStep, DeleteStep, Expect, FaultStep, MetricStep, NodeStep, PatchStep,
+    PatchType, PodStep, Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb,
+    WaitStep,
 };
 pub use upgrade::{AllowedFinding, FindingKind, UpgradeJudgment};
 

@@ -196,6 +196,9 @@ impl Testbed {
             .journal()
             .livelock_limits(options.livelock_limits)
             .bookmark_period(BOOKMARK_PERIOD);
+        if options.nodes > 0 {
+            builder = builder.metrics_apis();
+        }
         if options.statefulset.max_unavailable {
             builder = builder.max_unavailable_stateful_set();
         }

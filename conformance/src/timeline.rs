@@ -1,5 +1,6 @@
 //! The timeline of a transcript: one line per observable change, written for a reviewer.
 
+mod autoscaler;
 mod conditions;
 mod diff;
 mod generations;

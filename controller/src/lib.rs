@@ -6,14 +6,15 @@
 //! The caches, queues and recorders are [`kubeproof_runtime`]'s.
 //!
 //! - `workload`: what workload controllers of several groups share
-//! - [`admissionregistration`], [`apps`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the controllers of
-//!   these API groups
+//! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the
+//!   controllers of these API groups
 //! - [`garbage_collector`]: the controller of all kinds
 //! - [`kruise`]: the controllers and the node daemon of OpenKruise
 //! - [`manager`], [`credentials`], [`error`]: starts them, with the API server's signers
 
 pub mod admissionregistration;
 pub mod apps;
+pub mod autoscaling;
 pub mod batch;
 pub mod certificates;
 pub mod core;

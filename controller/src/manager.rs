@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::admissionregistration::policy_status;
 use crate::apps::{daemonset, deployment, replicaset, statefulset};
+use crate::autoscaling::horizontal;
 use crate::batch::{cronjob, job, ttl_after_finished};
 use crate::core::{
     endpoint_slice, endpoint_slice_mirroring, endpoints, namespace, node_lifecycle,
@@ -46,6 +47,7 @@ pub const CONTROLLERS: &[&str] = &[
     "endpointslice",
     "endpointslicemirroring",
     "garbage-collector",
+    "horizontal-pod-autoscaler",
     "job",
     "namespace",
     "node-lifecycle",
@@ -371,6 +373,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "endpointslice" => endpoint_slice::run(ctx).boxed(),
         "endpointslicemirroring" => endpoint_slice_mirroring::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
+        "horizontal-pod-autoscaler" => horizontal::run(ctx).boxed(),
         "imagepulljob" if gates.image_pull_job => image_pull_job::run(ctx).boxed(),
         // A controller that a gate disables is pending rather than ended.
         "imagepulljob" => std::future::pending().boxed(),

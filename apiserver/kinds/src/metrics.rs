@@ -70,7 +70,7 @@ pub fn catalog() -> &'static Arc<Catalog> {
 
 /// The resource that answers for all metrics of a group of values that are put.
 pub(crate) fn values_of(group: &str, version: &str) -> Option<Arc<ResourceInfo>> {
-    if !VERSIONS.iter().any(|own| *own == (group, version)) {
+    if !VERSIONS.contains(&(group, version)) {
         return None;
     }
     match group {

@@ -35,8 +35,21 @@ struct Cache {
     objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
 }
 
-/// The initial objects of `resource` on a server with `seed` that started at `now`.
+/// The initial objects of `resource` on a server with this seed and start, which may serve the metrics APIs.
 pub(super) fn objects(
+    resource: &GroupResource,
+    of: (Seed, Timestamp, ServiceRanges),
+    has_metrics: bool,
+) -> Vec<Arc<StoredObject>> {
+    let mut objects = shared(resource, of);
+    if has_metrics && resource.resource == "apiservices" {
+        objects.extend(metrics_api_services(of));
+    }
+    objects
+}
+
+/// The initial objects of `resource` that every server has.
+fn shared(
     resource: &GroupResource,
     of: (Seed, Timestamp, ServiceRanges),
 ) -> Vec<Arc<StoredObject>> {
@@ -53,14 +66,12 @@ pub(super) fn objects(
     objects
 }
 
-/// The API services of a server that serves the metrics APIs, too.
-pub(super) fn with_metrics_apis(
-    resource: &GroupResource,
-    of: (Seed, Timestamp, ServiceRanges),
-) -> Vec<Arc<StoredObject>> {
-    let (seed, now, _) = of;
-    let mut services = objects(resource, of);
-    for (place, (group, version)) in (0..).zip(metrics::VERSIONS) {
+/// The API services of the metrics APIs.
+fn metrics_api_services(
+    (seed, now, _): (Seed, Timestamp, ServiceRanges),
+) -> impl Iterator<Item = Arc<StoredObject>> {
+    let versions = (0..).zip(metrics::VERSIONS);
+    versions.map(move |(place, (group, version))| {
         let service = json!({
             "kind": "APIService",
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -76,9 +87,8 @@ pub(super) fn with_metrics_apis(
         });
         // Other objects have the versions and uids that they have without metrics.
         let identity = (ResourceVersion::new(1), seed.uid_at(u64::MAX - place));
-        services.push(Arc::new(object(&service.to_string(), identity, now)));
-    }
-    services
+        Arc::new(object(&service.to_string(), identity, now))
+    })
 }
 
 /// The statuses of the control plane's components, those in `running` healthy.

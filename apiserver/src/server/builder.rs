@@ -424,9 +424,8 @@ impl ApiServerBuilder {
         let running = Arc::clone(&components);
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::resource_version);
-        let catalog = self
-            .catalog
-            .unwrap_or_else(|| Arc::clone(Catalog::builtin()));
+        let builtin = || Arc::clone(Catalog::builtin());
+        let catalog = self.catalog.unwrap_or_else(builtin);
         let has_metrics = catalog.group(registry::metrics::RESOURCE).is_some();
         let initial = Initial {
             resource_version: begun.unwrap_or_else(registry::bootstrap::resource_version),
@@ -434,8 +433,7 @@ impl ApiServerBuilder {
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => bootstrap::component_statuses(&running.lock()),
                 _ if !is_fresh => Vec::new(),
-                "apiservices" if has_metrics => bootstrap::with_metrics_apis(resource, fresh),
-                _ => bootstrap::objects(resource, fresh),
+                _ => bootstrap::objects(resource, fresh, has_metrics),
             }),
         };
         let served = self.runtime_config.served(&catalog);

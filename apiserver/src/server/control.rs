@@ -25,6 +25,8 @@
 //! `?replace=true` lets `import` replace objects of the same name, `?fieldValidation=Strict` refuse unknown fields.
 //! A client needs the permission for the verb on the path, as for any path that names no resource.
 
+mod metrics;
+
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -358,6 +358,9 @@ fn build(
     if args.record.is_some() {
         builder = builder.journal();
     }
+    if args.nodes > 0 {
+        builder = builder.metrics_apis();
+    }
     if args.service_account_admission {
         builder = builder.service_account_admission();
     }

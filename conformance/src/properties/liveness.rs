@@ -34,7 +34,11 @@ impl Property for WriteLoop {
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        if REPORTS.contains(&&*entry.gvr.resource) || is_heartbeat(entry) {
+        // What an autoscaler has measured is a report, too.
+        let is_measured = *entry.user_agent == *user_agent::AUTOSCALER
+            && entry.gvr.resource == "horizontalpodautoscalers";
+        let is_report = is_measured || REPORTS.contains(&&*entry.gvr.resource);
+        if is_report || is_heartbeat(entry) {
             return Vec::new();
         }
         let name = entry.object["metadata"]["name"]
@@ -65,9 +69,9 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
     let mut repeated: BTreeMap<(ResourceVersion, &str, String), u32> = BTreeMap::new();
     for point in points.iter().filter(|point| point.event.is_none()) {
         let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
-        // A reopened watch does not count, and nodes send requests at fixed times.
+        // A reopened watch does not count, and nodes and autoscalers send requests at fixed times.
         let is_idle = point.verb == "watch" || REPORTS.contains(&resource);
-        if is_idle || point.from == "kubelet" {
+        if is_idle || ["kubelet", user_agent::AUTOSCALER].contains(&&*point.from) {
             continue;
         }
         let name = point.name.as_deref().unwrap_or_default();
@@ -128,6 +132,30 @@ mod tests {
         }
         let looped: Vec<String> = (0..WRITES_MAX).flat_map(|_| violations("a", "x")).collect();
         assert_eq!(looped, ["a wrote pods x 10 times in a row"]);
+    }
+
+    #[test]
+    fn an_autoscaler_asks_and_reports_at_fixed_times() {
+        let mut property = WriteLoop::default();
+        let mut measured = write(user_agent::AUTOSCALER, "web");
+        "horizontalpodautoscalers".clone_into(&mut measured.gvr.resource);
+        for _ in 0..=WRITES_MAX {
+            assert!(property.judge(&measured, &World::default()).is_empty());
+        }
+        let asked = |from: &str| Point {
+            verb: "get".to_owned(),
+            resource: "deployments.apps/scale".to_owned(),
+            namespace: None,
+            name: Some("web".to_owned()),
+            from: from.to_owned(),
+            event: None,
+            nth: 0,
+            after_rv: ResourceVersion::new(1),
+            calls_webhooks: false,
+        };
+        let times = |from| vec![asked(from); REQUESTS_MAX as usize];
+        assert!(hot_requeues(&times(user_agent::AUTOSCALER)).is_empty());
+        assert_eq!(hot_requeues(&times("operator")).len(), 1);
     }
 
     #[test]

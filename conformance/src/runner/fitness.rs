@@ -52,8 +52,12 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if objects.any(|manifest| manifest.objects.iter().any(is_elsewhere)) {
         return Some("has objects outside of one namespace");
     }
+    if objects_of(scenario).any(|object| object["kind"] == "HorizontalPodAutoscaler") {
+        return Some("reads the metrics of simulated containers");
+    }
     steps(scenario).find_map(|step| match &step.verb {
         Verb::Fault(_) | Verb::Lift(_) => Some("makes the server misbehave"),
+        Verb::Metric(_) => Some("puts values of metrics"),
         Verb::Restart(_) => Some("restarts the controllers"),
         Verb::Kubectl(command) if command.starts_with("rollout restart") => {
             Some("writes the time into a template")

@@ -57,6 +57,9 @@ pub enum StepError {
     /// No fault of that name is in force.
     #[error("no active fault is named {0:?}")]
     NoFault(String),
+    /// The value of a metric cannot be put.
+    #[error(transparent)]
+    Metric(#[from] kubeproof_apiserver::MetricError),
     /// No simulated node has that name.
     #[error(transparent)]
     UnknownNode(#[from] kubeproof_node::UnknownNode),

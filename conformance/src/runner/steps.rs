@@ -117,6 +117,10 @@ async fn perform_verb(
                 return Err(StepError::NoFault(name.clone()));
             }
         }
+        Verb::Metric(step) => {
+            let value = step.in_namespace(api.namespace());
+            cluster.testbed()?.put_metric(&value)?;
+        }
         Verb::Kubectl(command) => return kubectl::perform(cluster, command).await,
         Verb::Containers(name) => return nodes::containers(cluster, name),
         Verb::Wait(step) => wait(cluster, step).await?,

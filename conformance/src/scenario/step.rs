@@ -2,6 +2,8 @@
 
 mod fault;
 mod fields;
+mod metric;
+mod table;
 mod words;
 
 use kubeproof_apiserver::FieldValidation;
@@ -14,6 +16,8 @@ use crate::time::HumanDuration;
 
 pub use fault::FaultStep;
 use fields::StepFields;
+pub use metric::MetricStep;
+pub use table::TableStep;
 
 /// One step: a verb, and its presentation and expectations.
 #[derive(Clone, Debug, Deserialize)]
@@ -78,6 +82,8 @@ pub enum Verb {
     Fault(FaultStep),
     /// Ends the faults of a name.
     Lift(String),
+    /// Puts a value of a custom or an external metric.
+    Metric(MetricStep),
     /// Restarts all controllers, as after a crash.
     Restart(Restarted),
     /// Does and prints the same as kubectl.
@@ -346,58 +352,6 @@ pub(crate) fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     ))
 }
 
-/// A table of a resource.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(from = "TableFields")]
-pub struct TableStep {
-    /// Any name of the resource.
-    pub resource: String,
-    /// Whether the columns of `-o wide` are shown.
-    pub wide: bool,
-    /// Whether the objects of all namespaces are shown.
-    pub all_namespaces: bool,
-    /// Which objects; all when absent.
-    pub label_selector: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged, rename_all_fields = "camelCase")]
-enum TableFields {
-    Resource(String),
-    Full {
-        resource: String,
-        #[serde(default)]
-        wide: bool,
-        #[serde(default)]
-        all_namespaces: bool,
-        label_selector: Option<String>,
-    },
-}
-
-impl From<TableFields> for TableStep {
-    fn from(fields: TableFields) -> Self {
-        match fields {
-            TableFields::Resource(resource) => Self {
-                resource,
-                wide: false,
-                all_namespaces: false,
-                label_selector: None,
-            },
-            TableFields::Full {
-                resource,
-                wide,
-                all_namespaces,
-                label_selector,
-            } => Self {
-                resource,
-                wide,
-                all_namespaces,
-                label_selector,
-            },
-        }
-    }
-}
-
 /// Renames whole strings of `value`.
 fn rename_in(value: &mut Value, rename: &dyn Fn(&str) -> Option<String>) {
     match value {
@@ -447,6 +401,7 @@ impl Verb {
             | Self::Node(_)
             | Self::Fault(_)
             | Self::Lift(_)
+            | Self::Metric(_)
             | Self::Restart(_)
             | Self::Containers(_)
             | Self::Settle(_)
@@ -479,6 +434,7 @@ impl Verb {
             | Self::Pod(_)
             | Self::Node(_)
             | Self::Lift(_)
+            | Self::Metric(_)
             | Self::Restart(_) => true,
             Self::Fault(_)
             | Self::Wait(_)

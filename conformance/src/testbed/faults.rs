@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_apiserver::meta::ResourceVersion;
+use kubeproof_apiserver::{MetricError, MetricValue};
 use kubeproof_node as node;
 
 use super::{Mode, Testbed, TestbedError};
@@ -148,6 +149,14 @@ impl Testbed {
     /// Forgets these mistakes.
     pub(crate) fn forget_requests(&self) {
         self.cluster().monitor.forget();
+    }
+
+    /// Puts a value of a custom or an external metric, or takes it away. A testbed with nodes has the metrics APIs.
+    ///
+    /// # Errors
+    /// The value cannot be read, its object is of no resource of the server, or there are no metrics APIs.
+    pub fn put_metric(&self, value: &MetricValue) -> Result<(), MetricError> {
+        self.cluster().server.put_metric(value)
     }
 
     /// Ends the faults of that name. Returns false when none is in force.

@@ -4,7 +4,7 @@ use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
 use super::names::RevisionNames;
-use super::{conditions, diff, images, meta, node};
+use super::{autoscaler, conditions, diff, images, meta, node};
 
 /// Resources whose writes say nothing about the controllers under test.
 const HIDDEN_RESOURCES: &[&str] = &[
@@ -97,6 +97,7 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
         "imagepulljobs" => changes.extend(images::image_pull_job(old, new)),
         "nodeimages" => changes.extend(images::node_image(old, new)),
         "nodes" => changes.extend(node::changes(old, new)),
+        "horizontalpodautoscalers" => changes.extend(autoscaler::changes(old, new)),
         "statefulsets" | "clonesets" => {
             changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));
             let is_advanced = new["apiVersion"]

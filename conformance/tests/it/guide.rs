@@ -31,6 +31,7 @@ macro_rules! followed {
 
 followed! {
     the_readme_is_followed => "README.md",
+    autoscaling_is_followed => "docs/autoscaling.md",
     cluster_is_followed => "docs/cluster.md",
     envtest_is_followed => "docs/envtest.md",
     explore_is_followed => "docs/explore.md",

@@ -100,6 +100,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("workload", &[]),
     ("admissionregistration", &[]),
     ("apps", &["workload"]),
+    ("autoscaling", &[]),
     ("batch", &["workload"]),
     ("certificates", &[]),
     ("core", &[]),

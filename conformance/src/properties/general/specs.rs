@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::pods::{controller_of, uid};
 use super::super::{Property, World};
 use super::{is_by_component, named};
-use crate::user_agent::{SCENARIO_ACTOR, TEST, actor};
+use crate::user_agent::{AUTOSCALER, SCENARIO_ACTOR, TEST, actor};
 
 /// A field of a spec that controllers fill in, because the creator of the object asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ const FILLED_IN: &[(&str, &str, &str)] = &[
 ///
 /// Such a spec says what its author wants; a controller that writes there overwrites the wish, or hides its change
 /// from the client that applies the object again. Fields that exist to be filled in are exempt: the node of a pod, the volume of
-/// a claim, and what [`filled_in`](Self::filled_in) adds.
+/// a claim, the replicas that an autoscaler sets, and what [`filled_in`](Self::filled_in) adds.
 ///
 /// ```
 /// use kubeproof::Testbed;
@@ -163,8 +163,10 @@ impl Property for SpecsAsAsked {
             return Vec::new();
         }
         let changed = changed(&before["spec"], &object["spec"]).into_iter();
+        // Who creates an autoscaler asks it for the replicas.
+        let is_scaled = |field: &str| agent == AUTOSCALER && field == "replicas";
         let changed: Vec<&str> = changed
-            .filter(|field| !self.is_filled_in(resource, field))
+            .filter(|field| !self.is_filled_in(resource, field) && !is_scaled(field))
             .collect();
         if changed.is_empty() {
             return Vec::new();

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PodStep, Restarted,
-    ScaleStep, ShowStep, Step, TableStep, UpdateStep, Verb, WaitStep,
+    DeleteCollectionStep, DeleteStep, Expect, FaultStep, MetricStep, NodeStep, PatchStep, PodStep,
+    Restarted, ScaleStep, ShowStep, Step, TableStep, UpdateStep, Verb, WaitStep,
 };
 use crate::scenario::manifest::Manifest;
 use crate::scenario::schema;
@@ -58,6 +58,8 @@ pub(super) struct StepFields {
     fault: Option<FaultStep>,
     /// Ends the faults of this name.
     lift: Option<String>,
+    /// Sets a value of a custom or an external metric.
+    metric: Option<MetricStep>,
     /// Restarts all controllers, as after a crash.
     restart: Option<Restarted>,
     /// Shows the containers of this pod that run, by node, whatever the API says.
@@ -95,6 +97,7 @@ impl TryFrom<StepFields> for Step {
             fields.node.map(Verb::Node),
             fields.fault.map(Verb::Fault),
             fields.lift.map(Verb::Lift),
+            fields.metric.map(Verb::Metric),
             fields.restart.map(Verb::Restart),
             fields.containers.map(Verb::Containers),
             fields.kubectl.map(Verb::Kubectl),
@@ -108,7 +111,7 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, fault, lift, restart, containers, kubectl, wait, \
+             deleteCollection, pod, node, fault, lift, metric, restart, containers, kubectl, wait, \
              settle: {quiet: …}, advance, table or show",
         )?;
         if verbs.next().is_some() {

@@ -60,6 +60,7 @@ impl Verb {
             Self::Fault(fault) => fault.in_words(),
             Self::Restart(_) => "restart the controllers".to_owned(),
             Self::Lift(name) => format!("no more fault {name}"),
+            Self::Metric(metric) => metric.in_words(),
             Self::Kubectl(command) => format!("kubectl {command}"),
             Self::Containers(name) => format!("containers of {name} that run, by node"),
             Self::Wait(wait) => wait.in_words(),

@@ -16,6 +16,9 @@ use crate::request::Verb;
 use crate::status::{ApiError, Status};
 use crate::storage::{ObjectKey, StoredObject};
 
+/// A stored object and its resource.
+type Found = (Arc<ResourceInfo>, Arc<StoredObject>);
+
 /// A metric of objects, as the path asks for it.
 struct Asked<'a> {
     namespace: &'a str,
@@ -124,10 +127,7 @@ fn item(kind: &ResourceInfo, stored: &StoredObject, metric: &str, put: &Put) -> 
 }
 
 /// The stored objects that a request names or selects.
-fn selected(
-    request: &Request<'_>,
-    asked: &Asked<'_>,
-) -> Result<Vec<(Arc<ResourceInfo>, Arc<StoredObject>)>, ApiError> {
+fn selected(request: &Request<'_>, asked: &Asked<'_>) -> Result<Vec<Found>, ApiError> {
     let (plural, group) = asked
         .resource
         .split_once('.')

@@ -12,7 +12,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// The value cannot be read, the server does not have the resource of its object or the metrics APIs
-    /// ([`ApiServerBuilder::metrics_apis`](super::ApiServerBuilder::metrics_apis)), or there is nothing to take away.
+    /// ([`ApiServerBuilder::metrics_apis`](crate::ApiServerBuilder::metrics_apis)), or there is nothing to take away.
     pub fn put_metric(&self, value: &MetricValue) -> Result<(), MetricError> {
         let definitions = &self.core.definitions;
         let catalog = definitions.catalog();

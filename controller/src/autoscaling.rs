@@ -1,0 +1,3 @@
+//! The controller of the group `autoscaling`.
+
+pub mod horizontal;

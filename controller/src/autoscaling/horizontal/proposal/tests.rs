@@ -1,0 +1,224 @@
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::super::calculator::{PodMetric, Tolerances};
+use super::*;
+
+fn pods() -> Vec<Arc<Pod>> {
+    let pod = json!({
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "app",
+            "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]},
+        "status": {"phase": "Running", "startTime": "2025-01-01T00:00:00Z", "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]},
+    });
+    vec![Arc::new(serde_json::from_value(pod).unwrap())]
+}
+
+fn of(spec: &Value, observation: &Observation) -> Result<Proposed, Failure> {
+    let pods = pods();
+    let calculator = Calculator {
+        pods: &pods,
+        tolerances: Tolerances::DEFAULT,
+        now: "2026-01-01T00:00:00Z".parse().unwrap(),
+    };
+    let metric = Metric {
+        observation,
+        namespace: "default",
+        replicas: (1, 1),
+        calculator,
+    };
+    of_metric(&serde_json::from_value(spec.clone()).unwrap(), metric)
+}
+
+fn usage(value: i64) -> Observation {
+    let metric = PodMetric {
+        timestamp: "2026-01-01T00:00:00Z".parse().unwrap(),
+        window: jiff::SignedDuration::from_secs(15),
+        value,
+    };
+    Ok(Reading::Pods([("a".to_owned(), metric)].into()))
+}
+
+fn resource(kind: &str, name: &str, target: &Value) -> Value {
+    let mut source = json!({"name": name, "target": target});
+    if kind == "containerResource" {
+        source["container"] = json!("app");
+    }
+    json!({"type": "any", kind: source})
+}
+
+const OBJECT: &str = r#"{"apiVersion": "v1", "kind": "Service", "name": "web"}"#;
+
+fn object(target: &Value) -> Value {
+    let described: Value = serde_json::from_str(OBJECT).unwrap();
+    json!({"type": "Object", "object": {"describedObject": described,
+        "metric": {"name": "rps"}, "target": target}})
+}
+
+fn external(target: &Value) -> Value {
+    json!({"type": "External", "external": {"metric": {"name": "queue",
+        "selector": {"matchLabels": {"b": "2", "a": "1"}}}, "target": target}})
+}
+
+#[test]
+fn each_kind_of_metric_has_its_name_and_its_status() {
+    let average = json!({"type": "AverageValue", "averageValue": "500m"});
+    let percent = json!({"type": "Utilization", "averageUtilization": 50});
+    let value = json!({"type": "Value", "value": "2"});
+    let number = Ok(Reading::Value(1500));
+    let of_pods = json!({"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": average}});
+    let selector = "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}";
+    let external_name = format!("external metric queue({selector})");
+    let cases = [
+        (
+            resource("resource", "cpu", &percent),
+            usage(250),
+            "cpu resource utilization (percentage of request)",
+            "Resource",
+            json!({"averageUtilization": 25, "averageValue": "250m"}),
+        ),
+        (
+            resource("resource", "memory", &average),
+            usage(2_097_152_000),
+            "memory resource",
+            "Resource",
+            json!({"averageValue": "2Mi"}),
+        ),
+        (
+            resource("containerResource", "cpu", &percent),
+            usage(250),
+            "cpu container resource utilization (percentage of request)",
+            "ContainerResource",
+            json!({"averageUtilization": 25, "averageValue": "250m"}),
+        ),
+        (
+            of_pods,
+            usage(1000),
+            "pods metric rps",
+            "Pods",
+            json!({"averageValue": "1"}),
+        ),
+        (
+            object(&value),
+            number.clone(),
+            "Service metric rps",
+            "Object",
+            json!({"value": "1500m"}),
+        ),
+        (
+            object(&average),
+            number.clone(),
+            "external metric rps(nil)",
+            "Object",
+            json!({"averageValue": "1500m"}),
+        ),
+        (
+            external(&value),
+            number.clone(),
+            &external_name,
+            "External",
+            json!({"value": "1500m"}),
+        ),
+        (
+            external(&average),
+            number,
+            &external_name,
+            "External",
+            json!({"averageValue": "1500m"}),
+        ),
+    ];
+    for (spec, read, name, kind, current) in cases {
+        let found = of(&spec, &read).unwrap();
+        assert_eq!(found.name, name);
+        let status = serde_json::to_value(&found.status).unwrap();
+        assert_eq!(status["type"], kind);
+        let field = format!("{}{}", kind[..1].to_lowercase(), &kind[1..]);
+        assert_eq!(status[field]["current"], current, "{status}");
+    }
+}
+
+#[test]
+fn failures_are_told_in_upstreams_words() {
+    let average = json!({"type": "AverageValue", "averageValue": "500m"});
+    let percent = json!({"type": "Utilization", "averageUtilization": 50});
+    let value = json!({"type": "Value", "value": "2"});
+    let none = json!({"type": "Value"});
+    let of_pods = json!({"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": average}});
+    let cases = [
+        (
+            resource("resource", "cpu", &percent),
+            "FailedGetResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for resource cpu: gone",
+            "failed to get cpu resource metric value: ",
+        ),
+        (
+            resource("resource", "cpu", &average),
+            "FailedGetResourceMetric",
+            "failed to get cpu usage: unable to get metrics for resource cpu: gone",
+            "failed to get cpu resource metric value: ",
+        ),
+        (
+            resource("containerResource", "cpu", &percent),
+            "FailedGetContainerResourceMetric",
+            "failed to get cpu utilization: unable to get metrics for resource cpu: gone",
+            "failed to get app container metric value: ",
+        ),
+        (
+            of_pods,
+            "FailedGetPodsMetric",
+            "unable to get metric rps: gone",
+            "failed to get pods metric value: ",
+        ),
+        (
+            object(&value),
+            "FailedGetObjectMetric",
+            "unable to get metric rps: Service on default web/gone",
+            "failed to get object metric value: ",
+        ),
+        (
+            object(&average),
+            "FailedGetObjectMetric",
+            "failed to get rps object metric: unable to get metric rps: Service on default web/gone",
+            "failed to get object metric value: ",
+        ),
+        (
+            object(&none),
+            "FailedGetObjectMetric",
+            "invalid object metric source: neither a value target nor an average value target was set",
+            "failed to get object metric value: ",
+        ),
+        (
+            external(&value),
+            "FailedGetExternalMetric",
+            "failed to get external metric queue: unable to get external metric default/queue/&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}: gone",
+            "failed to get queue external metric value: ",
+        ),
+        (
+            json!({"type": "Other"}),
+            "InvalidMetricSourceType",
+            "unknown metric source type \"Other\"",
+            "",
+        ),
+    ];
+    for (spec, reason, message, prefix) in cases {
+        let failure = of(&spec, &Err("gone".to_owned())).unwrap_err();
+        let expected = Failure {
+            reason,
+            message: message.to_owned(),
+            error: format!("{prefix}{message}"),
+        };
+        assert_eq!(failure, expected);
+    }
+}
+
+#[test]
+fn expressions_are_printed_as_go_prints_them() {
+    let selector =
+        json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}]});
+    let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+    let expected = "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:env,Operator:In,Values:[a b],},},}";
+    assert_eq!(go_selector(Some(&selector)), expected);
+}
