@@ -1,0 +1,76 @@
+//! Runs a program of any language under virtual time: its clocks show, and its waits last, what another program says.
+//!
+//! A tracer process of its own starts the program, follows everything that the program starts, and answers its system calls about
+//! time (`ptrace` with a filter of `seccomp`). The [`Tracee`] is the other end of the tracer's socket:
+//!
+//! - [`Tracee::advance`] sets the time. Waits that are over by then end.
+//! - [`Tracee::settle`] waits until every thread of the program waits, and says when the first of them would go on by itself.
+//!
+//! So one program that knows the earliest time at which anything happens can let several others live through days in seconds.
+//!
+//! # What is virtual
+//! - Readings of the clocks of real and of monotonic time. The kernel's code for readings without a system call (the vDSO) is replaced
+//!   when the program is executed by code that reads a page of our own. Each reading takes a microsecond, so two are never equal, and a
+//!   loop that waits for a clock ends.
+//! - Waits with a limit: `nanosleep`, `poll`, `select`, `epoll_wait`, `futex` and `sigtimedwait`, with their variants.
+//! - `timerfd`, `setitimer`, `alarm`, and timers of `timer_create` that send ordinary signals.
+//!
+//! Random numbers of the system follow from a seed, for each process in the order in which processes begin.
+//!
+//! # What is not
+//! - Processor time, other timers of `timer_create`, time-outs of sockets (`SO_RCVTIMEO`), `io_uring`, and the counter that `rdtsc` reads.
+//! - Programs that use real-time signals, are 32-bit, or are traced already cannot be run.
+//!
+//! # Where
+//! On Linux for x86-64. [`check`] says whether it works here.
+//!
+//! ```no_run
+//! // First of all in `main`: the tracer is this program, executed again.
+//! if let Some(code) = kubeproof_tracer::helper(std::env::args_os()) {
+//!     std::process::exit(code);
+//! }
+//! # #[cfg(all(target_os = "linux", target_arch = "x86_64"))] {
+//! use kubeproof_tracer::{Time, Tracee};
+//!
+//! let (tracee, mut command) = Tracee::of(&["sleep".as_ref(), "3600".as_ref()], 1)?;
+//! let mut child = command.spawn()?;
+//! drop(command);
+//! let mut time = Time::default();
+//! tracee.advance(time)?;
+//! while let Some(settled) = tracee.settle()? {
+//!     if let kubeproof_tracer::Threads::Wait(waiting) = settled {
+//!         time = time.at(waiting.until.expect("it sleeps"));
+//!         tracee.advance(time)?;
+//!     }
+//! }
+//! assert!(child.wait()?.success());
+//! # }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod message;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod linux;
+
+pub use message::{Threads, Time, Waiting};
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use linux::{Observed, OwnThread, Tracee, check, helper};
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod elsewhere;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub use elsewhere::{Observed, OwnThread, Tracee, check, helper};
+
+/// Why programs cannot run under virtual time here.
+#[derive(Debug)]
+pub struct Unavailable(String);
+
+impl std::fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "programs cannot run under virtual time here: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unavailable {}

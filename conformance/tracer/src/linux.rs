@@ -1,0 +1,23 @@
+//! Tracing on Linux.
+
+mod answers;
+mod calls;
+mod clock;
+mod control;
+mod filter;
+mod memory;
+mod pages;
+mod posix_timers;
+mod random;
+mod registers;
+mod sleeping;
+mod start;
+mod threads;
+mod timer;
+mod timers;
+mod tracer;
+mod vdso;
+mod waits;
+
+pub use control::{Tracee, check, helper};
+pub use sleeping::{Observed, OwnThread};

@@ -1,0 +1,137 @@
+//! The embedding program's side: starts tracers and asks them.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use super::start::{self, BECOME, END, EXIT_FAILED, FOLLOW, HELPER};
+use super::tracer;
+use crate::message::Request;
+use crate::{Threads, Time, Unavailable};
+
+/// A program under virtual time, through its tracer. The program ends when this is dropped.
+#[derive(Clone, Debug)]
+pub struct Tracee {
+    socket: Arc<UnixStream>,
+}
+
+impl Tracee {
+    /// Returns the program that `command` describes (a name or path, and its arguments), and what starts its tracer. The tracer ends
+    /// as the program does: with its exit code, or with 128 and the number of the signal that killed it. The program has no input;
+    /// everything else, such as the environment, output and process group, it has from the tracer. It begins with the first
+    /// [`advance`](Self::advance). The random numbers that it asks the system for follow from `seed`.
+    ///
+    /// Drop the command after spawning the tracer: it holds the tracer's end of the socket.
+    ///
+    /// # Errors
+    /// When there is no socket, or this program does not know its own file.
+    pub fn of(command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
+        let (own, other) = UnixStream::pair()?;
+        let mut tracer = start::own_program(FOLLOW)?;
+        tracer
+            .arg(seed.to_string())
+            .args(command)
+            .stdin(Stdio::from(OwnedFd::from(other)));
+        let socket = Arc::new(own);
+        Ok((Self { socket }, tracer))
+    }
+
+    /// Sets the time. The monotonic clock is never set back.
+    ///
+    /// # Errors
+    /// When the socket fails; not when the program has ended.
+    pub fn advance(&self, time: Time) -> io::Result<()> {
+        self.send(Request::Advance(time)).map(drop)
+    }
+
+    /// Waits until all threads of the program wait, for 50 ms of real time at most. `None` when the program has ended.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn settle(&self) -> io::Result<Option<Threads>> {
+        self.ask(Request::Settle)
+    }
+
+    /// Says what the threads of the program do. `None` when it has ended.
+    ///
+    /// # Errors
+    /// When the socket fails.
+    pub fn look(&self) -> io::Result<Option<Threads>> {
+        self.ask(Request::Look)
+    }
+
+    fn ask(&self, request: Request) -> io::Result<Option<Threads>> {
+        if !self.send(request)? {
+            return Ok(None);
+        }
+        let mut answer = [0; Threads::LENGTH];
+        match (&*self.socket).read_exact(&mut answer) {
+            Err(error) if is_end(&error) => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => Threads::decode(answer)
+                .map(Some)
+                .ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Returns false when the tracer has ended.
+    fn send(&self, request: Request) -> io::Result<bool> {
+        match (&*self.socket).write_all(&request.encode()) {
+            Err(error) if is_end(&error) => Ok(false),
+            sent => sent.map(|()| true),
+        }
+    }
+}
+
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}
+
+/// Acts as a tracer, if the arguments of this process (with its name as the first) ask for that; returns the exit code then. Call it
+/// first of all in `main`, while the process has one thread.
+pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
+    let mut arguments = arguments.into_iter().skip(1);
+    if arguments.next()? != HELPER {
+        return None;
+    }
+    let role = arguments.next()?;
+    let command: Vec<OsString> = arguments.collect();
+    let ended = match role.to_str() {
+        Some(FOLLOW) => tracer::follow(&command),
+        Some(BECOME) => start::replace_with(&command),
+        Some(END) => Ok(0),
+        _ => return None,
+    };
+    Some(ended.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        EXIT_FAILED
+    }))
+}
+
+/// Runs a program under virtual time, to see whether that is possible here.
+///
+/// # Errors
+/// [`Unavailable`] with the reason.
+pub fn check() -> Result<(), Unavailable> {
+    let tried = || {
+        let own = std::env::current_exe()?;
+        let program = [own.as_ref(), HELPER.as_ref(), END.as_ref()];
+        let (tracee, mut command) = Tracee::of(&program, 0)?;
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = child.spawn()?;
+        drop(command);
+        tracee.advance(Time::default())?;
+        while tracee.settle()?.is_some() {}
+        child.wait_with_output()
+    };
+    let reason = match tried() {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Unavailable(reason))
+}

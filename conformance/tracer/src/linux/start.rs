@@ -1,0 +1,102 @@
+//! The processes between the embedding program and the traced one: the tracer, and the process that becomes the program.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use nix::sys::personality::{self, Persona};
+use nix::sys::signal::{SigSet, Signal};
+
+use super::filter;
+
+/// The first argument of this program when it acts as a tracer.
+pub(super) const HELPER: &str = "__kubeproof-tracer";
+/// The second argument of a process that follows a program.
+pub(super) const FOLLOW: &str = "follow";
+/// The second argument of a process that becomes the program.
+pub(super) const BECOME: &str = "become";
+/// The second argument of a process that ends at once.
+pub(super) const END: &str = "end";
+/// The exit code of a shell for a command that cannot be executed.
+pub(super) const EXIT_FAILED: i32 = 126;
+
+/// This program in one of its roles.
+///
+/// # Errors
+/// When it does not know its own file.
+pub(super) fn own_program(role: &str) -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args([HELPER, role]);
+    Ok(command)
+}
+
+/// The seed of random numbers, and the command after it.
+///
+/// # Errors
+/// When there is no seed.
+pub(super) fn seed_and_command(arguments: &[OsString]) -> io::Result<(u64, &[OsString])> {
+    let read = arguments.split_first().and_then(|(seed, command)| {
+        let seed = seed.to_str()?.parse().ok()?;
+        Some((seed, command))
+    });
+    read.ok_or_else(|| io::Error::other("the seed is missing"))
+}
+
+/// What starts the process that becomes the program once it is traced.
+///
+/// # Errors
+/// When this program does not know its own file.
+pub(super) fn program(command: &[OsString]) -> io::Result<Command> {
+    let mut program = own_program(BECOME)?;
+    program.args(command);
+    Ok(program)
+}
+
+/// Says on standard input, which is a socket, that this process is there, waits for a byte on it, and replaces the process with
+/// `command`. Returns only with an error.
+///
+/// # Errors
+/// When a step fails; the words say which.
+pub(super) fn replace_with(command: &[OsString]) -> io::Result<i32> {
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| io::Error::other("there is no command to run"))?;
+    let input = rustix::stdio::stdin();
+    let is_there = rustix::io::write(input, b"!").is_ok();
+    if !is_there || io::stdin().read_exact(&mut [0]).is_err() {
+        // The tracer has failed, and says why.
+        return Ok(EXIT_FAILED);
+    }
+    let nothing = File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    filter::install().map_err(in_words("system calls cannot be filtered"))?;
+    blocked_signals().thread_unblock()?;
+    // Equal addresses, as far as a container allows it: hashes and orders may depend on them.
+    let _ = personality::get().and_then(|own| personality::set(own | Persona::ADDR_NO_RANDOMIZE));
+    let error = Command::new(program).args(arguments).exec();
+    Err(in_words(&format!(
+        "{} cannot be executed",
+        program.display()
+    ))(error))
+}
+
+/// The signals that the tracer blocks: those of the end of children, and those to the process group, which are for the program.
+pub(super) fn blocked_signals() -> SigSet {
+    let mut signals = SigSet::empty();
+    for signal in [
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGCHLD,
+    ] {
+        signals.add(signal);
+    }
+    signals
+}
+
+/// Puts `words` before an error.
+pub(super) fn in_words<E: std::fmt::Display>(words: &str) -> impl FnOnce(E) -> io::Error {
+    move |error| io::Error::other(format!("{words}: {error}"))
+}

@@ -1,0 +1,180 @@
+//! The threads of a program and of all that it has started.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher as _};
+
+use nix::unistd::Pid;
+
+use super::clock::Moment;
+use super::memory::Vdso;
+use super::registers::Registers;
+use super::sleeping::{Files, State};
+use super::vdso::Functions;
+use super::waits::Wait;
+
+/// A thread.
+#[derive(Debug)]
+pub(super) struct Thread {
+    /// The id of its process.
+    pub(super) process: i32,
+    /// `None` if it ended before it was seen.
+    files: Option<Files>,
+    /// The wait in which it is.
+    pub(super) wait: Option<Wait>,
+    /// Its last wait, if a signal has interrupted it.
+    pub(super) interrupted: Option<Wait>,
+    /// Whether a signal has stopped its process.
+    pub(super) is_stopped: bool,
+    /// The beginning of its program, while it maps a page for its clocks.
+    pub(super) beginning: Option<Beginning>,
+}
+
+/// A program that is about to begin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning {
+    /// The registers with which it begins.
+    pub(super) registers: Registers,
+    pub(super) vdso: Vdso,
+    pub(super) functions: Functions,
+}
+
+/// All threads, by id.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    all: BTreeMap<i32, Thread>,
+    /// The one that went on last, which is the likeliest to run.
+    last: i32,
+}
+
+impl Threads {
+    /// Adds a thread, if it is new.
+    pub(super) fn add(&mut self, id: Pid) {
+        self.all.entry(id.as_raw()).or_insert_with(|| {
+            let process = process_of(id).unwrap_or(id.as_raw());
+            Thread {
+                process,
+                files: Files::open(process, id.as_raw()).ok(),
+                wait: None,
+                interrupted: None,
+                is_stopped: false,
+                beginning: None,
+            }
+        });
+    }
+
+    /// Removes a thread that has ended; returns the id of its process if it was the last one.
+    pub(super) fn remove(&mut self, id: Pid) -> Option<i32> {
+        let process = self.all.remove(&id.as_raw())?.process;
+        let mut others = self.all.values();
+        (!others.any(|other| other.process == process)).then_some(process)
+    }
+
+    /// Removes all threads of the process but the one with its id, which has executed another program.
+    pub(super) fn executed(&mut self, process: Pid) {
+        let own = process.as_raw();
+        self.all.retain(|_, thread| thread.process != own);
+        self.add(process);
+    }
+
+    pub(super) fn get(&mut self, id: Pid) -> Option<&mut Thread> {
+        self.all.get_mut(&id.as_raw())
+    }
+
+    /// Notes that the thread goes on.
+    pub(super) fn goes_on(&mut self, id: Pid) {
+        self.last = id.as_raw();
+    }
+
+    /// The threads whose processes signals have stopped, with the ids of these.
+    pub(super) fn stopped(&self) -> Vec<(Pid, i32)> {
+        let stopped = self.all.iter().filter(|(_, thread)| thread.is_stopped);
+        stopped
+            .map(|(id, thread)| (Pid::from_raw(*id), thread.process))
+            .collect()
+    }
+
+    /// The threads that wait for a time which `is_over` accepts; their waits are over from now on.
+    pub(super) fn end_waits(&mut self, is_over: impl Fn(Moment) -> bool) -> Vec<Pid> {
+        let mut ended = Vec::new();
+        for (id, thread) in &mut self.all {
+            let wait = thread.wait.as_mut().filter(|wait| !wait.is_over);
+            if let Some(wait) = wait.filter(|wait| is_over(wait.until)) {
+                wait.is_over = true;
+                ended.push(Pid::from_raw(*id));
+            }
+        }
+        ended
+    }
+
+    /// The moments for which threads wait.
+    pub(super) fn moments(&self) -> impl Iterator<Item = Moment> {
+        let waits = self.all.values().filter_map(|thread| thread.wait.as_ref());
+        waits.map(|wait| wait.until)
+    }
+
+    /// A digest of how much all threads have run; `None` if one runs, or has ended and is not removed yet.
+    pub(super) fn asleep(&self) -> Option<u64> {
+        let last = self.all.get_key_value(&self.last);
+        if last.is_some_and(|(id, last)| self.ran(*id, last).is_none()) {
+            return None;
+        }
+        let mut digest = DefaultHasher::new();
+        for (id, thread) in &self.all {
+            digest.write_i32(*id);
+            digest.write(&self.ran(*id, thread)?);
+        }
+        Some(digest.finish())
+    }
+
+    /// How much a thread has run; `None` if it runs, or has ended and is not removed yet.
+    fn ran(&self, id: i32, thread: &Thread) -> Option<[u8; 64]> {
+        if thread.wait.as_ref().is_some_and(|wait| wait.is_over) {
+            return None;
+        }
+        let state = thread.files.as_ref().map(Files::state);
+        match state.unwrap_or(State::Ended) {
+            State::Sleeps(observed) => Some(*observed.bytes()),
+            State::Stopped => thread.is_stopped.then_some([0; 64]),
+            // The end of a first thread is told with that of the last one.
+            State::Ended => {
+                let is_other = |(own, other): (&i32, &Thread)| *own != id && other.process == id;
+                self.all.iter().any(is_other).then_some([0; 64])
+            }
+            State::Runs => None,
+        }
+    }
+}
+
+/// The process of a thread.
+fn process_of(thread: Pid) -> Option<i32> {
+    let status = status_of(thread.as_raw())?;
+    field(&status, "Tgid:")?.parse().ok()
+}
+
+/// Whether the process has got the signal that lets it go on.
+pub(super) fn goes_on_again(process: i32) -> bool {
+    has_signal(process, "ShdPnd:", libc::SIGCONT)
+}
+
+/// Whether the process has a handler for the signal.
+pub(super) fn handles(process: i32, signal: i32) -> bool {
+    has_signal(process, "SigCgt:", signal)
+}
+
+fn has_signal(process: i32, set: &str, signal: i32) -> bool {
+    let status = status_of(process);
+    let set = status.as_deref().and_then(|status| field(status, set));
+    let set = set.and_then(|set| u64::from_str_radix(set, 16).ok());
+    set.is_some_and(|set| set & (1 << (signal - 1)) != 0)
+}
+
+fn status_of(id: i32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{id}/status")).ok()
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    let mut lines = status.lines();
+    lines
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}

@@ -1,0 +1,461 @@
+//! The tracer process: follows a program and all that it starts, answers its system calls about time, and says when all of its threads
+//! wait.
+//!
+//! It has one thread, as `ptrace` demands, and sleeps until a thread of the program stops or a message comes. Only while it is to say that
+//! all threads wait does it look at them from time to time: a thread stops for the tracer at calls about time alone.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::unistd::Pid;
+use rustix::process::{WaitOptions, WaitStatus, wait as wait_for_child};
+
+use super::answers::Sources;
+use super::calls::{Treatment, treat};
+use super::clock::Clock;
+use super::memory;
+use super::pages::Pages;
+use super::random::Random;
+use super::registers::{Registers, answered, bits};
+use super::start::{self, in_words};
+use super::threads::{Beginning, Thread, Threads, goes_on_again, handles};
+use super::timers::Timers;
+use super::vdso::Functions;
+use crate::Waiting;
+use crate::message::{Request, Threads as Answer};
+
+/// A program that still runs after this time is said to run.
+const SETTLE_MAX: Duration = Duration::from_millis(50);
+/// The period of looks at threads that run.
+const LOOK_PERIOD: Duration = Duration::from_micros(30);
+/// The period of looks at a program that a signal has stopped.
+const STOPPED_PERIOD: Duration = Duration::from_millis(5);
+/// The code segment of 64-bit programs.
+const LONG_MODE: u64 = 0x33;
+/// The length of a page.
+const PAGE: u64 = 4_096;
+/// The bit in the signal of a stop at a system call (`PTRACE_O_TRACESYSGOOD`).
+const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
+
+/// Follows the command after the seed in `arguments` until it ends; returns its exit code. The other end of the socket, which is standard input, says what time it is.
+///
+/// # Errors
+/// When the program cannot be started or traced.
+pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
+    let (seed, command) = start::seed_and_command(arguments)?;
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    start::blocked_signals().thread_block()?;
+    // Short waits are otherwise as long as the kernel likes.
+    nix::sys::prctl::set_timerslack(1)?;
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    let children = SignalFd::with_flags(&children, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    let Some(Request::Advance(time)) = receive(&socket)? else {
+        return Ok(0);
+    };
+    let mut tracer = Tracer {
+        root: start(command)?,
+        sources: Sources {
+            clock: Clock::new(time),
+            timers: Timers::default(),
+            random: Random::seeded(seed),
+        },
+        threads: Threads::default(),
+        pages: Pages::default(),
+        next: None,
+        stops: 0,
+        ended: None,
+    };
+    tracer.threads.add(tracer.root);
+    tracer.run(&socket, &children)
+}
+
+/// Starts the process that becomes the program, and begins to trace it.
+fn start(command: &[OsString]) -> io::Result<Pid> {
+    let (mut own, other) = UnixStream::pair()?;
+    let child = start::program(command)?
+        .stdin(Stdio::from(OwnedFd::from(other)))
+        .spawn()?;
+    let id = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    let options = Options::PTRACE_O_EXITKILL
+        | Options::PTRACE_O_TRACECLONE
+        | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACEFORK
+        | Options::PTRACE_O_TRACESECCOMP
+        | Options::PTRACE_O_TRACESYSGOOD
+        | Options::PTRACE_O_TRACEVFORK;
+    // Traced earlier, it would be seen to begin.
+    own.read_exact(&mut [0])?;
+    ptrace::seize(id, options).map_err(in_words("a process cannot be traced"))?;
+    own.write_all(b"!")?;
+    Ok(id)
+}
+
+/// Receives a message; `None` when the other end is closed.
+fn receive(mut socket: &UnixStream) -> io::Result<Option<Request>> {
+    let mut bytes = [0; Request::LENGTH];
+    match socket.read_exact(&mut bytes) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+        Ok(()) => match Request::decode(bytes) {
+            None => Err(io::ErrorKind::InvalidData.into()),
+            request => Ok(request),
+        },
+    }
+}
+
+struct Tracer {
+    root: Pid,
+    sources: Sources,
+    threads: Threads,
+    pages: Pages,
+    /// The earliest monotonic time, on the program's clock, at which a wait or a timer ends, or an earlier time.
+    next: Option<u64>,
+    /// The number of stops so far.
+    stops: u64,
+    /// The exit code of the program.
+    ended: Option<i32>,
+}
+
+impl Tracer {
+    fn run(&mut self, mut socket: &UnixStream, children: &SignalFd) -> io::Result<i32> {
+        // The time by which an answer is due, once it was asked for.
+        let mut due: Option<Instant> = None;
+        loop {
+            self.take_stops()?;
+            if let Some(code) = self.ended {
+                return Ok(code);
+            }
+            self.let_go_on();
+            let period = match due {
+                Some(_) => Some(LOOK_PERIOD),
+                None => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
+            };
+            let mut answer = None;
+            match (wait(socket, children, period)?, due) {
+                (Woken::ByStop, None) | (Woken::Not, None) => {}
+                (Woken::ByStop, Some(by)) => {
+                    answer = (Instant::now() >= by).then_some(Answer::Run);
+                }
+                // Nothing has stopped for a while.
+                (Woken::Not, Some(by)) => {
+                    let seen = self.look();
+                    let is_due = seen != Answer::Run || Instant::now() >= by;
+                    answer = is_due.then_some(seen);
+                }
+                (Woken::ByMessage, _) => match receive(socket)? {
+                    None => return Ok(0),
+                    Some(Request::Advance(time)) => {
+                        self.pages.collect(&mut self.sources.clock);
+                        self.sources.clock.set(time);
+                        self.pages.publish_to_all(&self.sources.clock);
+                        self.end_waits();
+                    }
+                    Some(request @ (Request::Settle | Request::Look)) => {
+                        self.take_stops()?;
+                        if let Some(code) = self.ended {
+                            return Ok(code);
+                        }
+                        let seen = self.look();
+                        match request == Request::Settle && seen == Answer::Run {
+                            true => due = Some(Instant::now() + SETTLE_MAX),
+                            false => answer = Some(seen),
+                        }
+                    }
+                },
+            }
+            if let Some(answer) = answer {
+                due = None;
+                socket.write_all(&answer.encode())?;
+            }
+        }
+    }
+
+    /// What the threads do.
+    fn look(&mut self) -> Answer {
+        self.let_go_on();
+        self.pages.collect(&mut self.sources.clock);
+        self.end_waits();
+        let Some(asleep) = self.threads.asleep() else {
+            return Answer::Run;
+        };
+        Answer::Wait(Waiting {
+            until: self.next,
+            ran: asleep.wrapping_add(self.stops),
+        })
+    }
+
+    /// Ends the waits whose time has come, and lets timers go off.
+    fn end_waits(&mut self) {
+        let clock = &self.sources.clock;
+        for thread in self.threads.end_waits(|moment| clock.until(moment) == 0) {
+            // A thread that has ended waits no more.
+            let _ = ptrace::interrupt(thread);
+        }
+        self.sources.timers.go_off(clock);
+        let moments = self.threads.moments().chain(self.sources.timers.moments());
+        let times = moments.map(|moment| clock.monotonic_at(moment));
+        self.next = times.min();
+    }
+
+    /// Takes everything that has happened to threads.
+    fn take_stops(&mut self) -> io::Result<()> {
+        // Threads, and children of children, too.
+        let all = WaitOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        loop {
+            match wait_for_child(WaitOptions::NOHANG | all) {
+                Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+                Ok(Some((id, status))) => {
+                    let id = Pid::from_raw(id.as_raw_nonzero().get());
+                    self.stops = self.stops.wrapping_add(1);
+                    match self.take(id, status) {
+                        // The thread was killed in the meantime, and is reported once more.
+                        Ok(()) | Err(Errno::ESRCH) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, id: Pid, status: WaitStatus) -> Result<(), Errno> {
+        if status.exited() || status.signaled() {
+            if let Some(process) = self.threads.remove(id) {
+                self.sources.timers.forget(process);
+                self.sources.random.forget(process);
+                self.pages.forget(process);
+            }
+            if id == self.root {
+                let killed = status.terminating_signal().map(|signal| 128 + signal);
+                self.ended = status.exit_status().or(killed);
+            }
+            return Ok(());
+        }
+        let Some(signal) = status.stopping_signal() else {
+            return Ok(());
+        };
+        self.threads.add(id);
+        match status.as_raw() >> 16 {
+            libc::PTRACE_EVENT_SECCOMP => self.at_call(id),
+            libc::PTRACE_EVENT_EXEC => {
+                self.threads.executed(id);
+                self.sources.timers.posix.forget(id.as_raw());
+                self.pages.forget(id.as_raw());
+                self.at_beginning(id)
+            }
+            libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
+                let child = i32::try_from(ptrace::getevent(id)?);
+                let child = Pid::from_raw(child.map_err(|_| Errno::ESRCH)?);
+                self.threads.add(child);
+                let of = |thread: Option<&mut Thread>| thread.map(|thread| thread.process);
+                let processes = [id, child].map(|id| of(self.threads.get(id)));
+                if let [Some(parent), Some(child)] = processes {
+                    self.pages.copy(parent, child);
+                }
+                self.go_on(id, None)
+            }
+            libc::PTRACE_EVENT_STOP => match signal {
+                libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
+                    // It stays where it is until the process is continued.
+                    if let Some(thread) = self.threads.get(id) {
+                        thread.is_stopped = true;
+                    }
+                    Ok(())
+                }
+                _ => self.go_on(id, None),
+            },
+            0 if signal == SYSTEM_CALL => self.at_return(id),
+            0 => self.at_signal(id, signal),
+            _ => self.go_on(id, None),
+        }
+    }
+
+    /// A program is about to begin. Its clocks are to be read from a page, which it has to map itself.
+    fn at_beginning(&mut self, id: Pid) -> Result<(), Errno> {
+        let registers = ptrace::getregs(id)?;
+        if registers.cs != LONG_MODE {
+            // The filter ends it at its first call.
+            return self.go_on(id, None);
+        }
+        let mut random = [0; 16];
+        self.sources.random.fill(id.as_raw(), &mut random);
+        if let Some(vdso) = memory::prepare(id, registers.rsp, random)? {
+            let Some(functions) = Functions::find(id, vdso.code) else {
+                vdso.hide(id)?;
+                return self.go_on(id, None);
+            };
+            let map = Registers {
+                rip: functions.write_map(id)?,
+                rdi: 0,
+                rsi: PAGE,
+                rdx: bits(libc::PROT_READ | libc::PROT_WRITE),
+                r10: bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
+                r8: u64::MAX,
+                r9: 0,
+                ..registers
+            };
+            ptrace::setregs(id, map)?;
+            if let Some(thread) = self.threads.get(id) {
+                thread.beginning = Some(Beginning {
+                    registers,
+                    vdso,
+                    functions,
+                });
+            }
+        }
+        self.go_on(id, None)
+    }
+
+    /// A program that is about to begin has mapped the page for its clocks.
+    fn has_mapped(&mut self, id: Pid, beginning: Beginning) -> Result<(), Errno> {
+        let Beginning {
+            registers,
+            vdso,
+            functions,
+        } = beginning;
+        let page = ptrace::getregs(id)?.rax;
+        match page.cast_signed() {
+            0.. => {
+                functions.replace(id, page)?;
+                let (pages, clock) = (&mut self.pages, &self.sources.clock);
+                pages.add(id.as_raw(), page, clock);
+            }
+            _ => vdso.hide(id)?,
+        }
+        ptrace::setregs(id, answered(registers, 0))?;
+        self.go_on(id, None)
+    }
+
+    /// A thread is about to enter a system call about time.
+    fn at_call(&mut self, id: Pid) -> Result<(), Errno> {
+        let Some(thread) = self.threads.get(id) else {
+            return Ok(());
+        };
+        let (process, interrupted) = (thread.process, thread.interrupted.take());
+        let registers = ptrace::getregs(id)?;
+        let sources = &mut self.sources;
+        self.pages.collect_from(process, &mut sources.clock);
+        match treat((id, process), registers, interrupted.as_ref(), sources) {
+            // The kernel says what is wrong.
+            Err(_) | Ok(Treatment::Pass) => self.go_on(id, None)?,
+            Ok(Treatment::Answer(result)) => {
+                // A clock may have been read.
+                self.pages.publish(process, &self.sources.clock);
+                ptrace::setregs(id, answered(registers, result))?;
+                self.go_on(id, None)?;
+            }
+            Ok(Treatment::Wait(with)) => {
+                let (registers, wait) = *with;
+                ptrace::setregs(id, registers)?;
+                let until = self.sources.clock.monotonic_at(wait.until);
+                self.next = Some(self.next.map_or(until, |next| next.min(until)));
+                if let Some(thread) = self.threads.get(id) {
+                    thread.wait = Some(wait);
+                }
+                self.threads.goes_on(id);
+                ptrace::syscall(id, None)?;
+            }
+        }
+        // A thread that reads a clock again and again lets time pass for the others.
+        let now = self.sources.clock.now(super::clock::Kind::Monotonic).nanos;
+        if self.next.is_some_and(|next| next <= now.cast_unsigned()) {
+            self.end_waits();
+        }
+        Ok(())
+    }
+
+    /// A thread is about to return from a call in which it waited.
+    fn at_return(&mut self, id: Pid) -> Result<(), Errno> {
+        let thread = self.threads.get(id);
+        if let Some(thread) = thread
+            && let Some(wait) = thread.wait.take()
+        {
+            let end = wait.end(id, ptrace::getregs(id)?, &self.sources.clock);
+            thread.interrupted = end.may_go_on.then_some(wait);
+            ptrace::setregs(id, end.registers)?;
+        }
+        self.go_on(id, None)
+    }
+
+    /// A thread is about to get a signal.
+    fn at_signal(&mut self, id: Pid, signal: i32) -> Result<(), Errno> {
+        let thread = self.threads.get(id);
+        if let Some(beginning) = thread.and_then(|thread| thread.beginning.take()) {
+            return self.has_mapped(id, beginning);
+        }
+        let Ok(signal) = Signal::try_from(signal) else {
+            eprintln!("the program uses the real-time signal {signal}, so it cannot be traced");
+            return Err(Errno::ENOTSUP);
+        };
+        if let Some(thread) = self.threads.get(id)
+            && thread.interrupted.is_some()
+            && handles(thread.process, signal as i32)
+        {
+            // The call returns EINTR, and is not run again.
+            thread.interrupted = None;
+        }
+        self.go_on(id, Some(signal))
+    }
+
+    /// Lets processes go on that were stopped by a signal and have got another one.
+    fn let_go_on(&mut self) {
+        for (id, process) in self.threads.stopped() {
+            if !goes_on_again(process) {
+                continue;
+            }
+            if let Some(thread) = self.threads.get(id) {
+                thread.is_stopped = false;
+            }
+            // One that was killed is reported.
+            let _ = self.go_on(id, None);
+        }
+    }
+
+    fn go_on(&mut self, id: Pid, signal: Option<Signal>) -> Result<(), Errno> {
+        self.threads.goes_on(id);
+        ptrace::cont(id, signal)
+    }
+}
+
+/// The end of a wait.
+enum Woken {
+    ByMessage,
+    ByStop,
+    Not,
+}
+
+/// Waits for a message or for a stop of a thread, for `period` at most.
+fn wait(socket: &UnixStream, children: &SignalFd, period: Option<Duration>) -> io::Result<Woken> {
+    let mut files = [
+        PollFd::new(socket.as_fd(), PollFlags::POLLIN),
+        PollFd::new(children.as_fd(), PollFlags::POLLIN),
+    ];
+    match ppoll(&mut files, period.map(TimeSpec::from), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let is_ready = |file: &PollFd<'_>| file.revents().is_some_and(|found| !found.is_empty());
+    let (has_message, has_stop) = (is_ready(&files[0]), is_ready(&files[1]));
+    if has_stop {
+        // One stands for all stops until it is read.
+        children.read_signal()?;
+    }
+    // Stops are taken after a message, too.
+    Ok(match (has_message, has_stop) {
+        (true, _) => Woken::ByMessage,
+        (false, true) => Woken::ByStop,
+        (false, false) => Woken::Not,
+    })
+}

@@ -1,0 +1,268 @@
+//! The tests: each runs one of the programs, or one of the shell, and compares what it has printed.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
+
+use kubeproof_tracer::{Threads, Time, Tracee, Waiting};
+use libtest_mimic::{Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::programs::ROLE;
+
+type Tested = Result<(), Box<dyn Error>>;
+type Test = fn() -> Tested;
+
+const DAY: u64 = 86_400;
+const NANOS: u64 = 1_000_000_000;
+
+/// All tests, by name.
+pub(crate) fn all() -> Vec<Trial> {
+    let tests: [(&str, Test); 17] = [
+        ("it_works_here", it_works_here),
+        (
+            "clocks_show_virtual_time_and_no_two_readings_are_equal",
+            clocks,
+        ),
+        ("sleeps_last_as_long_as_they_say", sleeps),
+        ("threads_wake_in_the_order_of_their_sleeps", threads),
+        ("waits_for_locks_end_early_or_on_time", locks),
+        ("tasks_and_sockets_of_tokio_share_the_time", tokio),
+        ("timers_of_files_go_off", timers),
+        ("polls_end_with_their_limit_or_before", polls),
+        ("children_are_traced_too", children),
+        ("a_loop_that_reads_the_clock_ends", spins),
+        ("a_signal_ends_a_sleep", a_signal),
+        ("a_handler_runs_during_a_sleep", a_handler),
+        ("a_stopped_program_goes_on_later", a_stopped_program),
+        ("exit_codes_are_kept", exit_codes),
+        ("a_timer_of_another_program_ends_it", a_timer),
+        ("random_numbers_follow_from_the_seed", random_numbers),
+        ("a_program_that_is_traced_traces_nothing", traces),
+    ];
+    let trial = |(name, test): (&str, Test)| {
+        Trial::test(name, move || {
+            test().map_err(|error| Failed::from(error.to_string()))
+        })
+    };
+    tests.into_iter().map(trial).collect()
+}
+
+/// A program that runs.
+struct Running {
+    tracee: Tracee,
+    tracer: Child,
+    time: Time,
+    output: Option<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &[&str]) -> Result<Self, Box<dyn Error>> {
+        Self::seeded(command, 7)
+    }
+
+    fn seeded(command: &[&str], seed: u64) -> Result<Self, Box<dyn Error>> {
+        use std::os::unix::process::CommandExt as _;
+        let command: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
+        let (tracee, mut tracer) = Tracee::of(&command, seed)?;
+        let tracer = tracer.stdout(Stdio::piped()).process_group(0);
+        let mut tracer = tracer.spawn()?;
+        let time = Time::default();
+        tracee.advance(time)?;
+        let output = tracer.stdout.take();
+        Ok(Self {
+            tracee,
+            tracer,
+            time,
+            output,
+        })
+    }
+
+    /// Waits until all threads wait; `None` when the program has ended.
+    fn settle(&self) -> Result<Option<Waiting>, Box<dyn Error>> {
+        loop {
+            match self.tracee.settle()? {
+                None => return Ok(None),
+                Some(Threads::Run) => {}
+                Some(Threads::Wait(waiting)) => return Ok(Some(waiting)),
+            }
+        }
+    }
+
+    fn pass(&mut self, time: Duration) -> Tested {
+        let passed = u64::try_from(time.as_nanos())?;
+        self.time = self.time.at(self.time.monotonic + passed);
+        Ok(self.tracee.advance(self.time)?)
+    }
+
+    /// Lets time pass until the program ends or waits forever; returns what it has printed, its exit code, and the seconds that have
+    /// passed.
+    fn live(mut self) -> Result<(String, Option<i32>, u64), Box<dyn Error>> {
+        let began = self.time.monotonic;
+        while let Some(waiting) = self.settle()? {
+            let until = waiting.until.ok_or("it waits forever")?;
+            self.time = self.time.at(until);
+            self.tracee.advance(self.time)?;
+        }
+        let mut printed = String::new();
+        self.output
+            .take()
+            .ok_or("no output")?
+            .read_to_string(&mut printed)?;
+        let code = self.tracer.wait()?.code();
+        Ok((printed, code, (self.time.monotonic - began) / NANOS))
+    }
+
+    fn signal(&self, signal: Signal) -> Tested {
+        let group = Pid::from_child(&self.tracer);
+        Ok(kill_process_group(group, signal)?)
+    }
+}
+
+/// Runs one of our programs, and compares what it prints.
+#[track_caller]
+fn prints(program: &str, expected: &str) -> Tested {
+    let own = std::env::current_exe()?;
+    let own = own.to_str().ok_or("a path in UTF-8")?;
+    let (printed, code, _) = Running::start(&[own, ROLE, program])?.live()?;
+    assert_eq!(printed, expected);
+    assert_eq!(code, Some(0));
+    Ok(())
+}
+
+fn it_works_here() -> Tested {
+    Ok(kubeproof_tracer::check()?)
+}
+
+fn clocks() -> Tested {
+    prints("clocks", "1767225600\ntrue\n86400\n86400\n")
+}
+
+fn sleeps() -> Tested {
+    prints("sleeps", "0\n3600\n90000\n")
+}
+
+fn threads() -> Tested {
+    let expected = "1 after 3600\n2 after 7200\n3 after 10800\nnothing true after 97200\n";
+    prints("threads", expected)
+}
+
+fn locks() -> Tested {
+    prints("locks", "false 3600\ntrue 90000\ntrue 90060\n")
+}
+
+fn tokio() -> Tested {
+    prints("tokio", "false 1800\ntrue 5400\n")
+}
+
+fn timers() -> Tested {
+    let expected =
+        "1 86400\nleft 30 7200\n1 90000\n1 97200\n1 104400\nbefore 119\nready 0 190800\n";
+    prints("timers", expected)
+}
+
+fn polls() -> Tested {
+    prints("polls", "0 0\n0 3600\n1 7200\n")
+}
+
+fn children() -> Tested {
+    prints("children", "true 86400\n")
+}
+
+fn spins() -> Tested {
+    prints("spins", "true\n")
+}
+
+fn a_signal() -> Tested {
+    let mut running = Running::start(&["sleep", "1d"])?;
+    running.settle()?.ok_or("it sleeps")?;
+    running.pass(Duration::from_secs(3_600))?;
+    let waiting = running.settle()?.ok_or("it still sleeps")?;
+    let until = waiting.until.ok_or("it sleeps")? - running.time.monotonic;
+    assert!(
+        (23 * 3_600 * NANOS..23 * 3_601 * NANOS).contains(&until),
+        "{until}"
+    );
+    running.signal(Signal::TERM)?;
+    let (_, code, passed) = running.live()?;
+    assert_eq!((code, passed), (Some(128 + 15), 0));
+    Ok(())
+}
+
+fn a_handler() -> Tested {
+    let script = "trap 'date -u +%H:%M' USR1; sleep 1d & wait; wait; date -u +%d";
+    let mut running = Running::start(&["sh", "-c", script])?;
+    running.settle()?.ok_or("it sleeps")?;
+    running.pass(Duration::from_secs(3_600))?;
+    running.settle()?.ok_or("it sleeps")?;
+    // The shell alone: the other one would end.
+    let shell = shell_below(running.tracer.id())?;
+    rustix::process::kill_process(shell, Signal::USR1)?;
+    let (printed, code, _) = running.live()?;
+    assert_eq!((printed.as_str(), code), ("01:00\n02\n", Some(0)));
+    Ok(())
+}
+
+/// The child of the tracer, which is the program.
+fn shell_below(tracer: u32) -> Result<Pid, Box<dyn Error>> {
+    let children = std::fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children"))?;
+    let child = children.split_whitespace().next().ok_or("a child")?;
+    Ok(Pid::from_raw(child.parse()?).ok_or("a process")?)
+}
+
+fn a_stopped_program() -> Tested {
+    let script = "sleep 60; date -u +%H:%M; sleep 60; date -u +%H:%M";
+    let mut running = Running::start(&["sh", "-c", script])?;
+    running.settle()?.ok_or("it sleeps")?;
+    let shell = shell_below(running.tracer.id())?;
+    rustix::process::kill_process(shell, Signal::STOP)?;
+    // The sleep ends, but the shell that waits for it is stopped.
+    running.pass(Duration::from_secs(DAY / 2))?;
+    let waiting = running.settle()?.ok_or("it is stopped")?;
+    assert_eq!(waiting.until, None);
+    rustix::process::kill_process(shell, Signal::CONT)?;
+    while running
+        .settle()?
+        .is_some_and(|waiting| waiting.until.is_none())
+    {}
+    let (printed, code, passed) = running.live()?;
+    assert_eq!((printed.as_str(), code), ("12:00\n12:01\n", Some(0)));
+    assert_eq!(passed, 60);
+    Ok(())
+}
+
+fn a_timer() -> Tested {
+    let (_, code, passed) = Running::start(&["timeout", "60", "sleep", "1d"])?.live()?;
+    assert_eq!((code, passed), (Some(124), 60));
+    Ok(())
+}
+
+fn random_numbers() -> Tested {
+    let own = std::env::current_exe()?;
+    let command = [own.to_str().ok_or("a path in UTF-8")?, ROLE, "random"];
+    let draw = |seed| Ok::<_, Box<dyn Error>>(Running::seeded(&command, seed)?.live()?.0);
+    let first = draw(7)?;
+    assert_eq!(draw(7)?, first);
+    assert_ne!(draw(8)?, first);
+    Ok(())
+}
+
+fn traces() -> Tested {
+    let reason = "programs cannot run under virtual time here: a process cannot be traced: ";
+    prints(
+        "traces",
+        &format!("{reason}EPERM: Operation not permitted\n"),
+    )
+}
+
+fn exit_codes() -> Tested {
+    for (script, expected) in [("exit 7", 7), ("kill -9 $$", 128 + 9)] {
+        let (_, code, _) = Running::start(&["sh", "-c", script])?.live()?;
+        assert_eq!(code, Some(expected), "{script}");
+    }
+    let (_, code, _) = Running::start(&["/nowhere"])?.live()?;
+    assert_eq!(code, Some(126));
+    Ok(())
+}
