@@ -25,6 +25,14 @@ impl Tracee {
     ///
     /// # Errors
     /// None.
+    pub fn begin(&self, _time: Time) -> io::Result<()> {
+        match *self {}
+    }
+
+    /// Is never called.
+    ///
+    /// # Errors
+    /// None.
     pub fn advance(&self, _time: Time) -> io::Result<()> {
         match *self {}
     }

@@ -3,7 +3,7 @@
 //! A tracer process of its own starts the program, follows everything that the program starts, and answers its system calls about
 //! time (`ptrace` with a filter of `seccomp`). The [`Tracee`] is the other end of the tracer's socket:
 //!
-//! - [`Tracee::advance`] sets the time. Waits that are over by then end.
+//! - [`Tracee::begin`] starts the program, and [`Tracee::advance`] sets the time. Waits that are over by then end.
 //! - [`Tracee::settle`] waits until every thread of the program waits, and says when the first of them would go on by itself.
 //!
 //! So one program that knows the earliest time at which anything happens can let several others live through days in seconds.
@@ -36,7 +36,7 @@
 //! let mut child = command.spawn()?;
 //! drop(command);
 //! let mut time = Time::default();
-//! tracee.advance(time)?;
+//! tracee.begin(time)?;
 //! while let Some(settled) = tracee.settle()? {
 //!     if let kubeproof_tracer::Threads::Wait(waiting) = settled {
 //!         time = time.at(waiting.until.expect("it sleeps"));

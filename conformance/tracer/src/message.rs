@@ -55,7 +55,8 @@ pub struct Waiting {
 /// A message to the tracer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// It is this time now. Has no answer.
+    /// It is this time now. The first one starts the program, and has no answer. Others are answered once the program sees the
+    /// time.
     Advance(Time),
     /// Asks for [`Threads`], after a short wait if one runs.
     Settle,

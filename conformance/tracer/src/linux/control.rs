@@ -2,27 +2,34 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use parking_lot::Mutex;
 
 use super::start::{self, BECOME, END, EXIT_FAILED, FOLLOW, HELPER};
 use super::tracer;
 use crate::message::Request;
 use crate::{Threads, Time, Unavailable};
 
+/// The time in which an answer is expected.
+pub(super) const SOON: Duration = Duration::from_micros(100);
+
 /// A program under virtual time, through its tracer. The program ends when this is dropped.
 #[derive(Clone, Debug)]
 pub struct Tracee {
-    socket: Arc<UnixStream>,
+    socket: Arc<Mutex<UnixStream>>,
 }
 
 impl Tracee {
     /// Returns the program that `command` describes (a name or path, and its arguments), and what starts its tracer. The tracer ends
     /// as the program does: with its exit code, or with 128 and the number of the signal that killed it. The program has no input;
-    /// everything else, such as the environment, output and process group, it has from the tracer. It begins with the first
-    /// [`advance`](Self::advance). The random numbers that it asks the system for follow from `seed`.
+    /// everything else, such as the environment, output and process group, it has from the tracer. It starts with
+    /// [`begin`](Self::begin). The random numbers that it asks the system for follow from `seed`.
     ///
     /// Drop the command after spawning the tracer: it holds the tracer's end of the socket.
     ///
@@ -35,16 +42,25 @@ impl Tracee {
             .arg(seed.to_string())
             .args(command)
             .stdin(Stdio::from(OwnedFd::from(other)));
-        let socket = Arc::new(own);
+        let socket = Arc::new(Mutex::new(own));
         Ok((Self { socket }, tracer))
     }
 
-    /// Sets the time. The monotonic clock is never set back.
+    /// Lets the program begin at this time.
+    ///
+    /// # Errors
+    /// When the socket fails; not when the program has ended.
+    pub fn begin(&self, time: Time) -> io::Result<()> {
+        send(&mut self.socket.lock(), Request::Advance(time)).map(drop)
+    }
+
+    /// Sets the time, and returns once the program sees it: waits that are over by then have ended. The monotonic clock is never set
+    /// back.
     ///
     /// # Errors
     /// When the socket fails; not when the program has ended.
     pub fn advance(&self, time: Time) -> io::Result<()> {
-        self.send(Request::Advance(time)).map(drop)
+        self.ask(Request::Advance(time)).map(drop)
     }
 
     /// Waits until all threads of the program wait, for 50 ms of real time at most. `None` when the program has ended.
@@ -64,11 +80,13 @@ impl Tracee {
     }
 
     fn ask(&self, request: Request) -> io::Result<Option<Threads>> {
-        if !self.send(request)? {
+        let mut socket = self.socket.lock();
+        if !send(&mut socket, request)? {
             return Ok(None);
         }
+        spin_until_ready(&socket)?;
         let mut answer = [0; Threads::LENGTH];
-        match (&*self.socket).read_exact(&mut answer) {
+        match socket.read_exact(&mut answer) {
             Err(error) if is_end(&error) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => Threads::decode(answer)
@@ -76,14 +94,27 @@ impl Tracee {
                 .ok_or_else(|| io::ErrorKind::InvalidData.into()),
         }
     }
+}
 
-    /// Returns false when the tracer has ended.
-    fn send(&self, request: Request) -> io::Result<bool> {
-        match (&*self.socket).write_all(&request.encode()) {
-            Err(error) if is_end(&error) => Ok(false),
-            sent => sent.map(|()| true),
-        }
+/// Returns false when the tracer has ended.
+fn send(socket: &mut UnixStream, request: Request) -> io::Result<bool> {
+    match socket.write_all(&request.encode()) {
+        Err(error) if is_end(&error) => Ok(false),
+        sent => sent.map(|()| true),
     }
+}
+
+/// Waits for an answer that comes soon, without giving up the processor: waking one takes longer than most answers.
+fn spin_until_ready(socket: &UnixStream) -> io::Result<()> {
+    let began = Instant::now();
+    while began.elapsed() < SOON {
+        let mut files = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut files, PollTimeout::ZERO)? > 0 {
+            return Ok(());
+        }
+        std::hint::spin_loop();
+    }
+    Ok(())
 }
 
 fn is_end(error: &io::Error) -> bool {
@@ -124,7 +155,7 @@ pub fn check() -> Result<(), Unavailable> {
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped());
         let child = child.spawn()?;
         drop(command);
-        tracee.advance(Time::default())?;
+        tracee.begin(Time::default())?;
         while tracee.settle()?.is_some() {}
         child.wait_with_output()
     };

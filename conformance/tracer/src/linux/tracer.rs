@@ -38,6 +38,8 @@ use crate::message::{Request, Threads as Answer};
 const SETTLE_MAX: Duration = Duration::from_millis(50);
 /// The period of looks at threads that run.
 const LOOK_PERIOD: Duration = Duration::from_micros(30);
+/// The tracer stays awake for this long after an answer: waking takes longer than most questions.
+const SPIN: Duration = Duration::from_micros(150);
 /// The period of looks at a program that a signal has stopped.
 const STOPPED_PERIOD: Duration = Duration::from_millis(5);
 /// The code segment of 64-bit programs.
@@ -131,6 +133,7 @@ impl Tracer {
     fn run(&mut self, mut socket: &UnixStream, children: &SignalFd) -> io::Result<i32> {
         // The time by which an answer is due, once it was asked for.
         let mut due: Option<Instant> = None;
+        let mut spins_until = Instant::now();
         loop {
             self.take_stops()?;
             if let Some(code) = self.ended {
@@ -142,7 +145,12 @@ impl Tracer {
                 None => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
             };
             let mut answer = None;
-            match (wait(socket, children, period)?, due) {
+            let woken = match Instant::now() < spins_until && due.is_none() {
+                // The next message comes soon.
+                true => wait(socket, children, Some(Duration::ZERO))?,
+                false => wait(socket, children, period)?,
+            };
+            match (woken, due) {
                 (Woken::ByStop, None) | (Woken::Not, None) => {}
                 (Woken::ByStop, Some(by)) => {
                     answer = (Instant::now() >= by).then_some(Answer::Run);
@@ -160,6 +168,7 @@ impl Tracer {
                         self.sources.clock.set(time);
                         self.pages.publish_to_all(&self.sources.clock);
                         self.end_waits();
+                        answer = Some(Answer::Run);
                     }
                     Some(request @ (Request::Settle | Request::Look)) => {
                         self.take_stops()?;
@@ -177,6 +186,7 @@ impl Tracer {
             if let Some(answer) = answer {
                 due = None;
                 socket.write_all(&answer.encode())?;
+                spins_until = Instant::now() + SPIN;
             }
         }
     }

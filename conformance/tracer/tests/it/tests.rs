@@ -70,7 +70,7 @@ impl Running {
         let tracer = tracer.stdout(Stdio::piped()).process_group(0);
         let mut tracer = tracer.spawn()?;
         let time = Time::default();
-        tracee.advance(time)?;
+        tracee.begin(time)?;
         let output = tracer.stdout.take();
         Ok(Self {
             tracee,
