@@ -284,7 +284,7 @@ fn late(
 ) -> Option<Divergence> {
     let excess = soon.excess();
     // Such a wait is too long in real time.
-    if options.programs.is_some() || excess.as_ref() == Some(&soon) {
+    if options.is_real_time() || excess.as_ref() == Some(&soon) {
         return Some(soon);
     }
     let late = RunOptions {

@@ -9,5 +9,8 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = kubeproof_tracer::helper(std::env::args_os()) {
+        std::process::exit(code);
+    }
     cli::main()
 }

@@ -32,8 +32,8 @@ use crate::recording;
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
-    ControllerUnderTest, ExternalPrograms, Mode, PROGRAM_QUIET, QUIET, SettlePause, Testbed,
-    TestbedError, TestbedOptions,
+    ControllerUnderTest, ExternalPrograms, Mode, PROGRAM_QUIET, ProgramTime, QUIET, SettlePause,
+    Testbed, TestbedError, TestbedOptions, VIRTUAL_QUIET, share_time,
 };
 use crate::wire::Exchange;
 
@@ -127,6 +127,15 @@ pub struct RunOptions {
     pub final_settle: Option<Duration>,
     /// Restarts the controllers when the scenario has ended settled: they are to write nothing more.
     pub reconciles_again: bool,
+}
+
+impl RunOptions {
+    /// Whether programs run in real time, and everything around them.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        let programs = self.programs.as_ref();
+        programs.is_some_and(|programs| programs.time == ProgramTime::Real)
+    }
 }
 
 /// The result of a run.
@@ -306,7 +315,11 @@ fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
     match (&options.programs, &options.kubectl) {
         (None, None) => builder.enable_time().start_paused(true),
         (None, Some(_)) => builder.enable_all().start_paused(true),
-        (Some(_), _) => builder.enable_all(),
+        (Some(_), _) if options.is_real_time() => builder.enable_all(),
+        (Some(_), _) => {
+            share_time(&mut builder);
+            builder.enable_all().start_paused(true)
+        }
     };
     builder.build().map_err(RunError::Runtime)
 }
@@ -329,7 +342,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         mode: match &options.programs {
             None => Mode::Virtual,
             Some(programs) => Mode::Programs(ExternalPrograms {
-                pause: pause(programs.pause, fitness::min_ready(scenario)),
+                pause: pause(programs, fitness::min_ready(scenario)),
                 ..programs.clone()
             }),
         },
@@ -348,10 +361,14 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
 }
 
 /// The pause for a scenario in which something happens of its own accord after `min_ready`.
-fn pause(pause: SettlePause, min_ready: Duration) -> SettlePause {
-    match pause {
-        SettlePause::ByActivity if min_ready.is_zero() => pause,
-        SettlePause::ByActivity => SettlePause::Fixed(PROGRAM_QUIET + min_ready),
+fn pause(programs: &ExternalPrograms, min_ready: Duration) -> SettlePause {
+    let quiet = match programs.time {
+        ProgramTime::Real => PROGRAM_QUIET,
+        ProgramTime::Virtual => VIRTUAL_QUIET,
+    };
+    match programs.pause {
+        pause @ SettlePause::ByActivity if min_ready.is_zero() => pause,
+        SettlePause::ByActivity => SettlePause::Fixed(quiet + min_ready),
         SettlePause::Fixed(pause) => SettlePause::Fixed(pause + min_ready),
     }
 }

@@ -57,10 +57,11 @@ pub(crate) use kubectl::Kubectl;
 use monitor::{Monitored, RequestMonitor};
 pub use options::{Mode, TestbedOptions};
 pub(crate) use program::activity::QUIET_TIME as PROGRAM_QUIET;
-pub use program::{AccountName, ExternalPrograms, ServedService, SettlePause};
+pub(crate) use program::share_time;
+pub use program::{AccountName, ExternalPrograms, ProgramTime, ServedService, SettlePause};
 use program::{Reserved, RunningPrograms};
 pub use settle::QUIET;
-pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX};
+pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX, VIRTUAL_QUIET};
 use snapshot::Past;
 pub use snapshot::Snapshot;
 use syncs::Syncs;
@@ -183,9 +184,13 @@ impl Testbed {
     #[doc(hidden)]
     pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
         check_runtime()?;
-        let clock = match options.mode {
-            Mode::Virtual if !is_paused() => return Err(TestbedError::NotPaused),
+        if options.mode.is_virtual() && !is_paused() {
+            return Err(TestbedError::NotPaused);
+        }
+        let clock = match &options.mode {
             Mode::Virtual | Mode::RealTime => Clock::simulated(EPOCH),
+            // Their webhooks answer in the time that is theirs, too.
+            mode @ Mode::Programs(_) if mode.is_virtual() => Clock::shared(EPOCH),
             Mode::Programs(_) => Clock::real(),
         };
         options.let_end()?;

@@ -25,7 +25,15 @@ enum Source {
     Simulated {
         epoch: Timestamp,
         start: tokio::time::Instant,
+        peers: Peers,
     },
+}
+
+/// The time of those at the other ends of connections, under simulated time.
+#[derive(Clone, Copy, Debug)]
+enum Peers {
+    Real,
+    Simulated,
 }
 
 impl Clock {
@@ -48,9 +56,21 @@ impl Clock {
     /// Under `tokio::time::pause` the server's timestamps and every tokio timer share one time.
     #[must_use]
     pub fn simulated(epoch: Timestamp) -> Self {
+        Self::simulated_with(epoch, Peers::Real)
+    }
+
+    /// Like [`simulated`](Self::simulated), for a server whose peers live in the same time: it does not pass while they
+    /// work.
+    #[must_use]
+    pub fn shared(epoch: Timestamp) -> Self {
+        Self::simulated_with(epoch, Peers::Simulated)
+    }
+
+    fn simulated_with(epoch: Timestamp, peers: Peers) -> Self {
         Self::of(Source::Simulated {
             epoch,
             start: tokio::time::Instant::now(),
+            peers,
         })
     }
 
@@ -81,7 +101,7 @@ impl Clock {
             #[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
             Source::Real => Timestamp::try_from(std::time::SystemTime::now())
                 .expect("the machine's clock is within jiff's range"),
-            Source::Simulated { epoch, start } => {
+            Source::Simulated { epoch, start, .. } => {
                 let elapsed = SignedDuration::try_from(start.elapsed())
                     .expect("a run is shorter than the age of the universe");
                 later(*epoch, elapsed)
@@ -108,15 +128,22 @@ impl Clock {
 impl Clock {
     /// Awaits `answer`, an operation on the network, for `limit` at most.
     ///
-    /// The limit counts real seconds, under simulated time too. Simulated time stands still while a
-    /// thread is blocked, so by simulated time the operation would take either no time or the whole
-    /// limit.
+    /// The limit counts real seconds, under simulated time too unless that is [shared](Self::shared).
+    /// Simulated time stands still while a thread is blocked, so by simulated time the operation would
+    /// take either no time or the whole limit.
     pub async fn on_the_wire<T>(
         &self,
         limit: Duration,
         answer: impl Future<Output = T>,
     ) -> Option<T> {
-        if let Source::Real = self.source {
+        let is_shared = matches!(
+            self.source,
+            Source::Simulated {
+                peers: Peers::Simulated,
+                ..
+            }
+        );
+        if self.is_real() || is_shared {
             return tokio::time::timeout(limit, answer).await.ok();
         }
         // Tokio does not advance paused time while a thread is blocked. This thread is blocked

@@ -12,7 +12,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::runner::remote::unfit_for_program;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::suite;
-use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService, SettlePause};
+use kubeproof::testbed::{AccountName, ExternalPrograms, ProgramTime, ServedService, SettlePause};
 
 use super::{out, threads};
 pub(super) use files::{digest, files_in};
@@ -27,11 +27,16 @@ const OUTPUT: &str = "programs";
 #[derive(Args)]
 pub(super) struct ProgramArgs {
     /// Start this program as the controller under test when the objects of `given` exist; everything then happens in
-    /// real time. KUBECONFIG, KUBERNETES_SERVICE_HOST and the variables KUBEPROOF_URL, _NAMESPACE, _CA, _TOKEN,
-    /// _SERVICE_ACCOUNT, _WEBHOOK_PORT and _WEBHOOK_CERTS describe the server; in the command, {url}, {token} and so on
-    /// stand for their values. It is killed and restarted where controllers crash. Several programs may be given.
+    /// real time, unless --virtual-time is given. KUBECONFIG, KUBERNETES_SERVICE_HOST and the variables KUBEPROOF_URL,
+    /// _NAMESPACE, _CA, _TOKEN, _SERVICE_ACCOUNT, _WEBHOOK_PORT and _WEBHOOK_CERTS describe the server; in the command,
+    /// {url}, {token} and so on stand for their values. It is killed and restarted where controllers crash. Several
+    /// programs may be given.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
     program: Vec<String>,
+    /// Run the programs under virtual time, too: a day passes in seconds. Clocks show it, and time-outs and sleeps last as long, in
+    /// everything that the programs start. It takes Linux on x86-64, and the permission to trace processes.
+    #[arg(long, requires = "program")]
+    virtual_time: bool,
     /// Call the webhooks of a service at the port for webhooks of the only program, or of the program with this number,
     /// counted from 1. The port of the service is 443 by default. May be repeated.
     #[arg(
@@ -53,8 +58,9 @@ pub(super) struct ProgramArgs {
     /// their bodies, everything else at level Metadata. Runs at once share it.
     #[arg(long, value_name = "FILE", requires = "program")]
     audit_log: Option<PathBuf>,
-    /// In real time: the cluster counts as settled after this long without a write [default: with --program 500ms while
-    /// the programs wait for events, else 3s, and up to 30s while they work; 4s with --kubeconfig].
+    /// In real time, or with --virtual-time: the cluster counts as settled after this long without a write [default: with
+    /// --program 500ms while the programs wait for events, else 3s, and up to 30s while they work; 60s with --virtual-time;
+    /// 4s with --kubeconfig].
     #[arg(long, value_name = "DURATION", alias = "quiet")]
     pub(super) settle_after: Option<HumanDuration>,
 }
@@ -101,10 +107,18 @@ impl ProgramArgs {
         &self.program
     }
 
+    fn time(&self) -> ProgramTime {
+        match self.virtual_time {
+            true => ProgramTime::Virtual,
+            false => ProgramTime::Real,
+        }
+    }
+
     /// Returns the programs; `None` without `--program`.
     pub(super) fn programs(&self) -> Option<ExternalPrograms> {
         (!self.program.is_empty()).then(|| ExternalPrograms {
             commands: self.program.clone(),
+            time: self.time(),
             pause: pause(self.settle_after),
             account: self.as_service_account.clone(),
             services: self.service.clone(),
@@ -118,6 +132,9 @@ impl ProgramArgs {
         let mut flags = String::new();
         for command in &self.program {
             let _ = write!(flags, " --program {}", quoted(command));
+        }
+        if self.virtual_time {
+            flags.push_str(" --virtual-time");
         }
         for ServedService {
             namespace,
@@ -160,10 +177,13 @@ impl ProgramArgs {
         if self.program.is_empty() {
             return Ok(paths);
         }
+        if self.virtual_time {
+            kubeproof_tracer::check().context("without --virtual-time they run in real time")?;
+        }
         let mut fitting = Vec::new();
         for path in paths {
             let file = ScenarioFile::read(&path)?;
-            match unfit_for_program(&file.scenario) {
+            match unfit_for_program(&file.scenario, self.time()) {
                 None => fitting.push(path),
                 Some(why) if !json => out::say(&format!("skip {}  ({why})", file.name))?,
                 Some(_) => {}
@@ -220,9 +240,9 @@ pub(super) fn each<J: Send, R: Send>(
 
 /// Returns the number of runs at once: `asked`, or the default for these options.
 pub(super) fn at_once(options: &RunOptions, asked: Option<NonZeroUsize>) -> usize {
-    match (asked, &options.programs) {
+    match (asked, options.is_real_time()) {
         (Some(asked), _) => asked.get(),
-        (None, None) => std::thread::available_parallelism().map_or(1, usize::from),
-        (None, Some(_)) => AT_ONCE,
+        (None, false) => std::thread::available_parallelism().map_or(1, usize::from),
+        (None, true) => AT_ONCE,
     }
 }

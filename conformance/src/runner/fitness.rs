@@ -7,6 +7,7 @@ use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
 use crate::scenario::{Scenario, Step, Target, Timings, Verb};
+use crate::testbed::ProgramTime;
 
 /// Scenarios that let more time pass are run in real time only on request.
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -112,9 +113,9 @@ pub fn changes_nodes(scenario: &Scenario) -> bool {
     })
 }
 
-/// Returns why `scenario` cannot be run in real time with a program as the controller; `None` when it can.
+/// Returns why `scenario` cannot be run with a program as the controller; `None` when it can.
 #[must_use]
-pub fn unfit_for_program(scenario: &Scenario) -> Option<&'static str> {
+pub fn unfit_for_program(scenario: &Scenario, time: ProgramTime) -> Option<&'static str> {
     if scenario.given.statefulset() != Settings::default() {
         return Some("asks for another version or a feature gate of a controller of ours");
     }
@@ -122,7 +123,8 @@ pub fn unfit_for_program(scenario: &Scenario) -> Option<&'static str> {
     if steps(scenario).any(of_ours) {
         return Some("lets nodes fail or controllers of ours start anew");
     }
-    (time_of(scenario) > LONGEST).then_some("lets much time pass")
+    let takes_long = time == ProgramTime::Real && time_of(scenario) > LONGEST;
+    takes_long.then_some("lets much time pass")
 }
 
 /// Returns the time that the scenario lets pass.

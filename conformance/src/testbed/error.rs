@@ -84,6 +84,14 @@ pub enum TestbedError {
         /// The user agents of the controllers under test.
         under_test: Vec<&'static str>,
     },
+    /// A program computes without waiting and without sending requests, so that virtual time cannot pass.
+    #[error(
+        "a program computes without waiting and without sending requests: virtual time has stood still for {waited}"
+    )]
+    Computing {
+        /// For how long, in real time.
+        waited: HumanDuration,
+    },
     /// Properties are violated: the violations that were not reported before, in the order of their writes.
     #[error("{}", list(.0))]
     Violated(Vec<Violation>),

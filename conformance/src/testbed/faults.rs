@@ -85,11 +85,9 @@ impl Testbed {
     /// Injects the faults of `plan` from now on, and notes the points of other possible faults.
     pub(crate) fn plan_faults(&self, plan: &Plan) {
         self.cluster().server.record_points();
-        let (faults, stale) = match self.cluster().options.mode {
-            Mode::Virtual => (plan.to_faults(), plan.stale_reads()),
-            Mode::RealTime | Mode::Programs(_) => {
-                (plan.to_brief_faults(), plan.brief_stale_reads())
-            }
+        let (faults, stale) = match self.cluster().options.mode.is_virtual() {
+            true => (plan.to_faults(), plan.stale_reads()),
+            false => (plan.to_brief_faults(), plan.brief_stale_reads()),
         };
         for fault in faults {
             self.cluster().server.plan(fault);

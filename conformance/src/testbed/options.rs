@@ -9,7 +9,7 @@ use kubeproof_controller::kruise::Gates;
 use kubeproof_node as node;
 
 use super::builder::ControllerUnderTest;
-use super::program::ExternalPrograms;
+use super::program::{ExternalPrograms, ProgramTime};
 use crate::properties::{Declaration, RustProperty};
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 use crate::user_agent;
@@ -118,6 +118,18 @@ pub enum Mode {
     Virtual,
     /// Futures in this process, under tokio's time as it is.
     RealTime,
-    /// External programs, in real time. Needs a runtime with I/O whose time is not paused.
+    /// External programs. Needs a runtime with I/O. In real time its time is not paused; under virtual time it is, and
+    /// [`share_time`](super::program::share_time) has prepared it.
     Programs(ExternalPrograms),
+}
+
+impl Mode {
+    /// Whether time is virtual.
+    pub(super) fn is_virtual(&self) -> bool {
+        match self {
+            Self::Virtual => true,
+            Self::RealTime => false,
+            Self::Programs(programs) => programs.time == ProgramTime::Virtual,
+        }
+    }
 }

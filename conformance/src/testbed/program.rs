@@ -1,7 +1,7 @@
 //! Programs of any language as the controllers under test: they are given the server's address once the
 //! scenario's first objects exist, and are killed and started again at crash points.
 //!
-//! They run in real time, as their clocks cannot be set; everything around them then does too.
+//! They run in real time, and everything around them then does too; or under virtual time, where they can be traced.
 
 mod account;
 pub(crate) mod activity;
@@ -11,6 +11,7 @@ mod process;
 mod processes;
 mod requests;
 pub(in crate::testbed) mod starvation;
+mod virtual_time;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ use environment::{Environment, Variables};
 use output::Output;
 use process::live;
 use processes::{Groups, Usage};
+use virtual_time::VirtualTime;
+pub(crate) use virtual_time::share_time;
 
 /// A program that has sent no request is given up after it has not computed for this long.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -54,6 +57,8 @@ pub struct ExternalPrograms {
     /// The command of each program, as a shell reads it. A name in braces, such as `{url}`, is replaced by the value of
     /// the variable.
     pub commands: Vec<String>,
+    /// The time in which the programs, and everything around them, run.
+    pub time: ProgramTime,
     /// When everything counts as settled.
     pub pause: SettlePause,
     /// The service account that the programs are; `None` for administrators.
@@ -68,6 +73,17 @@ pub struct ExternalPrograms {
     /// The file to which the programs' requests are appended, as audit events at level Metadata; writes of roles and
     /// bindings have bodies.
     pub audit_log: Option<PathBuf>,
+}
+
+/// The time in which programs run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProgramTime {
+    /// That of the machine.
+    #[default]
+    Real,
+    /// Virtual time, as for controllers in this process. `main` has to call `kubeproof_tracer::helper` first of all, because the
+    /// tracer is this program, executed again.
+    Virtual,
 }
 
 /// How long there must be no write for everything to count as settled.
@@ -154,6 +170,10 @@ impl RunningPrograms {
         namespace: &str,
     ) -> std::io::Result<(Self, Vec<ControllerUnderTest>)> {
         let environment = Environment::open(programs, reserved, server, namespace).await?;
+        let time = match programs.time {
+            ProgramTime::Real => None,
+            ProgramTime::Virtual => Some(Arc::new(VirtualTime::begin(server.clock())?)),
+        };
         let ended = Arc::<Mutex<Option<String>>>::default();
         let (wanted, alive) = (watch::Sender::new(Wanted::default()), watch::Sender::new(0));
         let (mut controllers, mut outputs) = (Vec::new(), Vec::new());
@@ -164,9 +184,9 @@ impl RunningPrograms {
             let (command, noted, wanted) =
                 (command.clone(), Arc::clone(&ended), wanted.subscribe());
             let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
-            let server = server.clone();
+            let (server, time) = (server.clone(), time.clone());
             controllers.push(ControllerUnderTest::new("", move |_| {
-                let server = server.clone();
+                let (server, time) = (server.clone(), time.clone());
                 let (command, output) = (command.clone(), output.clone());
                 let (noted, mut wanted) = (Arc::clone(&noted), wanted.clone());
                 let (alive, groups, requests) = (alive.clone(), groups.clone(), requests.clone());
@@ -179,7 +199,9 @@ impl RunningPrograms {
                             // Without a sender the process is killed anyway.
                             let _ = wanted.wait_for(|wanted| !wanted.runs(index)).await;
                         };
-                        let how = live(&command, &variables[index], (&output, &groups), stop).await;
+                        let kept = (&output, &groups);
+                        let time = time.as_deref();
+                        let how = live(&command, &variables[index], kept, time, stop).await;
                         drop(counted);
                         if how.is_some() && has_second_leader(&server) {
                             tokio::time::sleep(RESTART_DELAY).await;

@@ -8,19 +8,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::time::{Pulse, check_runtime};
-use super::{Mode, Testbed, TestbedError};
+use super::{Mode, SettlePause, Testbed, TestbedError};
 use crate::quiescence::Quiescence;
 use crate::time::HumanDuration;
 
 /// Everything counts as settled after this long without a write.
 #[doc(hidden)]
 pub const QUIET: Duration = Duration::from_secs(600);
+/// The same for programs under virtual time: they have many timers, and each costs real time.
+pub(crate) const VIRTUAL_QUIET: Duration = Duration::from_secs(60);
 /// A cluster that has not settled after this long is given up.
 pub(crate) const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A cluster that has not settled after this long in real time is given up.
 pub(crate) const SETTLE_REAL_TIME_MAX: Duration = Duration::from_secs(300);
 /// A task that keeps the runtime busy is reported after this real time without a request.
 const SPINNING_TIME: Duration = Duration::from_secs(5);
+/// A program that computes without a request is reported after this real time: a runtime takes long to start on a busy machine.
+const COMPUTING_TIME: Duration = Duration::from_secs(120);
 
 impl Testbed {
     /// Lets time pass until nothing but heartbeats was written for `quiet`; at most 24 hours of virtual time, or five
@@ -33,8 +37,9 @@ impl Testbed {
     /// # Errors
     /// The errors of [`Testbed::settle_within`].
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
-        let longest = match self.cluster().options.mode {
+        let longest = match &self.cluster().options.mode {
             Mode::Virtual | Mode::RealTime => SETTLE_TIME_MAX,
+            mode @ Mode::Programs(_) if mode.is_virtual() => SETTLE_TIME_MAX,
             Mode::Programs(_) => SETTLE_REAL_TIME_MAX,
         };
         self.settle_within(quiet, longest).await
@@ -73,11 +78,22 @@ impl Testbed {
         quiet: Duration,
         longest: Duration,
     ) -> Result<Timestamp, TestbedError> {
-        if let Some(programs) = &self.cluster().programs {
-            return self.wait_for_programs(programs, quiet, longest).await;
+        let (cluster, mut quiet) = (self.cluster(), quiet);
+        if let Some(programs) = &cluster.programs {
+            if !cluster.options.mode.is_virtual() {
+                return self.wait_for_programs(programs, quiet, longest).await;
+            }
+            quiet = quiet.min(match programs.pause {
+                SettlePause::ByActivity => VIRTUAL_QUIET,
+                SettlePause::Fixed(pause) => pause,
+            });
         }
         let mut wait = Quiescence::begin(self.now(), quiet, longest);
         loop {
+            if let Some(programs) = &cluster.programs {
+                // How a program has ended says more than that it has.
+                programs.run()?;
+            }
             self.check_controllers()?;
             let Some(remaining) = wait.remaining(self.now()) else {
                 return Ok(wait.last());
@@ -93,10 +109,14 @@ impl Testbed {
     /// [`TestbedError::Spinning`] when that never happens.
     async fn pass(&self, time: Duration) -> Result<(), TestbedError> {
         let cluster = self.cluster();
-        if !matches!(cluster.options.mode, Mode::Virtual) {
+        if !cluster.options.mode.is_virtual() {
             tokio::time::sleep(time).await;
             return Ok(());
         }
+        let longest = match cluster.options.mode {
+            Mode::Virtual | Mode::RealTime => SPINNING_TIME,
+            Mode::Programs(_) => COMPUTING_TIME,
+        };
         let mut pulse = Pulse::start();
         let mut passed = pin!(tokio::time::sleep(time));
         let state = || (cluster.server.clock().now(), cluster.server.requests());
@@ -110,10 +130,14 @@ impl Testbed {
             let now = state();
             if now != seen {
                 (seen, since) = (now, beat);
-            } else if beat.saturating_sub(since) >= SPINNING_TIME {
+            } else if beat.saturating_sub(since) >= longest {
+                let waited = HumanDuration(longest);
+                if cluster.programs.is_some() {
+                    return Err(TestbedError::Computing { waited });
+                }
                 let under_test = cluster.options.under_test.iter();
                 return Err(TestbedError::Spinning {
-                    waited: HumanDuration(SPINNING_TIME),
+                    waited,
                     under_test: under_test.map(|controller| controller.user_agent).collect(),
                 });
             }

@@ -5,6 +5,8 @@
 mod exploring;
 mod roles;
 mod settling;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod virtual_time;
 
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -56,6 +58,10 @@ async fn controller_program() {
     }
     if role == "watches" || role == "ponders" {
         copy_watched(&api, role == "ponders").await;
+    }
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    if let Some(role) = role.strip_prefix("virtual-") {
+        virtual_time::act(role, &client).await;
     }
     loop {
         // A failed round is retried.

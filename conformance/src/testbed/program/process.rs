@@ -1,16 +1,18 @@
 //! The process of a program.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
+use kubeproof_tracer::Tracee;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, ChildStdin, Command};
 
 use super::environment::{Variables, filled};
 use super::output::Output;
 use super::processes::{Groups, Listed};
+use super::virtual_time::{Added, VirtualTime};
 
 /// The time that a program has to end after it was asked to: the grace period of a pod, cut short.
 const GRACE: Duration = Duration::from_secs(10);
@@ -26,9 +28,14 @@ pub(super) async fn live(
     command: &str,
     variables: &Variables,
     (output, groups): (&Output, &Groups),
+    time: Option<&VirtualTime>,
     stop: impl Future<Output = ()>,
 ) -> Option<String> {
-    let mut process = match Process::start(command, variables, output) {
+    let started = match time {
+        None => Process::start(command, variables, output),
+        Some(time) => Process::start_in(time, command, variables, output),
+    };
+    let mut process = match started {
         Err(error) => return Some(format!("it cannot be started: {error}")),
         Ok(process) => process,
     };
@@ -52,32 +59,60 @@ pub(super) async fn live(
 struct Process {
     /// The other end of the input that the shell watches.
     _lifeline: Option<ChildStdin>,
+    /// Its place among the programs whose time is virtual.
+    _time: Option<Added>,
     child: Child,
     group: Option<Pid>,
 }
 
 impl Process {
     fn start(command: &str, variables: &Variables, output: &Output) -> io::Result<Self> {
-        let output = output.open()?;
         let mut command_line = OsString::from(WATCH);
         command_line.push(filled(command, variables));
-        let mut child = Command::new("sh")
-            .arg("-c")
-            .arg(command_line)
-            .envs(variables)
-            .stdin(Stdio::piped())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command_line).stdin(Stdio::piped());
+        let child = spawn(shell, variables, output)?;
+        Ok(Self::of(child, None))
+    }
+
+    /// Starts it under virtual time. Its tracer ends when this process ends, and it ends with its tracer.
+    ///
+    /// # Errors
+    /// When the tracer cannot be started.
+    fn start_in(
+        time: &VirtualTime,
+        command: &str,
+        variables: &Variables,
+        output: &Output,
+    ) -> io::Result<Self> {
+        let command_line = filled(command, variables);
+        let shell = [OsStr::new("sh"), OsStr::new("-c"), &command_line];
+        let (tracee, tracer) = Tracee::of(&shell, time.seed())?;
+        let child = spawn(tracer.into(), variables, output)?;
+        Ok(Self::of(child, Some(time.add(tracee)?)))
+    }
+
+    fn of(mut child: Child, time: Option<Added>) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Ok(Self {
+        Self {
             _lifeline: child.stdin.take(),
+            _time: time,
             child,
             group: id.and_then(Pid::from_raw),
-        })
+        }
     }
+}
+
+/// Starts a process in a group of its own.
+fn spawn(mut command: Command, variables: &Variables, output: &Output) -> io::Result<Child> {
+    let output = output.open()?;
+    command
+        .envs(variables)
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
 }
 
 impl Process {

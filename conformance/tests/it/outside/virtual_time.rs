@@ -1,0 +1,239 @@
+//! Programs under virtual time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::Controller;
+use kube::runtime::controller::Action;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+use kubeproof_apiserver::Clock;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::settling::COPIED_AT_ONCE;
+use super::{GOLDEN, in_role};
+use crate::support::process::{file, output, stdout};
+
+/// The time in which each of these tests is over, although its scenarios take days.
+const SECONDS_MAX: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+/// How long a lease is held without renewal.
+const LEASE: Duration = Duration::from_secs(15);
+/// The number of renewals after which the first leader stops.
+const RENEWALS: usize = 5;
+
+/// Acts as a controller of this kind, for as long as the process lives.
+pub(super) async fn act(role: &str, client: &Client) {
+    match role {
+        "resyncs" => resync(client).await,
+        "backs-off" => back_off(client).await,
+        identity => lead(client, identity).await,
+    }
+}
+
+async fn note(client: &Client, name: &str, data: serde_json::Value) -> Result<(), kube::Error> {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+    let params = PatchParams::apply("noter").force();
+    maps.patch(name, &params, &Patch::Apply(map))
+        .await
+        .map(drop)
+}
+
+/// Counts how often each ConfigMap that asks for it is reconciled: when it changes, and each ten hours.
+async fn resync(client: &Client) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let wanted = watcher::Config::default().labels("copy=yes");
+    let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let reconcile = |_: Arc<ConfigMap>, context: Arc<(Client, _)>| async move {
+        let (client, count): &(Client, Arc<std::sync::atomic::AtomicU32>) = &context;
+        let count = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        let time = format!("{:.0}", Clock::real().now());
+        note(
+            client,
+            "resyncs",
+            json!({"count": count.to_string(), "time": time}),
+        )
+        .await?;
+        Ok::<_, kube::Error>(Action::requeue(10 * HOUR))
+    };
+    let on_error = |_: Arc<ConfigMap>, _: &kube::Error, _| Action::requeue(HOUR);
+    let context = Arc::new((client.clone(), count));
+    let controller = Controller::new(maps, wanted);
+    controller
+        .run(reconcile, on_error, context)
+        .for_each(|_| async {})
+        .await;
+}
+
+/// Creates an object again and again that the server refuses at first, with a back-off that doubles up to 16 minutes.
+async fn back_off(client: &Client) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let mut copy = ConfigMap::default();
+    copy.metadata.name = Some("late".to_owned());
+    let mut delay = Duration::from_secs(1);
+    let mut tries = 1;
+    while let Err(error) = maps.create(&PostParams::default(), &copy).await {
+        println!("{error}");
+        tokio::time::sleep(delay).await;
+        delay = (2 * delay).min(16 * 60 * Duration::from_secs(1));
+        tries += 1;
+    }
+    note(client, "tries", json!({"count": tries.to_string()}))
+        .await
+        .unwrap();
+    std::future::pending().await
+}
+
+/// Holds the lease `leader` while it is free or expired, as client-go does. The process of the identity `first` is stopped after
+/// some renewals.
+async fn lead(client: &Client, identity: &str) {
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    let mut renewals = 0;
+    let mut seen: Option<(Option<String>, Instant)> = None;
+    loop {
+        let now =
+            json!({"holderIdentity": identity, "renewTime": format!("{:.6}", Clock::real().now())});
+        let found = leases.get_opt("leader").await.unwrap();
+        let record = found.as_ref().and_then(|lease| lease.resource_version());
+        if seen.as_ref().is_none_or(|(last, _)| *last != record) {
+            seen = Some((record, Instant::now()));
+        }
+        let holder = found
+            .as_ref()
+            .and_then(|lease| lease.spec.clone()?.holder_identity);
+        let is_expired = seen.as_ref().is_some_and(|(_, at)| at.elapsed() >= LEASE);
+        if holder.is_none() || holder.as_deref() == Some(identity) || is_expired {
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "leader"}, "spec": now,
+            });
+            let params = PatchParams::apply("elector").force();
+            leases
+                .patch("leader", &params, &Patch::Apply(lease))
+                .await
+                .unwrap();
+            if holder.as_deref() != Some(identity) {
+                let time = format!("{:.0}", Clock::real().now());
+                note(
+                    client,
+                    &format!("leader-{identity}"),
+                    json!({"since": time}),
+                )
+                .await
+                .unwrap();
+            }
+            renewals += 1;
+            if identity == "first" && renewals > RENEWALS {
+                let own = Pid::from_raw(i32::try_from(std::process::id()).unwrap()).unwrap();
+                kill_process(own, Signal::STOP).unwrap();
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Runs a scenario with programs of these roles under virtual time; it has to pass in seconds.
+fn lives(name: &str, scenario: &str, roles: &[&str]) {
+    let scenario = file(&format!("{name}/copy.yaml"), scenario);
+    file(&format!("{name}/snapshots/{name}__copy.snap"), GOLDEN);
+    let commands = roles.iter().map(|role| in_role(&format!("virtual-{role}")));
+    let commands: Vec<String> = commands.collect();
+    let programs = commands
+        .iter()
+        .flat_map(|command| ["--program", command.as_str()]);
+    let fixed = ["run", scenario.to_str().unwrap(), "--virtual-time"];
+    let began = Instant::now();
+    let ran = output(&fixed.into_iter().chain(programs).collect::<Vec<_>>());
+    let said = stdout(&ran) + &String::from_utf8_lossy(&ran.stderr);
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    let took = began.elapsed();
+    assert!(took < SECONDS_MAX, "{took:?}");
+}
+
+#[test]
+fn a_controller_of_kube_rs_with_a_resync_of_ten_hours_lives_a_day_in_seconds() {
+    let scenario = "
+title: A ConfigMap is reconciled each ten hours
+source: none
+given:
+  nodes: 0
+  objects:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {copy: \"yes\"}}}
+steps:
+- wait: {for: configmap/resyncs, field: .data.count, is: \"1\"}
+- advance: 24h
+- wait: {for: configmap/resyncs, field: .data.count, is: \"3\", timeout: 1s}
+- wait: {for: configmap/resyncs, field: .data.time, is: \"2026-01-01T20:00:00Z\", timeout: 1s}
+";
+    lives("virtual-day", scenario, &["resyncs"]);
+}
+
+#[test]
+fn a_back_off_of_minutes_is_over_in_seconds() {
+    let scenario = "
+title: An object is created when the server accepts it
+source: none
+given:
+  nodes: 0
+  steps:
+  - fault: {name: down, on: {from: copier, verb: create, resource: configmaps}, for: 30m, refuse: {code: 500, reason: InternalError}}
+steps:
+- wait: {for: configmap/tries, field: .data.count, is: \"12\", timeout: 1h}
+";
+    lives("virtual-back-off", scenario, &["backs-off"]);
+}
+
+#[test]
+fn a_lease_of_a_stopped_leader_is_taken_over_after_its_fifteen_seconds() {
+    let scenario = "
+title: The second instance leads when the first one is stopped
+source: none
+given: {nodes: 0}
+steps:
+- wait: {for: configmap/leader-second, field: .data.since, timeout: 60s}
+";
+    lives("virtual-leader", scenario, &["first", "second"]);
+}
+
+#[test]
+fn an_exploration_takes_seconds_although_faults_last_as_long_as_ever() {
+    let scenario = file("virtual-explore/copy.yaml", COPIED_AT_ONCE);
+    let faults = "crash-before,crash-after,lose-answer,miss,late,expire,restart";
+    let began = Instant::now();
+    let ran = output(&[
+        "explore",
+        scenario.to_str().unwrap(),
+        "--virtual-time",
+        "--program",
+        &in_role("watches"),
+        "--faults",
+        faults,
+    ]);
+    let said = stdout(&ran);
+    assert!(said.ends_with(" runs, 0 diverged\n"), "{said}");
+    assert!(!said.ends_with("\n0 runs, 0 diverged\n"), "{said}");
+    let took = began.elapsed();
+    assert!(took < SECONDS_MAX, "{took:?}");
+}
+
+#[test]
+fn real_time_is_offered_where_programs_cannot_be_traced() {
+    // A program that is traced cannot trace another one.
+    let scenario = file("virtual-nested/copy.yaml", super::SCENARIO);
+    let (scenario, own) = (scenario.to_str().unwrap(), env!("CARGO_BIN_EXE_kubeproof"));
+    let nested = format!("{own} run {scenario} --virtual-time --program true");
+    let ran = output(&["run", scenario, "--virtual-time", "--program", &nested]);
+    let said = stdout(&ran);
+    for words in [
+        "without --virtual-time they run in real time",
+        "programs cannot run under virtual time here",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+}
