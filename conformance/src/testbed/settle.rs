@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::program::activity::elapsed;
 use super::time::{Pulse, check_runtime};
 use super::{Mode, SettlePause, Testbed, TestbedError};
 use crate::quiescence::Quiescence;
@@ -95,7 +96,14 @@ impl Testbed {
                 programs.run()?;
             }
             self.check_controllers()?;
-            let Some(remaining) = wait.remaining(self.now()) else {
+            let now = self.now();
+            // A fault may withhold from programs what they would act on.
+            let withheld = cluster.programs.as_ref();
+            let withheld = withheld.and_then(|_| cluster.server.withheld_until());
+            let withheld = withheld.map(|end| elapsed(now, end));
+            let withheld = withheld.filter(|left| !left.is_zero());
+            let withheld = withheld.map(|left| left + quiet);
+            let Some(remaining) = wait.remaining(now).max(withheld) else {
                 return Ok(wait.last());
             };
             self.pass(remaining).await?;

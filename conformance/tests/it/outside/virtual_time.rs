@@ -79,6 +79,9 @@ async fn back_off(client: &Client) {
     copy.metadata.name = Some("late".to_owned());
     let mut delay = Duration::from_secs(1);
     let mut tries = 1;
+    maps.get_opt("late").await.unwrap();
+    // The fault comes in the first minutes.
+    tokio::time::sleep(Duration::from_secs(600)).await;
     while let Err(error) = maps.create(&PostParams::default(), &copy).await {
         println!("{error}");
         tokio::time::sleep(delay).await;
@@ -181,9 +184,8 @@ title: An object is created when the server accepts it
 source: none
 given:
   nodes: 0
-  steps:
-  - fault: {name: down, on: {from: copier, verb: create, resource: configmaps}, for: 30m, refuse: {code: 500, reason: InternalError}}
 steps:
+- fault: {name: down, on: {from: copier, verb: create, resource: configmaps}, for: 30m, refuse: {code: 500, reason: InternalError}}
 - wait: {for: configmap/tries, field: .data.count, is: \"12\", timeout: 1h}
 ";
     lives("virtual-back-off", scenario, &["backs-off"]);
