@@ -78,7 +78,7 @@ pub struct ExternalPrograms {
 /// The time in which programs run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProgramTime {
-    /// That of the machine.
+    /// The time of the machine.
     #[default]
     Real,
     /// Virtual time, as for controllers in this process. `main` has to call `kubeproof_tracer::helper` first of all, because the

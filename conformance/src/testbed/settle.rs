@@ -16,7 +16,8 @@ use crate::time::HumanDuration;
 /// Everything counts as settled after this long without a write.
 #[doc(hidden)]
 pub const QUIET: Duration = Duration::from_secs(600);
-/// The same for programs under virtual time: they have many timers, and each costs real time.
+/// Programs under virtual time count as settled after this long without a write: they have many timers, and each costs real
+/// time.
 pub(crate) const VIRTUAL_QUIET: Duration = Duration::from_secs(60);
 /// A cluster that has not settled after this long is given up.
 pub(crate) const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);

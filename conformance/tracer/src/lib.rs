@@ -8,7 +8,7 @@
 //!
 //! So one program that knows the earliest time at which anything happens can let several others live through days in seconds.
 //!
-//! # What is virtual
+//! # Virtual
 //! - Readings of the clocks of real and of monotonic time. The kernel's code for readings without a system call (the vDSO) is replaced
 //!   when the program is executed by code that reads a page of our own. Each reading takes a microsecond, so two are never equal, and a
 //!   loop that waits for a clock ends.
@@ -17,7 +17,7 @@
 //!
 //! Random numbers of the system follow from a seed, for each process in the order in which processes begin.
 //!
-//! # What is not
+//! # Not virtual
 //! - Processor time, other timers of `timer_create`, time-outs of sockets (`SO_RCVTIMEO`), `io_uring`, and the counter that `rdtsc` reads.
 //! - Programs that use real-time signals, are 32-bit, or are traced already cannot be run.
 //!

@@ -1,4 +1,4 @@
-//! What the tracer and the program that embeds it tell each other: messages of fixed length over a socket.
+//! Messages of fixed length between the tracer and the program that embeds it.
 
 /// A moment of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Time {
     }
 }
 
-/// What the threads of a program do.
+/// The doing of a program's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// One of them runs, or is about to.

@@ -59,7 +59,7 @@ pub(super) async fn live(
 struct Process {
     /// The other end of the input that the shell watches.
     _lifeline: Option<ChildStdin>,
-    /// Its place among the programs whose time is virtual.
+    /// The place of the program among those whose time is virtual.
     _time: Option<Added>,
     child: Child,
     group: Option<Pid>,

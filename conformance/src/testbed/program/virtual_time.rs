@@ -243,7 +243,7 @@ impl Shared {
         None
     }
 
-    /// What the programs wait for, if all threads have slept at one moment.
+    /// The waits of the programs, if all threads have slept at one moment.
     fn look_twice(&self, programs: &[Tracee]) -> Option<Vec<Waiting>> {
         if programs.is_empty() {
             return Some(Vec::new());
@@ -265,7 +265,7 @@ impl Shared {
         (first == second).then_some(second.0)
     }
 
-    /// The present time, as programs are told it.
+    /// The present time, as programs see it.
     fn time(&self) -> Time {
         let start = Time::default();
         let passed = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ pub(super) const VIRTUAL_CLOCKS: [i32; 9] = [
     libc::CLOCK_TAI,
 ];
 
-/// What a reading takes, in nanoseconds. So two readings are never equal, as on a machine, and a loop that waits for a clock ends.
+/// The time of a reading in nanoseconds. So two readings are never equal, as on a machine, and a loop that waits for a clock ends.
 const READING: u64 = 1_000;
 pub(super) const SECOND: i64 = 1_000_000_000;
 
@@ -93,7 +93,7 @@ impl Clock {
         self.now(kind).nanos
     }
 
-    /// What a clock shows.
+    /// The moment that a clock shows.
     pub(super) fn now(&self, kind: Kind) -> Moment {
         let shown = match kind {
             Kind::Realtime => self.time.realtime,

@@ -28,7 +28,7 @@ struct Page {
 }
 
 impl Page {
-    /// What the readings of a process have taken so far.
+    /// The time that readings of the process have taken so far.
     fn readings(self, process: i32) -> Result<i64, Errno> {
         let bytes = memory::read(Pid::from_raw(process), self.address + READINGS)?;
         Ok(i64::from_le_bytes(bytes))

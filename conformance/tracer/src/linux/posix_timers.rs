@@ -14,7 +14,7 @@ use super::timer::{AT_MOMENT, Timer, spec};
 /// The ids of virtual timers begin here; those of the kernel are far below.
 pub(super) const FIRST_ID: i32 = 0x4000_0000;
 
-/// The ways in which a timer tells that its time has come.
+/// The kinds of `sigevent` that send a signal.
 const SIGNALS: [i32; 2] = [libc::SIGEV_SIGNAL, libc::SIGEV_THREAD_ID];
 
 /// The timers of all processes, by process and id.

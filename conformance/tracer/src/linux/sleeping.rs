@@ -1,4 +1,4 @@
-//! Whether threads sleep, and how much they have run, as the kernel tells it in `/proc`.
+//! Threads in `/proc`: whether they sleep, and how much they have run.
 
 use std::fs::File;
 use std::io;

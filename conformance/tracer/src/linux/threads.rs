@@ -21,7 +21,7 @@ pub(super) struct Thread {
     files: Option<Files>,
     /// The wait in which it is.
     pub(super) wait: Option<Wait>,
-    /// Its last wait, if a signal has interrupted it.
+    /// The last wait, if a signal has interrupted it.
     pub(super) interrupted: Option<Wait>,
     /// Whether a signal has stopped its process.
     pub(super) is_stopped: bool,

@@ -191,7 +191,7 @@ impl Tracer {
         }
     }
 
-    /// What the threads do.
+    /// Looks at the threads.
     fn look(&mut self) -> Answer {
         self.let_go_on();
         self.pages.collect(&mut self.sources.clock);

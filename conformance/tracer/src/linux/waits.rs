@@ -18,7 +18,7 @@ const MILLISECOND: i64 = 1_000_000;
 pub(super) enum Begun {
     /// It is no wait, or one without a limit: the kernel runs it as it is.
     HasNoLimit,
-    /// Its time has come already.
+    /// The time of the wait has come already.
     Over,
     /// The kernel runs the call with these registers, in which it has no limit.
     Waits(Box<(Registers, Wait)>),

@@ -1,4 +1,4 @@
-//! What the traced programs do. Each prints lines, with times in whole seconds since it began.
+//! The traced programs. Each prints lines, with times in whole seconds since it began.
 #![expect(
     clippy::disallowed_methods,
     reason = "the programs read clocks and sleep as any program does"
