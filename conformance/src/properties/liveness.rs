@@ -34,7 +34,7 @@ impl Property for WriteLoop {
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        // What an autoscaler has measured is a report, too.
+        // The measurements of an autoscaler are a report, too.
         let is_measured = *entry.user_agent == *user_agent::AUTOSCALER
             && entry.gvr.resource == "horizontalpodautoscalers";
         let is_report = is_measured || REPORTS.contains(&&*entry.gvr.resource);

@@ -81,7 +81,7 @@ impl Request {
         bytes
     }
 
-    /// Reads a message; `None` for bytes that are none.
+    /// Reads a message; `None` for other bytes.
     pub(crate) fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
         let (first, second) = halves(&bytes);
         match bytes[0] {
@@ -110,7 +110,7 @@ impl Threads {
         bytes
     }
 
-    /// Reads a message; `None` for bytes that are none.
+    /// Reads a message; `None` for other bytes.
     pub(crate) fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
         let (first, second) = halves(&bytes);
         match bytes[0] {

@@ -22,7 +22,7 @@ const WORD: u64 = 8;
 /// Reads `N` bytes at `address`.
 ///
 /// # Errors
-/// `EFAULT` when there are none.
+/// `EFAULT` if that memory does not exist.
 pub(super) fn read<const N: usize>(thread: Pid, address: u64) -> Result<[u8; N], Errno> {
     let mut bytes = [0; N];
     read_into(thread, address, &mut bytes)?;

@@ -126,7 +126,7 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Finds the functions in the code at `address`. `None` where there are none that can be replaced.
+    /// Finds the functions in the code at `address`. `None` if no function can be replaced.
     pub(super) fn find(thread: Pid, address: u64) -> Option<Self> {
         let mut image = vec![0; length(memory::read(thread, address).ok()?)?];
         memory::read_into(thread, address, &mut image).ok()?;

@@ -103,7 +103,7 @@ fn locks() {
     let (_guard, timed_out) = pair.1.wait_timeout(guard, DAY).expect("not poisoned");
     println!("{} {}", timed_out.timed_out(), began.elapsed().as_secs());
     other.join().expect("it ends");
-    // The same with a futex and an end on the monotonic clock.
+    // A futex that waits until a time of the monotonic clock.
     let (mutex, never) = (Mutex::new(()), Condvar::new());
     let timed_out = never.wait_for(&mut mutex.lock(), MINUTE).timed_out();
     println!("{timed_out} {}", began.elapsed().as_secs());

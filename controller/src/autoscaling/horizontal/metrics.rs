@@ -31,7 +31,7 @@ pub(super) enum Reading {
     Value(i64),
 }
 
-/// The values of a metric, or the reason why there are none.
+/// The values of a metric, or the reason why it has no values.
 pub(super) type Observation = Result<Reading, String>;
 
 #[derive(Deserialize)]

@@ -85,7 +85,7 @@ fn old_recommendations_make_room_for_new_ones() {
     for step in 0..1000 {
         memory.normalize(limits(5, 5), at(step * 15));
     }
-    // Those of the last five minutes, their first second included.
+    // The recommendations of the last five minutes, with those at their first second.
     assert_eq!(memory.recommendations.len(), 21);
 }
 

@@ -74,7 +74,7 @@ fn a_metric_that_fails_prevents_shrinking_but_not_growing() {
     assert_eq!((decision.rescale, decision.failure), (None, Some(failure)));
     let (status, reason, _) = condition(&draft, SCALING_ACTIVE);
     assert_eq!((&*status, &*reason), ("False", "FailedGetExternalMetric"));
-    // The same number is no shrinking.
+    // A proposal of the present number is not a scale-down.
     let (decision, _) = decided(&["a", "b"], &[gone(), value(50)]);
     assert_eq!((decision.rescale, decision.failure), (None, None));
 }
