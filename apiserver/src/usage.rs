@@ -145,6 +145,13 @@ pub(crate) fn is_measured(started: Timestamp, time: Timestamp) -> bool {
     time.duration_since(started) >= FRESH
 }
 
+/// Whether a pod or a node has the condition Ready.
+pub(crate) fn is_ready(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|own| own["type"] == "Ready" && own["status"] == "True")
+}
+
 /// The length of a measurement of what began to run at `started`.
 pub(crate) fn window(started: Timestamp, time: Timestamp) -> i64 {
     time.duration_since(started).as_secs().clamp(0, RESOLUTION)
@@ -277,7 +284,7 @@ impl Running<'_> {
         };
         let level = self.level(key, text, (holder.created, &holder.name), resource)?;
         // Load goes to ready pods.
-        let pods = match workload::is_ready(self.pod) {
+        let pods = match is_ready(self.pod) {
             true => self.workloads.ready(holder),
             false => 0,
         };

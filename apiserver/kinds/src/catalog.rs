@@ -306,6 +306,15 @@ impl Catalog {
         &mut versions[found]
     }
 
+    /// The first resource in discovery that is called `plural` or `plural.group`, as kubectl writes it.
+    pub fn resource_called(&self, name: &str) -> Option<&Arc<ResourceInfo>> {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        self.resources().find(|own| {
+            let gvr = own.gvr();
+            gvr.group == group && gvr.resource == plural
+        })
+    }
+
     /// Every resource, in the order of discovery.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let versions = self.groups.iter().flat_map(|group| &group.versions);

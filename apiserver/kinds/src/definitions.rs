@@ -93,17 +93,23 @@ impl Definitions {
             return Arc::clone(with);
         }
         let with = Arc::new(own.with_metrics(&metrics.listed));
-        *self.metrics.write() = Arc::new(Metrics {
-            listed: metrics.listed.clone(),
-            catalog: Some((own, Arc::clone(&with))),
-        });
+        let mut present = self.metrics.write();
+        // Another list may have come meanwhile.
+        if Arc::ptr_eq(&present, &metrics) {
+            *present = Arc::new(Metrics {
+                listed: metrics.listed.clone(),
+                catalog: Some((own, Arc::clone(&with))),
+            });
+        }
         with
     }
 
-    /// Replaces the metrics in discovery, on a server that has their groups.
-    pub fn list_metrics(&self, listed: Vec<Arc<ResourceInfo>>) {
-        *self.metrics.write() = Arc::new(Metrics {
-            listed,
+    /// Replaces the metrics in discovery, on a server that has their groups. `listed` is asked under the lock, so that
+    /// of two calls the later one's list stays.
+    pub fn list_metrics(&self, listed: impl FnOnce() -> Vec<Arc<ResourceInfo>>) {
+        let mut present = self.metrics.write();
+        *present = Arc::new(Metrics {
+            listed: listed(),
             catalog: None,
         });
     }

@@ -66,7 +66,7 @@ impl Workloads {
                 continue;
             }
             let holders = holders(&pod, cluster, &catalog, &mut known);
-            if is_ready(&pod) {
+            if super::is_ready(&pod) {
                 for holder in &holders {
                     *own.ready.entry(holder.uid.clone()).or_default() += 1;
                 }
@@ -150,11 +150,4 @@ pub(super) fn created(object: &Value) -> Timestamp {
     let text = object["metadata"]["creationTimestamp"].as_str();
     let created = text.and_then(|text| text.parse().ok());
     created.unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-/// Whether a pod is ready, so that it gets its share of the load.
-pub(super) fn is_ready(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|own| own["type"] == "Ready" && own["status"] == "True")
 }

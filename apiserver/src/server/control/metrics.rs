@@ -26,14 +26,16 @@ impl ApiServer {
         };
         let values = &self.core.metric_values;
         values.put(value, is_namespaced, self.core.clock.now())?;
-        let names = values.names().into_iter();
-        let metrics = names.map(|(resource, metric, is_namespaced)| {
-            Arc::new(match resource {
-                None => listed(EXTERNAL, metric, true),
-                Some(resource) => listed(CUSTOM, format!("{resource}/{metric}"), is_namespaced),
-            })
+        definitions.list_metrics(|| {
+            let names = values.names().into_iter();
+            let metrics = names.map(|(resource, metric, is_namespaced)| {
+                Arc::new(match resource {
+                    None => listed(EXTERNAL, metric, true),
+                    Some(resource) => listed(CUSTOM, format!("{resource}/{metric}"), is_namespaced),
+                })
+            });
+            metrics.collect()
         });
-        definitions.list_metrics(metrics.collect());
         Ok(())
     }
 
@@ -45,15 +47,9 @@ impl ApiServer {
 
     /// Whether the objects of `plural` or `plural.group` are in namespaces.
     fn is_namespaced(&self, text: &str) -> Result<bool, MetricError> {
-        let (plural, group) = text.split_once('.').unwrap_or((text, ""));
         let catalog = self.core.definitions.catalog();
-        let mut resources = catalog.resources();
-        let found = resources.find(|own| {
-            let gvr = own.gvr();
-            (gvr.group.as_str(), gvr.resource.as_str()) == (group, plural)
-        });
-        let found = found.map(|resource| resource.namespaced);
-        found.ok_or_else(|| {
+        let found = catalog.resource_called(text);
+        found.map(|resource| resource.namespaced).ok_or_else(|| {
             let names = self.resource_names();
             let names = names.iter().map(String::as_str);
             let what = "the server serves no resource";

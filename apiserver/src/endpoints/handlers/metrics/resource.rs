@@ -16,7 +16,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::request::Verb;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, StoredObject};
-use crate::usage::{PodUsage, Sample, Usage, is_measured, sample, window};
+use crate::usage::{PodUsage, Sample, Usage, is_measured, is_ready, sample, window};
 
 pub(super) fn pods(request: &Request<'_>) -> Answer {
     let measured = |sample: &Sample, _: &Request<'_>| {
@@ -151,13 +151,10 @@ fn node_metrics(sample: &Sample, request: &Request<'_>) -> Vec<(Arc<StoredObject
     let mut measured = Vec::new();
     for stored in table.snapshot().range(None, None) {
         let node = stored.value();
-        let conditions = node["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
-        let is_ready = conditions.any(|own| own["type"] == "Ready" && own["status"] == "True");
         let created = node["metadata"]["creationTimestamp"].as_str();
         let created = created.and_then(|text| text.parse().ok());
         let Some(created) =
-            created.filter(|created| is_ready && is_measured(*created, sample.time))
+            created.filter(|created| is_ready(&node) && is_measured(*created, sample.time))
         else {
             continue;
         };

@@ -128,15 +128,8 @@ fn item(kind: &ResourceInfo, stored: &StoredObject, metric: &str, put: &Put) -> 
 
 /// The stored objects that a request names or selects.
 fn selected(request: &Request<'_>, asked: &Asked<'_>) -> Result<Vec<Found>, ApiError> {
-    let (plural, group) = asked
-        .resource
-        .split_once('.')
-        .unwrap_or((asked.resource, ""));
     let catalog = request.state.definitions.catalog();
-    let found = catalog
-        .resources()
-        .find(|own| own.gvr().group == group && own.gvr().resource == plural);
-    let Some(kind) = found else {
+    let Some(kind) = catalog.resource_called(asked.resource) else {
         return Err(no_metric(asked));
     };
     let table = request.state.storage.table(kind.gvr());
