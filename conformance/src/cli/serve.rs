@@ -230,19 +230,21 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             None => kubeproof_apiserver::serve(server, listener, shutdown).await,
         }
     };
-    tokio::select! {
-        served = serving => served?,
-        Err(error) = args.announce(&url, client) => return Err(error),
-    }
+    let served = tokio::select! {
+        served = serving => served.map_err(Into::into),
+        Err(error) = args.announce(&url, client) => Err(error),
+    };
+    // Also after an error: clients may have written.
     manager.shutdown().await;
     let kept = match keeper {
         Some(keeper) => keeper.end().await,
         None => Ok(()),
     };
-    match recording {
-        Some(recording) => recording.end().await.and(kept),
-        None => kept,
-    }
+    let recorded = match recording {
+        Some(recording) => recording.end().await,
+        None => Ok(()),
+    };
+    served.and(recorded).and(kept)
 }
 
 impl ServeArgs {

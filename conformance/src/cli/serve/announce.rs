@@ -1,12 +1,15 @@
 //! The lines that a server prints when it is ready.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Node;
-use kube::runtime::wait::await_condition;
-use kube::{Api, Client};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt as _};
+use kubeproof_runtime::reflector;
 use kubeproof_runtime::taints::NOT_READY;
 
 use super::ServeArgs;
@@ -24,7 +27,7 @@ impl ServeArgs {
     /// [`out::Closed`] when the reader of standard output is gone.
     pub(super) async fn announce(&self, url: &str, client: Client) -> anyhow::Result<Infallible> {
         let ready = tokio::time::timeout(NODES_WAIT_MAX, ready(client, self.nodes));
-        let is_late = !matches!(ready.await, Ok(Ok(())));
+        let is_late = ready.await.is_err();
         out::say(&format!("listening on {url}"))?;
         // Scripts wait for that line and may close the pipe after it: the rest goes to standard error.
         for line in self.in_words() {
@@ -63,15 +66,18 @@ impl ServeArgs {
     }
 }
 
-/// Waits until the last of the nodes takes pods; they register in their order.
-async fn ready(client: Client, nodes: usize) -> Result<(), kube::runtime::wait::Error> {
-    if nodes == 0 {
-        return Ok(());
+/// Waits until each of the nodes has been seen to take pods. A request that fails is repeated.
+async fn ready(client: Client, nodes: usize) {
+    let mut awaited: BTreeSet<String> = (1..=nodes).map(|index| format!("node-{index}")).collect();
+    let events = reflector::events(Api::all(client), watcher::Config::default());
+    let mut events = std::pin::pin!(events);
+    while !awaited.is_empty() {
+        if let Some(Ok(Event::Apply(node) | Event::InitApply(node))) = events.next().await
+            && takes_pods(&node)
+        {
+            awaited.remove(&node.name_any());
+        }
     }
-    let last = format!("node-{nodes}");
-    let is_ready = |node: Option<&Node>| node.is_some_and(takes_pods);
-    await_condition(Api::all(client), &last, is_ready).await?;
-    Ok(())
 }
 
 fn takes_pods(node: &Node) -> bool {
