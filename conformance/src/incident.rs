@@ -82,6 +82,16 @@ pub fn read(path: &Path, until: Option<Timestamp>) -> Result<Option<Vec<Manifest
     }
 }
 
+/// Whether one of the paths is an audit log, for which alone a time means something.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn has_audit_log(paths: &[PathBuf]) -> Result<bool, IncidentError> {
+    let files = paths.iter().filter(|path| path.is_file());
+    let found: Result<Vec<bool>, _> = files.map(|path| audit_log::is_one(path)).collect();
+    Ok(found?.contains(&true))
+}
+
 /// The text of the manifests at `path`: that of a file as it is; for a dump, an audit log, or a directory of manifests and all
 /// that are in it, a List of the objects.
 ///

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use http::{Request, Uri};
 use jiff::Timestamp;
@@ -60,6 +60,11 @@ pub(super) struct ExportArgs {
 /// Prints the state of a server as it gives it.
 pub(super) fn export(args: ExportArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.from {
+        ensure!(
+            args.until.is_none() || incident::has_audit_log(std::slice::from_ref(path))?,
+            "--until is for audit logs, and {} is not one",
+            path.display()
+        );
         let objects = incident::read(path, args.until)?;
         let objects = match objects {
             Some(objects) => objects,

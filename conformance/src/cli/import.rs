@@ -1,5 +1,6 @@
 //! `kubeproof import`.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ const IMPORT: &str = "/kubeproof/v1/import";
 pub(super) struct ImportArgs {
     /// What `kubeproof export` prints, manifests, or what `serve --load` stores as it was: objects of
     /// `kubectl get --output yaml`, directories of `kubectl cluster-info dump` or must-gather, and audit logs with bodies.
-    /// `-` is standard input.
+    /// `-` is standard input, for an export or manifests.
     #[arg(required = true, value_name = "FILE|DIR|-")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -42,6 +43,9 @@ pub(super) struct ImportArgs {
     until: Option<Timestamp>,
 }
 
+/// Enough of a file to tell what it is.
+const BEGINNING_BYTES: u64 = 64;
+
 /// The answer of the server.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,6 +58,10 @@ struct ImportResult {
 
 /// Takes files into a running server.
 pub(super) fn import(args: ImportArgs) -> anyhow::Result<ExitCode> {
+    ensure!(
+        args.until.is_none() || incident::has_audit_log(&args.paths)?,
+        "--until is for audit logs, and no file is one"
+    );
     let mut objects = Vec::new();
     for path in &args.paths {
         let read = read(path, args.until)?;
@@ -91,6 +99,7 @@ fn in_words(stored: usize, unchanged: usize) -> String {
     };
     match unchanged {
         0 => format!("{} stored", objects(stored)),
+        1 => format!("{} stored, 1 was there already", objects(stored)),
         unchanged => format!("{} stored, {unchanged} were there already", objects(stored)),
     }
 }
@@ -103,18 +112,13 @@ fn read(path: &Path, until: Option<Timestamp>) -> anyhow::Result<Vec<Manifest>> 
             .read_to_string(&mut text)
             .context("cannot read standard input")?;
         return match ServerState::is_begun_by(&text) {
-            true => Ok(held(&text)),
+            true => held(&text).context("standard input"),
             false => Ok(Manifests::new().yaml(&text)?.into_iter().collect()),
         };
     }
-    if path.is_file() {
-        let text =
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        if let Ok(text) = String::from_utf8(text)
-            && ServerState::is_begun_by(&text)
-        {
-            return Ok(held(&text));
-        }
+    if path.is_file() && is_export(path)? {
+        let text = std::fs::read_to_string(path).with_context(|| cannot_read(path))?;
+        return held(&text).with_context(|| path.display().to_string());
     }
     match incident::read(path, until)? {
         Some(objects) => Ok(objects),
@@ -122,9 +126,33 @@ fn read(path: &Path, until: Option<Timestamp>) -> anyhow::Result<Vec<Manifest>> 
     }
 }
 
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}", path.display())
+}
+
+/// Whether the file begins as an export does. An audit log of gigabytes is not read for that.
+fn is_export(path: &Path) -> anyhow::Result<bool> {
+    let file = File::open(path).with_context(|| cannot_read(path))?;
+    let mut beginning = Vec::new();
+    let read = file.take(BEGINNING_BYTES).read_to_end(&mut beginning);
+    read.with_context(|| cannot_read(path))?;
+    Ok(ServerState::is_begun_by(&String::from_utf8_lossy(
+        &beginning,
+    )))
+}
+
 /// The objects of an export.
-fn held(text: &str) -> Vec<Manifest> {
-    export::objects(text).map(Manifest::from).collect()
+///
+/// # Errors
+/// A line is broken, or the text is a recording, which begins as an export does.
+fn held(text: &str) -> anyhow::Result<Vec<Manifest>> {
+    let (_, rest) = ServerState::read(text)?;
+    ensure!(
+        rest.trim().is_empty(),
+        "this is more than an export, such as a recording of `serve --record`: \
+         `serve --from-log` starts with it, and `export` prints what that server has"
+    );
+    Ok(export::objects(text).map(Manifest::from).collect())
 }
 
 /// Reports the keys that a document has twice, which JSON does not carry to the server.

@@ -49,6 +49,18 @@ struct Known {
     resource: (String, String),
 }
 
+/// Whether a file begins with an event.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(super) fn is_one(path: &Path) -> Result<bool, IncidentError> {
+    let file = std::fs::File::open(path).map_err(IncidentError::read(path))?;
+    // A line that is not UTF-8 is no event.
+    let mut lines = BufReader::new(file).lines().map_while(Result::ok);
+    let first = lines.find(|line| !line.trim().is_empty());
+    Ok(first.is_some_and(|line| is_event(&line)))
+}
+
 /// Reads a log up to `until`: each object as the last response of that time shows it. `None` if the file is no audit log.
 ///
 /// # Errors

@@ -44,6 +44,10 @@ pub(super) async fn load(
     (paths, until): (&[PathBuf], Option<Timestamp>),
     validation: FieldValidation,
 ) -> anyhow::Result<()> {
+    ensure!(
+        until.is_none() || incident::has_audit_log(paths)?,
+        "--load-until is for audit logs, and no file is one"
+    );
     let mut loader = server.loader().field_validation(validation);
     let mut live = Vec::new();
     for root in paths {
