@@ -210,6 +210,42 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_that_takes_a_number_says_which() {
+        let error = |line: &str| {
+            let parsed = Cli::try_parse_from(line.split(' '));
+            parsed
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
+        };
+        for (line, wanted) in [
+            ("kubeproof serve --nodes", "0 or more"),
+            ("kubeproof controllers --kubeconfig f --nodes", "0 or more"),
+            ("kubeproof serve --seed", "0 or more"),
+            ("kubeproof run --seed", "0 or more"),
+            ("kubeproof run --seeds", "0 or more"),
+            ("kubeproof run --shuffle", "0 or more"),
+            ("kubeproof run --jobs", "1 or more"),
+            ("kubeproof explore --pairs", "0 or more"),
+            ("kubeproof explore --plan p --seed", "0 or more"),
+            ("kubeproof explore --seeds", "0 or more"),
+            ("kubeproof explore --jobs", "1 or more"),
+            ("kubeproof replay f --times", "1 or more"),
+        ] {
+            for bad in ["-1", "x", "1.5"] {
+                let line = format!("{line} {bad}");
+                let said = error(&line);
+                let wanted = format!("expected a whole number, {wanted}");
+                assert!(said.contains(&wanted), "{line}: {said}");
+            }
+        }
+        let said = error("kubeproof run --seed 99999999999999999999");
+        assert!(said.contains("the number is too large"), "{said}");
+        let said = error("kubeproof import f --until noon");
+        assert!(said.contains("expected a time, such as"), "{said}");
+    }
+
+    #[test]
     fn an_error_names_each_cause_once() {
         let error = anyhow::anyhow!("it has exited").context("it has exited\nit printed: no");
         let error = error.context("shop/a");

@@ -45,7 +45,7 @@ pub(super) struct ExploreArgs {
     #[command(flatten)]
     chosen: Chosen,
     /// The number of runs at once [default: the number of processors; 8 in real time].
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
     /// Do only this part of the runs, the I-th of N, and leave a record for `kubeproof merge` in what --json prints and --report
     /// writes. With `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
@@ -70,16 +70,16 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "all|covering|N")]
     points: Option<Points>,
     /// Do at most N runs with two faults for each scenario, spread evenly over all pairs.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<usize>, allow_negative_numbers = true)]
     pairs: usize,
     /// Run with the faults of this plan, and nothing else; needs one scenario.
     #[arg(long, value_name = "PLAN")]
     plan: Option<Plan>,
     /// With --plan: the seed of the order of simultaneous requests.
-    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "plan", value_parser = values::number::<u64>)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "plan", value_parser = values::number::<u64>, allow_negative_numbers = true)]
     seed: u64,
     /// Do every run also in the orders of the seeds 1 to N.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<u64>, allow_negative_numbers = true)]
     seeds: u64,
     #[command(flatten)]
     program: ProgramArgs,

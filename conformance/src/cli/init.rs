@@ -41,7 +41,7 @@ struct OperatorArgs {
     #[arg(long, value_name = "FILE")]
     object: Option<PathBuf>,
     /// Change at most this many fields: those that the object has first, then those nearest to its spec.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::number::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = values::number::<usize>, allow_negative_numbers = true)]
     changes: usize,
     /// The directory of the areas [default: the nearest `scenarios` or `conformance/scenarios` upwards from the working
     /// directory, else `scenarios`].

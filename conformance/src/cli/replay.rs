@@ -1,5 +1,6 @@
 //! `kubeproof replay`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use kubeproof::replay::{self, Replay};
 
-use super::out;
+use super::{out, values};
 
 /// The maximum number of characters shown of a line, which may hold a whole object.
 const SHOWN_CHARS: usize = 2000;
@@ -18,8 +19,8 @@ pub(super) struct ReplayArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Replay each log N times.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    times: u32,
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::count, allow_negative_numbers = true)]
+    times: NonZeroUsize,
 }
 
 pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<ExitCode> {
@@ -27,13 +28,13 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<ExitCode> {
     for path in &args.files {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        for _ in 0..args.times {
+        for _ in 0..args.times.get() {
             let replayed = replay::replay(&text);
             let replayed = replayed.with_context(|| path.display().to_string())?;
             match replayed {
                 Replay::Equal { lines } => {
                     equal += 1;
-                    if args.times == 1 {
+                    if args.times.get() == 1 {
                         out::say(&format!("equal {}  ({lines} lines)", path.display()))?;
                     }
                 }

@@ -52,7 +52,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with_all = ["kubeconfig", "fail_fast", "json", "shard"])]
     watch: bool,
     /// The number of scenarios at once [default: the number of processors; 8 in real time].
-    #[arg(long, value_name = "N", value_parser = values::count)]
+    #[arg(long, value_name = "N", value_parser = values::count, allow_negative_numbers = true)]
     jobs: Option<NonZeroUsize>,
     /// Run only this part of the scenarios, the I-th of N, and leave a record for `kubeproof merge` in what --json prints and
     /// --report writes. With `job/N` the pod of an Indexed Job is number JOB_COMPLETION_INDEX, from 0.
@@ -72,19 +72,19 @@ pub(super) struct RunArgs {
     #[arg(long)]
     json: bool,
     /// Run the scenarios in an order drawn from this number instead of by name.
-    #[arg(long, value_name = "SEED", value_parser = values::number::<u64>)]
+    #[arg(long, value_name = "SEED", value_parser = values::number::<u64>, allow_negative_numbers = true)]
     shuffle: Option<u64>,
     /// Draw the order of simultaneous requests from this number, and compare only outcomes; 0 is the order of goldens.
     #[arg(
         long,
         value_name = "SEED",
         default_value_t = 0,
-        value_parser = values::number::<u64>,
+        value_parser = values::number::<u64>, allow_negative_numbers = true,
         conflicts_with = "seeds"
     )]
     seed: u64,
     /// Run each scenario also in the orders of the seeds 1 to N.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::number::<u64>, allow_negative_numbers = true)]
     seeds: u64,
     /// Write the log of the run into this file, for `kubeproof replay` and `serve --from-log`; needs one scenario. With
     /// --kubeconfig, where it takes no FILE: write next to the golden of each scenario what the cluster's controllers

@@ -1,6 +1,6 @@
 //! Values of flags whose usual errors do not say what is expected.
 
-use std::num::NonZeroUsize;
+use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -9,9 +9,8 @@ use jiff::Timestamp;
 ///
 /// # Errors
 /// Says what is expected.
-pub(super) fn number<N: FromStr>(text: &str) -> Result<N, String> {
-    let number = text.parse();
-    number.map_err(|_| "expected a whole number, 0 or more".to_owned())
+pub(super) fn number<N: FromStr<Err = ParseIntError>>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|error| wanted(&error, 0))
 }
 
 /// Reads a number of things of which there is at least one.
@@ -19,8 +18,14 @@ pub(super) fn number<N: FromStr>(text: &str) -> Result<N, String> {
 /// # Errors
 /// Says what is expected.
 pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
-    let count = text.parse();
-    count.map_err(|_| "expected a whole number, 1 or more".to_owned())
+    text.parse().map_err(|error| wanted(&error, 1))
+}
+
+fn wanted(error: &ParseIntError, least: u8) -> String {
+    match error.kind() {
+        IntErrorKind::PosOverflow => "the number is too large".to_owned(),
+        _ => format!("expected a whole number, {least} or more"),
+    }
 }
 
 /// Reads a time.

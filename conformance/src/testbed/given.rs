@@ -30,9 +30,12 @@ impl TestbedOptions {
         let has_all = CONTROLLERS
             .iter()
             .all(|name| self.controllers.iter().any(|own| own == name));
+        let names = self.controllers.iter().map(String::as_str);
+        let more: Vec<&str> = names.filter(|name| !CONTROLLERS.contains(name)).collect();
         let controllers = match self.controllers.as_slice() {
             [] => "no controllers".to_owned(),
-            _ if has_all => "all controllers".to_owned(),
+            _ if has_all && more.is_empty() => "all controllers".to_owned(),
+            _ if has_all => format!("all controllers, and {}", more.join(", ")),
             names => format!("controllers: {}", names.join(", ")),
         };
         let mut parts = vec![nodes(self.nodes), controllers];

@@ -104,11 +104,13 @@ impl Finished {
         }
         let of_programs = (of_programs > 0).then(|| {
             format!(
-                "{of_programs} finished runs are not reused: their program was another file or had other flags"
+                "{} not reused: the files or the flags of the program were different",
+                runs(of_programs, "")
             )
         });
-        let of_scenarios = of_scenarios.into_iter().map(|(scenario, runs)| {
-            format!("{runs} finished runs of {scenario} are not reused: the scenario has changed")
+        let of_scenarios = of_scenarios.into_iter().map(|(scenario, number)| {
+            let of = format!(" of {scenario}");
+            format!("{} not reused: the scenario has changed", runs(number, &of))
         });
         of_programs.into_iter().chain(of_scenarios).collect()
     }
@@ -162,5 +164,13 @@ impl Digest {
     fn of_scenario(file: &ScenarioFile) -> Self {
         let texts = file.files.iter().flat_map(|(name, text)| [name, text]);
         Self::of(texts.chain([&file.text]).map(String::as_bytes))
+    }
+}
+
+/// Finished runs with their verb: "1 finished run of a/b is".
+fn runs(number: usize, of: &str) -> String {
+    match number {
+        1 => format!("1 finished run{of} is"),
+        number => format!("{number} finished runs{of} are"),
     }
 }

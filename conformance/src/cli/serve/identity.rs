@@ -46,7 +46,7 @@ pub(super) struct IdentityArgs {
     service_account_issuer: Vec<String>,
     /// Draw uids, names and keys from this seed, so that they are the same in every run. Tokens can then
     /// be predicted [default: the machine's randomness].
-    #[arg(long, value_name = "NUMBER", value_parser = values::number::<u64>)]
+    #[arg(long, value_name = "NUMBER", value_parser = values::number::<u64>, allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Listen beyond this machine without asking for credentials: every client that reaches the port is a cluster
     /// administrator.

@@ -35,7 +35,8 @@ fn an_exploration_that_was_interrupted_goes_on() {
     let (said, told, starts) = explore("crash-before", &other);
     assert!(said.ends_with("2 runs, 0 diverged\n"), "{said}");
     assert_eq!(starts, 6, "{said}");
-    let why = "4 finished runs are not reused: their program was another file or had other flags";
+    let why =
+        "4 finished runs are not reused: the files or the flags of the program were different";
     assert!(told.contains(why), "{told}");
 }
 
