@@ -383,7 +383,7 @@ fn differ_late(
 }
 
 /// The number of orders in one of which each part of `differs` about orders has to explain something.
-const ORDERS_TRIED: u64 = 16;
+const ORDERS_TRIED: u64 = 64;
 
 /// Returns the parts of `differs` about other orders that explain nothing, in words: neither in the orders before, which
 /// needed the parts `used`, nor in those of the seeds from `next_seed` up to 16.
