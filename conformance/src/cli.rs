@@ -227,7 +227,7 @@ mod tests {
             ("kubeproof run --shuffle", "0 or more"),
             ("kubeproof run --jobs", "1 or more"),
             ("kubeproof explore --pairs", "0 or more"),
-            ("kubeproof explore --plan p --seed", "0 or more"),
+            ("kubeproof explore --seed", "0 or more"),
             ("kubeproof explore --seeds", "0 or more"),
             ("kubeproof explore --jobs", "1 or more"),
             ("kubeproof replay f --times", "1 or more"),
