@@ -138,6 +138,30 @@ fn conflicts_are_named_and_nothing_is_imported() {
 }
 
 #[test]
+fn a_broken_export_and_what_only_begins_as_one_are_refused() {
+    let (child, url, kubeconfig) = start("import-broken", &["--controllers", "none"]);
+    let state = output(&["export", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    let whole = stdout(&state);
+    let truncated = &whole[..whole.trim_end().len() - 1];
+    let recording = format!("{whole}{{\"seen\":1}}\n");
+    let last_line = format!("line {}: ", whole.trim_end().lines().count());
+    for (name, text, wanted) in [
+        ("truncated", truncated, last_line.as_str()),
+        ("recording", &recording, "this is more than an export"),
+    ] {
+        let path = file(&format!("importing/broken/{name}.jsonl"), text);
+        let ran = import(&url, &path, &["--replace"]);
+        assert_eq!((ran.status.code(), &*stdout(&ran)), (Some(2), ""), "{name}");
+        assert!(stderr(&ran).contains(wanted), "{}", stderr(&ran));
+    }
+    let path = file("importing/broken/whole.jsonl", &whole);
+    let ran = import(&url, &path, &["--until", "2026-01-01T00:00:00Z"]);
+    let wanted = "error: --until is for audit logs, and no file is one\n";
+    assert_eq!((ran.status.code(), &*stderr(&ran)), (Some(2), wanted));
+    terminate(child);
+}
+
+#[test]
 fn one_refused_object_keeps_all_others_out() {
     let (child, url, _) = start("import-refused", &["--controllers", "none"]);
     let text = "

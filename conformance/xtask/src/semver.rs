@@ -36,23 +36,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => newest_release()?,
     };
     println!("semver: comparing with {baseline}");
-    let mut command = cargo();
-    command.args([
-        "semver-checks",
-        "check-release",
-        "--baseline-rev",
-        &baseline,
-    ]);
     let crates = match args.crates.is_empty() {
         true => names()?,
         false => args.crates.clone(),
     };
-    command.args(flags(&crates));
+    let mut command = cargo();
+    command.args(comparison(&baseline, &crates));
     let status = command.status().context("cannot start cargo")?;
     Ok(match status.success() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// The arguments of cargo that compare these crates with a revision.
+fn comparison<'a>(baseline: &'a str, crates: &'a [String]) -> Vec<&'a str> {
+    let fixed = ["semver-checks", "check-release", "--baseline-rev", baseline];
+    fixed.into_iter().chain(flags(crates)).collect()
 }
 
 /// The newest tag of a version, such as `v0.1.0`, in the history of the checkout.
@@ -65,4 +65,23 @@ fn newest_release() -> anyhow::Result<String> {
         bail!("no version is tagged; name a revision with --baseline-rev");
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_published_crate_is_compared_with_the_baseline() {
+        let crates = names().unwrap();
+        let arguments = comparison("v0.1.0", &crates);
+        let fixed = ["semver-checks", "check-release", "--baseline-rev", "v0.1.0"];
+        assert_eq!(arguments[..4], fixed);
+        for name in ["kubeproof", "kubeproof-apiserver", "kubeproof-tracer"] {
+            assert!(
+                arguments.windows(2).any(|two| two == ["--package", name]),
+                "{name}"
+            );
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! When a server says that it listens, and what it warns of.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use super::{body, heard, stderr_of};
-use crate::support::process::{file, get, serve, terminate};
+use super::{body, fresh_directory, heard, stderr_of};
+use crate::support::process::{file, get, kubeproof, serve, terminate};
 
 /// How many nodes are ready and take pods.
 fn ready_nodes(url: &str) -> usize {
@@ -54,4 +56,17 @@ fn a_server_whose_nodes_are_refused_says_so_and_serves() {
     let said = stderr_of(child);
     let warning = "warning: the nodes are not ready yet; `kubectl get nodes` shows them";
     assert!(said.contains(warning), "{said}");
+}
+
+#[test]
+fn a_server_that_nobody_listens_to_keeps_its_state() {
+    let directory = fresh_directory("unheard/state");
+    let state = ["--state", directory.to_str().unwrap(), "--nodes", "1"];
+    let mut command = kubeproof(&["serve"]);
+    let command = command.args(state).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap();
+    let kept = std::fs::read_to_string(directory.join("state.jsonl")).unwrap();
+    assert!(kept.contains("\"node-1\""), "{kept}");
 }
