@@ -335,6 +335,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
         default_storage_class: scenario.given.default_storage_class,
+        load_balancers: scenario.given.load_balancers.clone(),
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
         under_test: options.under_test.clone(),

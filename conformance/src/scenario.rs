@@ -12,6 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use kubeproof_apiserver::FieldValidation;
+use kubeproof_controller::AddressPool;
 use kubeproof_controller::apps::statefulset::{Profile, Settings};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_node::{BadImageName, SameImages};
@@ -108,6 +109,12 @@ fn read_plan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Plan>,
     read.transpose()
 }
 
+fn read_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AddressPool>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    let read = text.map(|text| text.parse().map_err(D::Error::custom));
+    read.transpose()
+}
+
 fn default_seed() -> u64 {
     1
 }
@@ -131,6 +138,11 @@ pub struct Given {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
+    /// The networks, separated by commas, whose addresses services of type LoadBalancer and Ingresses get; without them there
+    /// is no cloud, and they stay pending.
+    #[serde(deserialize_with = "read_pool")]
+    #[schemars(with = "Option<String>")]
+    pub load_balancers: Option<AddressPool>,
     /// Images with several names: the references of each list have the same digest.
     pub same_images: ImageNames,
     /// The time that simulated pods take to start, to get ready and to stop.
@@ -156,6 +168,7 @@ impl Default for Given {
             feature_gates: Vec::new(),
             kruise: false,
             default_storage_class: false,
+            load_balancers: None,
             same_images: ImageNames::default(),
             timings: Timings::default(),
             objects: Vec::new(),

@@ -283,6 +283,7 @@ impl Testbed {
                 controllers,
                 nodes: options.nodes,
                 default_storage_class: options.default_storage_class,
+                load_balancers: options.load_balancers.clone(),
                 same_images: options.same_images.clone(),
                 timings: node::Timings {
                     start: options.timings.start.0,

@@ -8,6 +8,7 @@
 //! - `workload`: what workload controllers of several groups share
 //! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the
 //!   controllers of these API groups
+//! - [`cloud`]: load balancers and Ingresses
 //! - [`garbage_collector`]: the controller of all kinds
 //! - [`kruise`]: the controllers and the node daemon of OpenKruise
 //! - [`manager`], [`credentials`], [`error`]: starts them, with the API server's signers
@@ -17,6 +18,7 @@ pub mod apps;
 pub mod autoscaling;
 pub mod batch;
 pub mod certificates;
+pub mod cloud;
 pub mod core;
 pub mod credentials;
 pub mod error;
@@ -27,6 +29,7 @@ pub mod policy;
 pub mod rbac;
 mod workload;
 
+pub use cloud::{AddressPool, InvalidPool};
 pub use error::Error;
 pub use kubeproof_runtime::retry::BACKOFF_MAX as RETRY_MAX;
 pub use kubeproof_runtime::supervisor::{Ended, panic_message};

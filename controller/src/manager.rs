@@ -19,6 +19,7 @@ use crate::admissionregistration::policy_status;
 use crate::apps::{daemonset, deployment, replicaset, statefulset};
 use crate::autoscaling::horizontal;
 use crate::batch::{cronjob, job, ttl_after_finished};
+use crate::cloud::{self, AddressPool};
 use crate::core::{
     endpoint_slice, endpoint_slice_mirroring, endpoints, namespace, node_lifecycle,
     persistent_volume, pod_garbage_collector, replication_controller, resource_quota, root_ca,
@@ -86,6 +87,8 @@ pub struct Options {
     /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
     /// claims that name no class get a volume at once.
     pub default_storage_class: bool,
+    /// The addresses of services of type `LoadBalancer` and of Ingresses; None without a cloud that gives them.
+    pub load_balancers: Option<AddressPool>,
     /// Images that have several names on the nodes and in registries.
     pub same_images: node::SameImages,
     /// The default durations of simulated pods.
@@ -248,6 +251,13 @@ impl Manager {
                 .run("provisioner", Arc::clone(&never), move || {
                     persistent_volume::provisioner::run(ctx.clone(), binds).boxed()
                 });
+            manager.spawn(lives.boxed(), stopped.clone());
+        }
+        if let Some(pool) = options.load_balancers.clone() {
+            let (ctx, restarted) = (ctx.clone(), Arc::clone(&manager.restart));
+            let lives = supervisor.clone().run("cloud", restarted, move || {
+                cloud::run(ctx.clone(), pool.clone()).boxed()
+            });
             manager.spawn(lives.boxed(), stopped.clone());
         }
         let has_own = KRUISE_CONTROLLERS.iter().any(|name| chosen(name));
@@ -436,6 +446,7 @@ mod tests {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
             default_storage_class: false,
+            load_balancers: None,
             timings: node::Timings::default(),
             same_images: node::SameImages::default(),
             lease_renewal: node::LEASE_RENEWAL,

@@ -17,7 +17,7 @@ use kubeproof_apiserver::Clock;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, RETRY_MAX};
+use kubeproof_controller::{AddressPool, KRUISE_CONTROLLERS, Manager, Options, RETRY_MAX};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
@@ -50,6 +50,10 @@ pub(super) struct ControllersArgs {
     nodes: usize,
     #[command(flatten)]
     pace: PaceArgs,
+    /// Give services of type LoadBalancer and Ingresses addresses of these networks, such as 192.0.2.0/24: one for each
+    /// service, and one for all Ingresses. Without this flag they stay pending.
+    #[arg(long, value_name = "NETWORK,...")]
+    load_balancers: Option<AddressPool>,
     /// End with exit code 2 when the API server has been unreachable for this long [default when given without a
     /// value: 10s]. Without this flag the controllers retry indefinitely.
     #[arg(
@@ -85,9 +89,11 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     if args.controllers == "all" && serves_kruise(&config).await? {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
     }
-    let running = in_words(&controllers, args.nodes);
-    let running = running.context("there is nothing to run: name --controllers or --nodes")?;
+    let running = in_words(&controllers, args.nodes, args.load_balancers.is_some());
+    let running = running
+        .context("there is nothing to run: name --controllers, --nodes or --load-balancers")?;
     let (client, mut options) = for_cluster(config, controllers, args.nodes, args.pace.pace)?;
+    options.load_balancers = args.load_balancers;
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
     let manager = Manager::start_supervised(client.clone(), options)?;
@@ -112,14 +118,16 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     ended
 }
 
-/// The controllers and nodes as a list; `None` when both are empty.
-fn in_words(controllers: &[String], nodes: usize) -> Option<String> {
+/// The controllers, the nodes and the cloud as a list; `None` when it would be empty.
+fn in_words(controllers: &[String], nodes: usize, has_cloud: bool) -> Option<String> {
     let nodes = match nodes {
         0 => None,
         1 => Some("1 node".to_owned()),
         nodes => Some(format!("{nodes} nodes")),
     };
-    let mut all: Vec<String> = controllers.iter().cloned().chain(nodes).collect();
+    let cloud = has_cloud.then(|| "load balancers".to_owned());
+    let mut all: Vec<String> = controllers.to_vec();
+    all.extend(nodes.into_iter().chain(cloud));
     let last = all.pop()?;
     Some(match all.as_slice() {
         [] => last,
@@ -170,6 +178,7 @@ pub(super) fn options(
         controllers,
         nodes,
         default_storage_class: true,
+        load_balancers: None,
         timings: pace.timings(),
         same_images: SameImages::default(),
         lease_renewal: LEASE_RENEWAL,

@@ -25,7 +25,7 @@ use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checki
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_controller::{AddressPool, KRUISE_CONTROLLERS, Manager, Options};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
@@ -64,6 +64,10 @@ pub(super) struct ServeArgs {
     nodes: usize,
     #[command(flatten)]
     pace: PaceArgs,
+    /// Give services of type LoadBalancer and Ingresses addresses of these networks, such as 192.0.2.0/24: one for each
+    /// service, and one for all Ingresses. Without this flag they stay pending.
+    #[arg(long, value_name = "NETWORK,...")]
+    load_balancers: Option<AddressPool>,
     /// The controllers that run: all, none, or names between commas [default: all; with --from-log none].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
@@ -272,6 +276,7 @@ impl ServeArgs {
             controllers,
             nodes: self.nodes,
             default_storage_class: true,
+            load_balancers: self.load_balancers.clone(),
             timings: self.pace().timings(),
             same_images: SameImages::try_new(&self.same_image)?,
             lease_renewal: LEASE_RENEWAL,

@@ -38,6 +38,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.controllers.is_some() {
         return Some("chooses the controllers");
     }
+    if given.load_balancers.is_some() {
+        return Some("has a cloud of its own");
+    }
     let mut all = given.objects.iter().flat_map(|manifest| &manifest.objects);
     if all.any(super::is_live) {
         return Some("begins with the objects of another cluster");

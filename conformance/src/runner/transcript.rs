@@ -206,6 +206,9 @@ fn header(scenario: &Scenario) -> Vec<String> {
     if given.default_storage_class {
         parts.push("a default storage class with its provisioner".to_owned());
     }
+    if let Some(pool) = &given.load_balancers {
+        parts.push(format!("a cloud with the addresses {pool}"));
+    }
     let lists = given.same_images.lists().iter();
     parts.extend(lists.map(|names| format!("one image: {}", names.join(", "))));
     if given.kruise {

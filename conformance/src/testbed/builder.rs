@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
+use kubeproof_controller::AddressPool;
 use kubeproof_node::SameImages;
 
 use crate::properties::{self, Declaration, Property, RustProperty};
@@ -146,6 +147,13 @@ impl TestbedBuilder {
     /// pods. Default: neither, and such claims get volumes at once.
     pub fn default_storage_class(mut self) -> Self {
         self.options.default_storage_class = true;
+        self
+    }
+
+    /// Adds a cloud: services of type `LoadBalancer` and Ingresses get addresses of `pool`, such as
+    /// `"192.0.2.0/24".parse()?`. Default: none, and they stay pending.
+    pub fn load_balancers(mut self, pool: AddressPool) -> Self {
+        self.options.load_balancers = Some(pool);
         self
     }
 

@@ -45,6 +45,9 @@ impl TestbedOptions {
         if self.default_storage_class {
             parts.push("a default storage class with its provisioner".to_owned());
         }
+        if let Some(pool) = &self.load_balancers {
+            parts.push(format!("a cloud with the addresses {pool}"));
+        }
         parts
     }
 }

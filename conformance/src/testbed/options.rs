@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
-use kubeproof_controller::KRUISE_CONTROLLERS;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
+use kubeproof_controller::{AddressPool, KRUISE_CONTROLLERS};
 use kubeproof_node as node;
 
 use super::builder::ControllerUnderTest;
@@ -41,6 +41,8 @@ pub struct TestbedOptions {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
+    /// The addresses of services of type LoadBalancer and of Ingresses; None without a cloud that gives them.
+    pub load_balancers: Option<AddressPool>,
     /// Images with several names.
     pub same_images: node::SameImages,
     /// The durations of simulated pods' phases.
@@ -91,6 +93,7 @@ impl Default for TestbedOptions {
             statefulset: Settings::default(),
             kruise: None,
             default_storage_class: false,
+            load_balancers: None,
             same_images: node::SameImages::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),

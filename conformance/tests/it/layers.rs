@@ -103,6 +103,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("autoscaling", &[]),
     ("batch", &["workload"]),
     ("certificates", &[]),
+    ("cloud", &[]),
     ("core", &[]),
     ("garbage_collector", &[]),
     ("kruise", &["workload"]),

@@ -37,6 +37,7 @@ impl Cluster {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
             default_storage_class: false,
+            load_balancers: None,
             timings,
             same_images: kubeproof_node::SameImages::default(),
             lease_renewal: kubeproof_node::LEASE_RENEWAL,

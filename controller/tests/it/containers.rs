@@ -34,6 +34,7 @@ impl Node {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 1,
             default_storage_class: false,
+            load_balancers: None,
             timings: Timings::default(),
             same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,

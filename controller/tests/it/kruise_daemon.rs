@@ -33,6 +33,7 @@ impl Nodes {
             controllers: Vec::new(),
             nodes: 1,
             default_storage_class: false,
+            load_balancers: None,
             timings: Timings::default(),
             same_images: kubeproof_node::SameImages::default(),
             lease_renewal: kubeproof_node::LEASE_RENEWAL,

@@ -41,6 +41,7 @@ impl Node {
             controllers: vec!["serviceaccount".to_owned()],
             nodes: 1,
             default_storage_class: false,
+            load_balancers: None,
             timings,
             same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,

@@ -25,6 +25,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         controllers: vec!["serviceaccount".to_owned()],
         nodes: 1,
         default_storage_class: false,
+        load_balancers: None,
         timings: Timings::default(),
         same_images: kubeproof_node::SameImages::default(),
         lease_renewal: LEASE_RENEWAL,

@@ -109,6 +109,7 @@ impl Cluster {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
             default_storage_class: false,
+            load_balancers: None,
             timings: Timings::default(),
             same_images: kubeproof_node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,

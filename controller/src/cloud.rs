@@ -1,0 +1,20 @@
+//! A simulated cloud: load balancers for services of type `LoadBalancer`, and an ingress controller.
+//!
+//! Nothing listens at the addresses. Controllers, `helm install --wait` and `kubectl wait` see the statuses that a
+//! cloud writes, and the finalizers and events that come with them.
+
+mod address_pool;
+mod ingress;
+mod service_load_balancer;
+
+use futures::future::join;
+use kubeproof_runtime::context::Context;
+
+pub use address_pool::{AddressPool, InvalidPool};
+
+/// Runs the cloud until the future is dropped. The ingress controller has the first address of `pool`; services get the
+/// others.
+pub(crate) async fn run(ctx: Context, pool: AddressPool) {
+    let ingress = ingress::run(ctx.clone(), pool.for_ingresses());
+    join(service_load_balancer::run(ctx, pool), ingress).await;
+}
