@@ -17,7 +17,7 @@ use super::reflector;
 use super::store::{Change, ObjectKey, Store, WrittenVersion};
 
 /// How many turns of the runtime a write's own event is waited for.
-const WAIT_TURNS_MAX: usize = 64;
+pub(crate) const WAIT_TURNS_MAX: usize = 64;
 
 /// The last version of every object that the watch delivered.
 pub struct Informer<K> {

@@ -7,7 +7,7 @@
 //!   [`typed_cache`] decode an object once for all stores
 //! - [`discovery`]: the resources that a server offers
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
-//! - [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
+//! - [`consistency`], [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end
@@ -15,6 +15,7 @@
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;
+pub mod consistency;
 pub mod context;
 pub mod controller_ref;
 pub mod decode_cache;

@@ -15,6 +15,7 @@ use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Resource, ResourceExt};
+use kubeproof_runtime::consistency::ConsistencyStore;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
@@ -50,6 +51,7 @@ struct Controller {
     nodes: Informer<Node>,
     revisions: Informer<ControllerRevision>,
     expectations: Expectations,
+    consistency: ConsistencyStore,
     /// By the set's uid and the node's name.
     backoffs: Mutex<BTreeMap<(String, String), Backoff>>,
 }
@@ -66,6 +68,7 @@ pub async fn run(ctx: Context) {
         nodes: Informer::new(),
         revisions: Informer::new(),
         expectations: Expectations::default(),
+        consistency: ConsistencyStore::default(),
         backoffs: Mutex::default(),
     };
     controller.run().await;

@@ -9,6 +9,7 @@ mod sync;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kubeproof_runtime::consistency::ConsistencyStore;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
@@ -34,6 +35,7 @@ struct Controller<S> {
     sets: Informer<S>,
     pods: Informer<Pod>,
     expectations: Expectations,
+    consistency: ConsistencyStore,
 }
 
 /// Runs the controller until the future is dropped.
@@ -51,6 +53,7 @@ pub(crate) async fn run_for<S: Set>(ctx: Context) {
         sets: Informer::new(),
         pods: Informer::new(),
         expectations: Expectations::default(),
+        consistency: ConsistencyStore::default(),
     };
     controller.run().await;
 }
@@ -73,6 +76,7 @@ impl<S: Set> Controller<S> {
         let key = ObjectKey::of(&**set);
         if is_other {
             self.expectations.forget(&key);
+            self.consistency.forget(&key);
         }
         self.queue.add(key);
     }

@@ -9,25 +9,24 @@ pub(crate) mod set;
 mod status;
 mod sync;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use kubeproof_machinery::meta::ResourceVersion;
+use kubeproof_runtime::consistency::{ConsistencyStore, ReadVersion};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::Recorder;
-use kubeproof_runtime::store::{Change, ObjectKey, WrittenVersion};
+use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::typed_cache::TypedCache;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
-use parking_lot::Mutex;
 
 pub use self::profile::{Profile, Settings};
 use self::set::{Cached, Set};
@@ -36,16 +35,12 @@ use crate::workload::revision_control::Revisions;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "statefulset-controller";
+/// The group resources that the controller writes.
+const PODS: &str = "pods";
+const CLAIMS: &str = "persistentvolumeclaims";
+const SETS: &str = "statefulsets.apps";
 /// The number of sets synced at once.
 const WORKERS: usize = 5;
-
-/// The newest write of each kind that a set's syncs made.
-#[derive(Clone, Copy, Default)]
-struct Writes {
-    pod: Option<WrittenVersion>,
-    claim: Option<WrittenVersion>,
-    status: Option<WrittenVersion>,
-}
 
 struct Controller {
     ctx: Context,
@@ -59,7 +54,7 @@ struct Controller {
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     revisions: Informer<ControllerRevision>,
-    writes: Mutex<BTreeMap<ObjectKey, Writes>>,
+    consistency: ConsistencyStore,
 }
 
 /// Runs the controller until the future is dropped.
@@ -81,7 +76,7 @@ impl Controller {
             pods: Informer::new(),
             claims: Informer::new(),
             revisions: Informer::new(),
-            writes: Mutex::default(),
+            consistency: ConsistencyStore::default(),
         }
     }
 
@@ -124,51 +119,29 @@ impl Controller {
         if self.settings.profile.is_old() {
             return Ok(());
         }
-        let writes = self.writes.lock().get(key).copied().unwrap_or_default();
-        check(&self.pods, writes.pod, "pods")?;
-        check(&self.claims, writes.claim, "persistentvolumeclaims")?;
-        check(&self.sets, writes.status, "statefulsets.apps")
+        let caches: [(&'static str, &dyn ReadVersion); 3] = [
+            (PODS, &self.pods),
+            (CLAIMS, &self.claims),
+            (SETS, &self.sets),
+        ];
+        self.consistency.ensure_ready(key, &caches)
     }
 
     fn wrote_pod(&self, set: &Set, rv: ResourceVersion) {
         let written = self.pods.wrote_at(rv);
-        self.note(set, |writes| &mut writes.pod, written);
+        self.consistency
+            .wrote_at(&set.key(), set.uid(), PODS, written);
     }
 
     fn wrote_claim(&self, set: &Set, rv: ResourceVersion) {
         let written = self.claims.wrote_at(rv);
-        self.note(set, |writes| &mut writes.claim, written);
+        self.consistency
+            .wrote_at(&set.key(), set.uid(), CLAIMS, written);
     }
 
     fn wrote_status(&self, set: &Set, rv: ResourceVersion) {
         let written = self.sets.wrote_at(rv);
-        self.note(set, |writes| &mut writes.status, written);
+        self.consistency
+            .wrote_at(&set.key(), set.uid(), SETS, written);
     }
-
-    fn note(
-        &self,
-        set: &Set,
-        of_kind: impl FnOnce(&mut Writes) -> &mut Option<WrittenVersion>,
-        written: WrittenVersion,
-    ) {
-        let mut writes = self.writes.lock();
-        let newest = of_kind(writes.entry(set.key()).or_default());
-        *newest = (*newest).max(Some(written));
-    }
-}
-
-fn check<K: Resource>(
-    cache: &Informer<K>,
-    written: Option<WrittenVersion>,
-    resource: &'static str,
-) -> Result<(), Error> {
-    let Some(written) = written else {
-        return Ok(());
-    };
-    let stale = |read| Error::StaleCache {
-        read,
-        written: written.rv,
-        resource,
-    };
-    cache.ensure_ready(written).map_err(stale)
 }

@@ -29,13 +29,14 @@ use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::core::SelectorExt;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::consistency::ConsistencyStore;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::Recorder;
-use kubeproof_runtime::store::{Change, ObjectKey};
+use kubeproof_runtime::store::{Change, ObjectKey, resource_version};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker;
 
@@ -48,6 +49,9 @@ use crate::workload::pod_control::PodControl;
 pub const NAME: &str = "job-controller";
 const API_VERSION: &str = "batch/v1";
 const KIND: &str = "Job";
+/// The group resources that the controller writes.
+const PODS: &str = "pods";
+const JOBS: &str = "jobs.batch";
 /// The number of jobs synced at once.
 const WORKERS: usize = 5;
 /// The period in which changes of pods are batched, so that one status update covers many of them.
@@ -67,6 +71,7 @@ struct Controller {
     jobs: Informer<Job>,
     pods: Informer<Pod>,
     expectations: Expectations,
+    consistency: ConsistencyStore,
     finalizer_expectations: FinalizerExpectations,
     backoffs: backoff::Records,
 }
@@ -82,6 +87,7 @@ pub async fn run(ctx: Context) {
         jobs: Informer::new(),
         pods: Informer::new(),
         expectations: Expectations::default(),
+        consistency: ConsistencyStore::default(),
         finalizer_expectations: FinalizerExpectations::default(),
         backoffs: backoff::Records::default(),
     };
@@ -109,7 +115,9 @@ impl Controller {
         match change {
             Change::Added(job) => self.queue.add(ObjectKey::of(&**job)),
             Change::Deleted { last: job, .. } => {
-                self.queue.add(ObjectKey::of(&**job));
+                let key = ObjectKey::of(&**job);
+                self.consistency.clear(&key, &job.uid().unwrap_or_default());
+                self.queue.add(key);
                 self.release_pods(job);
             }
             Change::Updated { old, new } => self.job_updated(old, new),
@@ -224,6 +232,26 @@ impl Controller {
     fn owner(&self, pod: &Pod) -> Option<Arc<Job>> {
         let jobs = self.jobs.in_namespace(&pod.namespace().unwrap_or_default());
         event_handlers::owner(&pod.metadata, &jobs).cloned()
+    }
+
+    /// Notes a write of the pod for the job that controls it.
+    fn wrote_pod(&self, pod: &Pod) {
+        if let Some(owner) = controller_of(&pod.metadata) {
+            let key = ObjectKey {
+                namespace: pod.namespace().unwrap_or_default(),
+                name: owner.name.clone(),
+            };
+            let at = self.pods.wrote_at(resource_version(pod));
+            self.consistency.wrote_at(&key, &owner.uid, PODS, at);
+        }
+    }
+
+    /// Notes a write of the job's status.
+    fn wrote_job(&self, job: &Job) {
+        let at = self.jobs.wrote_at(resource_version(job));
+        let uid = job.uid().unwrap_or_default();
+        self.consistency
+            .wrote_at(&ObjectKey::of(job), &uid, JOBS, at);
     }
 
     fn control(&self, job: &Job) -> PodControl<'_> {

@@ -24,6 +24,7 @@ impl Set for ReplicationController {
     const CONTROLLER: &'static str = NAME;
     const API_VERSION: &'static str = "v1";
     const KIND: &'static str = "ReplicationController";
+    const CONSISTENT: Option<&'static str> = None;
 
     fn selector(&self) -> LabelSelector {
         LabelSelector {

@@ -10,10 +10,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
+use kubeproof_runtime::consistency::ReadVersion;
+use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::recorder::EventType;
-use kubeproof_runtime::store::ObjectKey;
+use kubeproof_runtime::store::{ObjectKey, WrittenVersion, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
@@ -27,14 +28,21 @@ use crate::workload::pod_control::{PodControl, pod_from_template, slow_start};
 
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 250;
+/// The group resources that the controller writes.
+const PODS: &str = "pods";
+const SETS: &str = "daemonsets.apps";
 /// How long a node's failed pod is left alone after the first deletion, and at most.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(15);
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let caches: [(&'static str, &dyn ReadVersion); 2] =
+            [(PODS, &self.pods), (SETS, &self.sets)];
+        self.consistency.ready(key, &caches).await?;
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
+            self.consistency.forget(key);
             return Ok(None);
         };
         let selector = match Selector::try_from(set.selector()) {
@@ -191,7 +199,7 @@ impl Controller {
         };
         let owner = controller_ref(API_VERSION, KIND, &set.metadata);
         let pod = pod_from_template(&placement::template(set, hash), owner);
-        let mut errors = self.create(&key, &control, &pod, &plan.create).await;
+        let mut errors = self.create(set, &control, &pod, &plan.create).await;
         for pod in &plan.delete {
             if let Err(error) = control.delete(&pod.name_any()).await {
                 self.expectations
@@ -206,7 +214,7 @@ impl Controller {
 
     async fn create(
         &self,
-        key: &ObjectKey,
+        set: &DaemonSet,
         control: &PodControl<'_>,
         pod: &Pod,
         nodes: &[String],
@@ -219,7 +227,10 @@ impl Controller {
                 let mut pod = pod.clone();
                 placement::pin(pod.spec.get_or_insert_default(), node);
                 match control.create(&pod).await {
-                    Ok(_) => missing -= 1,
+                    Ok(created) => {
+                        self.wrote_pod(set, &created);
+                        missing -= 1;
+                    }
                     // The namespace is terminating: no retry can succeed.
                     Err(error) if error.is_namespace_terminating() => {}
                     Err(error) => errors.push(error),
@@ -230,7 +241,7 @@ impl Controller {
             }
         }
         for _ in 0..missing {
-            self.expectations.created(key);
+            self.expectations.created(&ObjectKey::of(set));
         }
         errors
     }
@@ -253,7 +264,8 @@ impl Controller {
         let matches = |pod: &Pod| selector.matches(pod.labels());
         let uid = set.uid().unwrap_or_default();
         let pods = self.pods.claimable(&namespace, &uid);
-        claims.claim_all(pods, matches, confirm, |_| {}).await
+        let wrote = |pod: &Pod| self.wrote_pod(set, pod);
+        claims.claim_all(pods, matches, confirm, wrote).await
     }
 
     /// Writes `status` if the set's differs; a write that fails is tried once more.
@@ -268,13 +280,32 @@ impl Controller {
         let (api, name, params) = (self.api(set), set.name_any(), PostParams::default());
         let mut object = set.clone();
         object.status = Some(status.clone());
-        if api.replace_status(&name, &params, &object).await.is_err() {
-            object = api.get(&name).await?;
-            let live = object.status.take().unwrap_or_default();
-            object.status = Some(status::onto(live, status));
-            api.replace_status(&name, &params, &object).await?;
-        }
+        let written = match api.replace_status(&name, &params, &object).await {
+            Ok(written) => written,
+            Err(_) => {
+                object = api.get(&name).await?;
+                let live = object.status.take().unwrap_or_default();
+                object.status = Some(status::onto(live, status));
+                api.replace_status(&name, &params, &object).await?
+            }
+        };
+        let at = self.sets.wrote_at(resource_version(&written));
+        self.note_write(set, SETS, at);
         Ok(())
+    }
+
+    /// Notes a write of a pod that the set controls.
+    fn wrote_pod(&self, set: &DaemonSet, pod: &Pod) {
+        let owner = controller_of(&pod.metadata);
+        if owner.is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref()) {
+            self.note_write(set, PODS, self.pods.wrote_at(resource_version(pod)));
+        }
+    }
+
+    fn note_write(&self, set: &DaemonSet, resource: &'static str, at: WrittenVersion) {
+        let uid = set.uid().unwrap_or_default();
+        self.consistency
+            .wrote_at(&ObjectKey::of(set), &uid, resource, at);
     }
 
     async fn record_event(

@@ -79,7 +79,10 @@ impl<S: Set> Controller<S> {
                         self.expectations.created(&key);
                     }
                     Err(error) => first_error = first_error.or(Some(error)),
-                    Ok(_) => missing -= 1,
+                    Ok(created) => {
+                        self.wrote_pod(set, &created);
+                        missing -= 1;
+                    }
                 }
             }
             if first_error.is_some() {

@@ -32,6 +32,8 @@ pub(crate) trait Set:
     const API_VERSION: &'static str;
     /// The kind.
     const KIND: &'static str;
+    /// The group resource, if syncs wait until the caches have what the controller wrote.
+    const CONSISTENT: Option<&'static str>;
 
     /// The selector of the set's pods.
     fn selector(&self) -> LabelSelector;
@@ -56,6 +58,7 @@ impl Set for ReplicaSet {
     const CONTROLLER: &'static str = super::NAME;
     const API_VERSION: &'static str = "apps/v1";
     const KIND: &'static str = "ReplicaSet";
+    const CONSISTENT: Option<&'static str> = Some("replicasets.apps");
 
     fn selector(&self) -> LabelSelector {
         let spec = self.spec.as_ref();

@@ -8,9 +8,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::consistency::ReadVersion;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref};
 use kubeproof_runtime::pod;
-use kubeproof_runtime::store::ObjectKey;
+use kubeproof_runtime::store::{ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
@@ -18,10 +19,19 @@ use super::status::{self, Observed};
 use super::{Controller, Set};
 use crate::workload::adoption::{self, Claims};
 
+/// The group resource of pods.
+const PODS: &str = "pods";
+
 impl<S: Set> Reconcile for Controller<S> {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        if let Some(sets) = S::CONSISTENT {
+            let caches: [(&'static str, &dyn ReadVersion); 2] =
+                [(PODS, &self.pods), (sets, &self.sets)];
+            self.consistency.ready(key, &caches).await?;
+        }
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
+            self.consistency.forget(key);
             return Ok(None);
         };
         let may_apply = self.expectations.satisfied(key, (self.ctx.now)());
@@ -79,7 +89,7 @@ impl<S: Set> Controller<S> {
                 pods,
                 |pod| selector.matches(pod.labels()),
                 adoption::confirm(&sets, set.meta(), S::KIND, "Pods"),
-                |_| {},
+                |pod| self.wrote_pod(set, pod),
             )
             .await
     }
@@ -100,12 +110,32 @@ impl<S: Set> Controller<S> {
         let params = PostParams::default();
         let mut object = set.clone();
         object.set_status(status.clone());
-        if api.replace_status(&name, &params, &object).await.is_err() {
-            object = api.get(&name).await?;
-            object.set_status(status.clone());
-            api.replace_status(&name, &params, &object).await?;
+        let written = match api.replace_status(&name, &params, &object).await {
+            Ok(written) => written,
+            Err(_) => {
+                object = api.get(&name).await?;
+                object.set_status(status.clone());
+                api.replace_status(&name, &params, &object).await?
+            }
+        };
+        if let Some(sets) = S::CONSISTENT {
+            let at = self.sets.wrote_at(resource_version(&written));
+            let uid = set.uid().unwrap_or_default();
+            self.consistency
+                .wrote_at(&ObjectKey::of(set), &uid, sets, at);
         }
         Ok(status)
+    }
+
+    /// Notes a write of a pod that the set controls.
+    pub(super) fn wrote_pod(&self, set: &S, pod: &Pod) {
+        let uid = set.uid().unwrap_or_default();
+        let is_own = controller_of(&pod.metadata).is_some_and(|owner| owner.uid == uid);
+        if S::CONSISTENT.is_some() && is_own {
+            let at = self.pods.wrote_at(resource_version(pod));
+            self.consistency
+                .wrote_at(&ObjectKey::of(set), &uid, PODS, at);
+        }
     }
 
     fn api(&self, set: &S) -> Api<S> {

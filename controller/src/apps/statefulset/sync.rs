@@ -26,7 +26,7 @@ impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         self.check_caches(key)?;
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
-            self.writes.lock().remove(key);
+            self.consistency.forget(key);
             self.read.forget(key);
             return Ok(None);
         };

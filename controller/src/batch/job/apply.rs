@@ -128,13 +128,15 @@ impl Controller {
             let (batch, rest) = left.split_at(size);
             left = rest;
             for index in batch {
-                if let Err(failure) = control.create(&self.new_pod(context, *index)).await
+                match control.create(&self.new_pod(context, *index)).await {
+                    Ok(created) => self.wrote_pod(&created),
                     // The namespace is terminating: no retry can succeed.
-                    && !failure.is_namespace_terminating()
-                {
-                    self.expectations.created(&key);
-                    active -= 1;
-                    error = error.or(Some(failure));
+                    Err(failure) if failure.is_namespace_terminating() => {}
+                    Err(failure) => {
+                        self.expectations.created(&key);
+                        active -= 1;
+                        error = error.or(Some(failure));
+                    }
                 }
             }
             if error.is_some() {
@@ -196,8 +198,9 @@ impl Controller {
     /// Removes the finalizer of a pod that is counted or that no job counts.
     pub(super) async fn release(&self, api: &kube::Api<Pod>, pod: &Pod) -> Result<(), Error> {
         let patch = Patch::Strategic(pods::release_patch());
-        api.patch(&pod.name_any(), &PatchParams::default(), &patch)
-            .await?;
+        let (name, params) = (pod.name_any(), PatchParams::default());
+        let released = api.patch(&name, &params, &patch).await?;
+        self.wrote_pod(&released);
         Ok(())
     }
 

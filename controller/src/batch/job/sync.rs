@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::core::SelectorExt;
+use kubeproof_runtime::consistency::ReadVersion;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
@@ -16,13 +17,17 @@ use kubeproof_runtime::worker::Reconcile;
 
 use super::condition::{self, SUCCESS_CRITERIA_MET, SUSPENDED, holding};
 use super::sync_context::{Known, SyncContext};
-use super::{Controller, KIND, owner_ref, pods, reference, spec};
+use super::{Controller, JOBS, KIND, PODS, owner_ref, pods, reference, spec};
 use crate::workload::adoption::{self, Claims};
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let caches: [(&'static str, &dyn ReadVersion); 2] =
+            [(PODS, &self.pods), (JOBS, &self.jobs)];
+        self.consistency.ready(key, &caches).await?;
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
+            self.consistency.forget(key);
             self.finalizer_expectations.forget(key);
             self.backoffs.forget(key);
             return Ok(None);
@@ -32,6 +37,7 @@ impl Reconcile for Controller {
         }
         if condition::is_finished(&job) {
             self.backoffs.forget(key);
+            self.consistency.forget(key);
             return Ok(None);
         }
         let now = (self.ctx.now)();
@@ -153,7 +159,7 @@ impl Controller {
                 self.pods.claimable(&namespace, &uid),
                 |pod| selector.matches(pod.labels()),
                 adoption::confirm(&jobs, &job.metadata, KIND, "Pods"),
-                |_| {},
+                |pod| self.wrote_pod(pod),
             )
             .await?;
         Ok(claimed.into_iter().map(|pod| tracked(pod, &uid)).collect())

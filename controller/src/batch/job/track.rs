@@ -284,6 +284,7 @@ impl Controller {
         *job = api
             .replace_status(&job.name_any(), &PostParams::default(), job)
             .await?;
+        self.wrote_job(job);
         Ok(())
     }
 
