@@ -9,7 +9,7 @@ use crate::{Threads, Time, Unavailable};
 const WORDS: &str = "it takes Linux for x86-64";
 
 /// A program under virtual time, which this system does not have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Tracee {}
 
 impl Tracee {

@@ -74,3 +74,19 @@ impl std::fmt::Display for Unavailable {
 }
 
 impl std::error::Error for Unavailable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedders_find_the_same_on_every_system() {
+        fn is_kept_by_several<T: Clone + std::fmt::Debug + Send + Sync + 'static>() {}
+        is_kept_by_several::<Tracee>();
+        is_kept_by_several::<Waiting>();
+        let observed: fn(&OwnThread) -> Option<Observed> = OwnThread::asleep;
+        let thread = OwnThread::current().ok();
+        assert_eq!(thread.as_ref().and_then(observed), None);
+        assert_eq!(helper(["program".into()]), None);
+    }
+}

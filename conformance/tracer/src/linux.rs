@@ -6,6 +6,7 @@ mod clock;
 mod control;
 mod filter;
 mod memory;
+mod message;
 mod pages;
 mod posix_timers;
 mod random;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 
+use super::message::Request;
 use super::start::{self, BECOME, END, EXIT_FAILED, FOLLOW, HELPER};
 use super::tracer;
-use crate::message::Request;
 use crate::{Threads, Time, Unavailable};
 
 /// The time in which an answer is expected.

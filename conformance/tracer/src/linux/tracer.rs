@@ -24,6 +24,7 @@ use super::answers::Sources;
 use super::calls::{Treatment, treat};
 use super::clock::Clock;
 use super::memory;
+use super::message::Request;
 use super::pages::Pages;
 use super::random::Random;
 use super::registers::{Registers, answered, bits};
@@ -31,8 +32,7 @@ use super::start::{self, in_words};
 use super::threads::{Beginning, Thread, Threads, goes_on_again, handles};
 use super::timers::Timers;
 use super::vdso::Functions;
-use crate::Waiting;
-use crate::message::{Request, Threads as Answer};
+use crate::{Threads as Answer, Waiting};
 
 /// A program that still runs after this time is said to run.
 const SETTLE_MAX: Duration = Duration::from_millis(50);
