@@ -337,7 +337,7 @@ impl Tracer {
         } = beginning;
         let page = ptrace::getregs(id)?.rax;
         match page.cast_signed() {
-            0.. => {
+            1.. => {
                 functions.replace(id, page)?;
                 let (pages, clock) = (&mut self.pages, &self.sources.clock);
                 pages.add(id.as_raw(), page, clock);
@@ -402,7 +402,10 @@ impl Tracer {
     /// A thread is about to get a signal.
     fn at_signal(&mut self, id: Pid, signal: i32) -> Result<(), Errno> {
         let thread = self.threads.get(id);
-        if let Some(beginning) = thread.and_then(|thread| thread.beginning.take()) {
+        // Other signals may have come before the program begins.
+        if signal == libc::SIGTRAP
+            && let Some(beginning) = thread.and_then(|thread| thread.beginning.take())
+        {
             return self.has_mapped(id, beginning);
         }
         let Ok(signal) = Signal::try_from(signal) else {

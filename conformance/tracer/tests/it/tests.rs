@@ -20,7 +20,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 17] = [
+    let tests: [(&str, Test); 18] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -37,6 +37,10 @@ pub(crate) fn all() -> Vec<Trial> {
         ("a_signal_ends_a_sleep", a_signal),
         ("a_handler_runs_during_a_sleep", a_handler),
         ("a_stopped_program_goes_on_later", a_stopped_program),
+        (
+            "a_signal_at_the_beginning_of_a_program_is_kept",
+            a_signal_at_the_beginning,
+        ),
         ("exit_codes_are_kept", exit_codes),
         ("a_timer_of_another_program_ends_it", a_timer),
         ("random_numbers_follow_from_the_seed", random_numbers),
@@ -202,6 +206,17 @@ fn a_handler() -> Tested {
     rustix::process::kill_process(shell, Signal::USR1)?;
     let (printed, code, _) = running.live()?;
     assert_eq!((printed.as_str(), code), ("01:00\n02\n", Some(0)));
+    Ok(())
+}
+
+/// A child sends signals again and again while its parent executes another program.
+fn a_signal_at_the_beginning() -> Tested {
+    let script =
+        "trap 'exec date -u +%d' WINCH; (while kill -WINCH $$; do :; done) 2>/dev/null & wait";
+    for _ in 0..5 {
+        let (printed, code, _) = Running::start(&["sh", "-c", script])?.live()?;
+        assert_eq!((printed.as_str(), code), ("01\n", Some(0)));
+    }
     Ok(())
 }
 
