@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::message::Request;
 use super::start::{self, BECOME, END, EXIT_FAILED, FOLLOW, HELPER};
 use super::tracer;
-use crate::{Threads, Time, Unavailable};
+use crate::{Threads, Time, Unavailable, Waiting};
 
 /// The time in which an answer is expected.
 pub(super) const SOON: Duration = Duration::from_micros(100);
@@ -134,7 +134,7 @@ pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
     let ended = match role.to_str() {
         Some(FOLLOW) => tracer::follow(&command),
         Some(BECOME) => start::replace_with(&command),
-        Some(END) => Ok(0),
+        Some(END) => start::wait_for_timer(),
         _ => return None,
     };
     Some(ended.unwrap_or_else(|error| {
@@ -143,7 +143,7 @@ pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
     }))
 }
 
-/// Runs a program under virtual time, to see whether that is possible here.
+/// Runs a program that waits for a timer under virtual time, to see whether that is possible here.
 ///
 /// # Errors
 /// [`Unavailable`] with the reason.
@@ -156,7 +156,14 @@ pub fn check() -> Result<(), Unavailable> {
         let child = child.spawn()?;
         drop(command);
         tracee.begin(Time::default())?;
-        while tracee.settle()?.is_some() {}
+        let mut time = Time::default();
+        while let Some(threads) = tracee.settle()? {
+            if let Threads::Wait(Waiting { until, .. }) = threads {
+                let until = until.ok_or_else(|| io::Error::other("a timer never goes off"))?;
+                time = time.at(until);
+                tracee.advance(time)?;
+            }
+        }
         child.wait_with_output()
     };
     let reason = match tried() {

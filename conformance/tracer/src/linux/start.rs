@@ -8,6 +8,10 @@ use std::process::Command;
 
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::{SigSet, Signal};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 use super::filter;
 
@@ -17,7 +21,7 @@ pub(super) const HELPER: &str = "__kubeproof-tracer";
 pub(super) const FOLLOW: &str = "follow";
 /// The second argument of a process that becomes the program.
 pub(super) const BECOME: &str = "become";
-/// The second argument of a process that ends at once.
+/// The second argument of a process that waits for a timer, and ends.
 pub(super) const END: &str = "end";
 /// The exit code of a shell for a command that cannot be executed.
 pub(super) const EXIT_FAILED: i32 = 126;
@@ -94,6 +98,24 @@ pub(super) fn blocked_signals() -> SigSet {
         signals.add(signal);
     }
     signals
+}
+
+/// Waits for a timer behind a file, which takes more permissions than other system calls about time.
+///
+/// # Errors
+/// When there is no such timer.
+pub(super) fn wait_for_timer() -> io::Result<i32> {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+    let spec = Itimerspec {
+        it_interval: Timespec::default(),
+        it_value: Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        },
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec)?;
+    rustix::io::read(&timer, &mut [0; 8])?;
+    Ok(0)
 }
 
 /// Puts `words` before an error.

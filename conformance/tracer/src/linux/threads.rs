@@ -1,7 +1,9 @@
 //! The threads of a program and of all that it has started.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
 
 use nix::unistd::Pid;
 
@@ -9,6 +11,7 @@ use super::clock::Moment;
 use super::memory::Vdso;
 use super::registers::Registers;
 use super::sleeping::{Files, State};
+use super::start::in_words;
 use super::vdso::Functions;
 use super::waits::Wait;
 
@@ -48,18 +51,23 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Adds a thread, if it is new.
-    pub(super) fn add(&mut self, id: Pid) {
-        self.all.entry(id.as_raw()).or_insert_with(|| {
-            let process = process_of(id).unwrap_or(id.as_raw());
-            Thread {
-                process,
-                files: Files::open(process, id.as_raw()).ok(),
-                wait: None,
-                interrupted: None,
-                is_stopped: false,
-                beginning: None,
-            }
+    ///
+    /// # Errors
+    /// When it exists and `/proc` does not show it.
+    pub(super) fn add(&mut self, id: Pid) -> io::Result<()> {
+        let Entry::Vacant(place) = self.all.entry(id.as_raw()) else {
+            return Ok(());
+        };
+        let process = process_of(id)?.unwrap_or(id.as_raw());
+        place.insert(Thread {
+            process,
+            files: unless_ended(Files::open(process, id.as_raw()))?,
+            wait: None,
+            interrupted: None,
+            is_stopped: false,
+            beginning: None,
         });
+        Ok(())
     }
 
     /// Removes a thread that has ended; returns the id of its process if it was the last one.
@@ -70,10 +78,13 @@ impl Threads {
     }
 
     /// Removes all threads of the process but the one with its id, which has executed another program.
-    pub(super) fn executed(&mut self, process: Pid) {
+    ///
+    /// # Errors
+    /// Those of [`Threads::add`].
+    pub(super) fn executed(&mut self, process: Pid) -> io::Result<()> {
         let own = process.as_raw();
         self.all.retain(|_, thread| thread.process != own);
-        self.add(process);
+        self.add(process)
     }
 
     pub(super) fn get(&mut self, id: Pid) -> Option<&mut Thread> {
@@ -145,31 +156,50 @@ impl Threads {
     }
 }
 
-/// The process of a thread.
-fn process_of(thread: Pid) -> Option<i32> {
+/// The process of a thread; `None` if it has ended.
+fn process_of(thread: Pid) -> io::Result<Option<i32>> {
     let status = status_of(thread.as_raw())?;
-    field(&status, "Tgid:")?.parse().ok()
+    let process = status.as_deref().and_then(|status| field(status, "Tgid:"));
+    Ok(process.and_then(|process| process.parse().ok()))
 }
 
-/// Whether the process has got the signal that lets it go on.
-pub(super) fn goes_on_again(process: i32) -> bool {
-    has_signal(process, "ShdPnd:", libc::SIGCONT)
+/// Whether a thread or its process has got the signal that lets the process go on, and has not taken it yet.
+///
+/// # Errors
+/// When `/proc` does not show it.
+pub(super) fn goes_on_again(thread: Pid) -> io::Result<bool> {
+    Ok(has_signal(thread.as_raw(), "SigPnd:", libc::SIGCONT)?
+        || has_signal(thread.as_raw(), "ShdPnd:", libc::SIGCONT)?)
 }
 
 /// Whether the process has a handler for the signal.
-pub(super) fn handles(process: i32, signal: i32) -> bool {
+///
+/// # Errors
+/// When `/proc` does not show it.
+pub(super) fn handles(process: i32, signal: i32) -> io::Result<bool> {
     has_signal(process, "SigCgt:", signal)
 }
 
-fn has_signal(process: i32, set: &str, signal: i32) -> bool {
-    let status = status_of(process);
+fn has_signal(id: i32, set: &str, signal: i32) -> io::Result<bool> {
+    let status = status_of(id)?;
     let set = status.as_deref().and_then(|status| field(status, set));
     let set = set.and_then(|set| u64::from_str_radix(set, 16).ok());
-    set.is_some_and(|set| set & (1 << (signal - 1)) != 0)
+    Ok(set.is_some_and(|set| set & (1 << (signal - 1)) != 0))
 }
 
-fn status_of(id: i32) -> Option<String> {
-    std::fs::read_to_string(format!("/proc/{id}/status")).ok()
+fn status_of(id: i32) -> io::Result<Option<String>> {
+    unless_ended(std::fs::read_to_string(format!("/proc/{id}/status")))
+}
+
+/// What `/proc` shows of a thread; `None` if it has ended.
+fn unless_ended<T>(shown: io::Result<T>) -> io::Result<Option<T>> {
+    match shown {
+        Ok(shown) => Ok(Some(shown)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ESRCH) => Ok(None),
+            _ => Err(in_words("a thread cannot be watched")(error)),
+        },
+    }
 }
 
 fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {

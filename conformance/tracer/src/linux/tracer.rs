@@ -4,6 +4,7 @@
 //! It has one thread, as `ptrace` demands, and sleeps until a thread of the program stops or a message comes. Only while it is to say that
 //! all threads wait does it look at them from time to time: a thread stops for the tracer at calls about time alone.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +19,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
-use rustix::process::{WaitOptions, WaitStatus, wait as wait_for_child};
+use rustix::process::{
+    Resource, Rlimit, WaitOptions, WaitStatus, getrlimit, setrlimit, wait as wait_for_child,
+};
 
 use super::answers::Sources;
 use super::calls::{Treatment, treat};
@@ -75,10 +78,11 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
         threads: Threads::default(),
         pages: Pages::default(),
         next: None,
+        continued: BTreeSet::new(),
         stops: 0,
         ended: None,
     };
-    tracer.threads.add(tracer.root);
+    tracer.threads.add(tracer.root)?;
     tracer.run(&socket, &children)
 }
 
@@ -100,6 +104,14 @@ fn start(command: &[OsString]) -> io::Result<Pid> {
     own.read_exact(&mut [0])?;
     ptrace::seize(id, options).map_err(in_words("a process cannot be traced"))?;
     own.write_all(b"!")?;
+    // Each thread takes three files here. The program has its own limit already.
+    let files = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: files.maximum,
+        ..files
+    };
+    // Too many threads are an error later.
+    let _ = setrlimit(Resource::Nofile, most);
     Ok(id)
 }
 
@@ -123,6 +135,8 @@ struct Tracer {
     pages: Pages,
     /// The earliest monotonic time, on the program's clock, at which a wait or a timer ends, or an earlier time.
     next: Option<u64>,
+    /// The processes that have taken the signal that lets them go on. Threads of theirs that were stopped earlier may be reported later.
+    continued: BTreeSet<i32>,
     /// The number of stops so far.
     stops: u64,
     /// The exit code of the program.
@@ -139,7 +153,7 @@ impl Tracer {
             if let Some(code) = self.ended {
                 return Ok(code);
             }
-            self.let_go_on();
+            self.let_go_on()?;
             let period = match due {
                 Some(_) => Some(LOOK_PERIOD),
                 None => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
@@ -157,7 +171,7 @@ impl Tracer {
                 }
                 // Nothing has stopped for a while.
                 (Woken::Not, Some(by)) => {
-                    let seen = self.look();
+                    let seen = self.look()?;
                     let is_due = seen != Answer::Run || Instant::now() >= by;
                     answer = is_due.then_some(seen);
                 }
@@ -175,7 +189,7 @@ impl Tracer {
                         if let Some(code) = self.ended {
                             return Ok(code);
                         }
-                        let seen = self.look();
+                        let seen = self.look()?;
                         match request == Request::Settle && seen == Answer::Run {
                             true => due = Some(Instant::now() + SETTLE_MAX),
                             false => answer = Some(seen),
@@ -192,17 +206,17 @@ impl Tracer {
     }
 
     /// Looks at the threads.
-    fn look(&mut self) -> Answer {
-        self.let_go_on();
+    fn look(&mut self) -> io::Result<Answer> {
+        self.let_go_on()?;
         self.pages.collect(&mut self.sources.clock);
         self.end_waits();
         let Some(asleep) = self.threads.asleep() else {
-            return Answer::Run;
+            return Ok(Answer::Run);
         };
-        Answer::Wait(Waiting {
+        Ok(Answer::Wait(Waiting {
             until: self.next,
             ran: asleep.wrapping_add(self.stops),
-        })
+        }))
     }
 
     /// Ends the waits whose time has come, and lets timers go off.
@@ -232,15 +246,17 @@ impl Tracer {
                     self.stops = self.stops.wrapping_add(1);
                     match self.take(id, status) {
                         // The thread was killed in the meantime, and is reported once more.
-                        Ok(()) | Err(Errno::ESRCH) => {}
-                        Err(error) => return Err(error.into()),
+                        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+                            return Err(error);
+                        }
+                        Ok(()) | Err(_) => {}
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, id: Pid, status: WaitStatus) -> Result<(), Errno> {
+    fn take(&mut self, id: Pid, status: WaitStatus) -> io::Result<()> {
         if status.exited() || status.signaled() {
             if let Some(process) = self.threads.remove(id) {
                 self.sources.timers.forget(process);
@@ -256,11 +272,11 @@ impl Tracer {
         let Some(signal) = status.stopping_signal() else {
             return Ok(());
         };
-        self.threads.add(id);
+        self.threads.add(id)?;
         match status.as_raw() >> 16 {
             libc::PTRACE_EVENT_SECCOMP => self.at_call(id),
             libc::PTRACE_EVENT_EXEC => {
-                self.threads.executed(id);
+                self.threads.executed(id)?;
                 self.sources.timers.posix.forget(id.as_raw());
                 self.pages.forget(id.as_raw());
                 self.at_beginning(id)
@@ -268,7 +284,7 @@ impl Tracer {
             libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
                 let child = i32::try_from(ptrace::getevent(id)?);
                 let child = Pid::from_raw(child.map_err(|_| Errno::ESRCH)?);
-                self.threads.add(child);
+                self.threads.add(child)?;
                 let of = |thread: Option<&mut Thread>| thread.map(|thread| thread.process);
                 let processes = [id, child].map(|id| of(self.threads.get(id)));
                 if let [Some(parent), Some(child)] = processes {
@@ -293,7 +309,7 @@ impl Tracer {
     }
 
     /// A program is about to begin. Its clocks are to be read from a page, which it has to map itself.
-    fn at_beginning(&mut self, id: Pid) -> Result<(), Errno> {
+    fn at_beginning(&mut self, id: Pid) -> io::Result<()> {
         let registers = ptrace::getregs(id)?;
         if registers.cs != LONG_MODE {
             // The filter ends it at its first call.
@@ -329,7 +345,7 @@ impl Tracer {
     }
 
     /// A program that is about to begin has mapped the page for its clocks.
-    fn has_mapped(&mut self, id: Pid, beginning: Beginning) -> Result<(), Errno> {
+    fn has_mapped(&mut self, id: Pid, beginning: Beginning) -> io::Result<()> {
         let Beginning {
             registers,
             vdso,
@@ -349,7 +365,7 @@ impl Tracer {
     }
 
     /// A thread is about to enter a system call about time.
-    fn at_call(&mut self, id: Pid) -> Result<(), Errno> {
+    fn at_call(&mut self, id: Pid) -> io::Result<()> {
         let Some(thread) = self.threads.get(id) else {
             return Ok(());
         };
@@ -358,8 +374,16 @@ impl Tracer {
         let sources = &mut self.sources;
         self.pages.collect_from(process, &mut sources.clock);
         match treat((id, process), registers, interrupted.as_ref(), sources) {
+            Ok(Treatment::Pass) => self.go_on(id, None)?,
             // The kernel says what is wrong.
-            Err(_) | Ok(Treatment::Pass) => self.go_on(id, None)?,
+            Err(Errno::EBADF | Errno::EFAULT | Errno::EINVAL) => self.go_on(id, None)?,
+            Err(error) => {
+                // It may have been killed in the meantime.
+                ptrace::getregs(id)?;
+                return Err(in_words("a system call about time cannot be answered")(
+                    error,
+                ));
+            }
             Ok(Treatment::Answer(result)) => {
                 // A clock may have been read.
                 self.pages.publish(process, &self.sources.clock);
@@ -387,7 +411,7 @@ impl Tracer {
     }
 
     /// A thread is about to return from a call in which it waited.
-    fn at_return(&mut self, id: Pid) -> Result<(), Errno> {
+    fn at_return(&mut self, id: Pid) -> io::Result<()> {
         let thread = self.threads.get(id);
         if let Some(thread) = thread
             && let Some(wait) = thread.wait.take()
@@ -400,7 +424,7 @@ impl Tracer {
     }
 
     /// A thread is about to get a signal.
-    fn at_signal(&mut self, id: Pid, signal: i32) -> Result<(), Errno> {
+    fn at_signal(&mut self, id: Pid, signal: i32) -> io::Result<()> {
         let thread = self.threads.get(id);
         // Other signals may have come before the program begins.
         if signal == libc::SIGTRAP
@@ -409,23 +433,34 @@ impl Tracer {
             return self.has_mapped(id, beginning);
         }
         let Ok(signal) = Signal::try_from(signal) else {
-            eprintln!("the program uses the real-time signal {signal}, so it cannot be traced");
-            return Err(Errno::ENOTSUP);
+            let words =
+                format!("the program uses the real-time signal {signal}, so it cannot be traced");
+            return Err(io::Error::other(words));
         };
-        if let Some(thread) = self.threads.get(id)
-            && thread.interrupted.is_some()
-            && handles(thread.process, signal as i32)
-        {
-            // The call returns EINTR, and is not run again.
-            thread.interrupted = None;
+        if let Some(thread) = self.threads.get(id) {
+            if thread.interrupted.is_some() && handles(thread.process, signal as i32)? {
+                // The call returns EINTR, and is not run again.
+                thread.interrupted = None;
+            }
+            if signal == Signal::SIGCONT {
+                self.continued.insert(thread.process);
+            }
         }
         self.go_on(id, Some(signal))
     }
 
     /// Lets processes go on that were stopped by a signal and have got another one.
-    fn let_go_on(&mut self) {
-        for (id, process) in self.threads.stopped() {
-            if !goes_on_again(process) {
+    fn let_go_on(&mut self) -> io::Result<()> {
+        let stopped = self.threads.stopped();
+        let mut continued = std::mem::take(&mut self.continued);
+        // The first thread that goes on takes the signal.
+        for (id, process) in &stopped {
+            if goes_on_again(*id)? {
+                continued.insert(*process);
+            }
+        }
+        for (id, process) in stopped {
+            if !continued.contains(&process) {
                 continue;
             }
             if let Some(thread) = self.threads.get(id) {
@@ -434,11 +469,12 @@ impl Tracer {
             // One that was killed is reported.
             let _ = self.go_on(id, None);
         }
+        Ok(())
     }
 
-    fn go_on(&mut self, id: Pid, signal: Option<Signal>) -> Result<(), Errno> {
+    fn go_on(&mut self, id: Pid, signal: Option<Signal>) -> io::Result<()> {
         self.threads.goes_on(id);
-        ptrace::cont(id, signal)
+        Ok(ptrace::cont(id, signal)?)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Programs of Rust and of the shell that live through days of virtual time. This program is its own tracer and its own tracee.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod other_calls;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod programs;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tests;

@@ -4,6 +4,7 @@
     reason = "the programs read clocks and sleep as any program does"
 )]
 
+use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -12,14 +13,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_gettime,
     timerfd_settime,
 };
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 /// The argument before the name of a program.
 pub(crate) const ROLE: &str = "tracee";
 
+/// The number of the program's threads in a test of many.
+const SLEEPERS: u64 = 40;
+/// A limit that so many threads exceed.
+const FILES_MAX: u64 = 64;
+/// The number of the system call.
+const PIDFD_GETFD: i64 = 438;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -36,6 +45,10 @@ pub(crate) fn run(name: &str) {
         "polls" => polls(),
         "children" => children(),
         "spins" => spins(),
+        "sleepers" => sleepers(),
+        "limited" => limited(None),
+        "limited-for-good" => limited(Some(FILES_MAX)),
+        "denied" => denied(),
         "random" => println!("{}", std::hash::RandomState::new().hash_one(1)),
         "traces" => println!(
             "{}",
@@ -228,4 +241,42 @@ fn spins() {
         let _ = began.elapsed();
     }
     println!("{}", other.join().expect("it ends"));
+}
+
+/// Threads that sleep for an hour, all of them.
+fn sleepers() {
+    let began = Instant::now();
+    let sleepers: Vec<_> = (0..SLEEPERS)
+        .map(|_| std::thread::spawn(|| std::thread::sleep(HOUR)))
+        .collect();
+    for sleeper in sleepers {
+        sleeper.join().expect("it ends");
+    }
+    println!("{}", began.elapsed().as_secs());
+}
+
+/// Traces the program with many threads under a limit of open files, which may be raised up to `maximum`.
+fn limited(maximum: Option<u64>) {
+    let limit = getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: Some(FILES_MAX),
+        maximum: maximum.or(limit.maximum),
+    };
+    setrlimit(Resource::Nofile, limit).expect("it is lowered");
+    let lived = crate::tests::live("sleepers").expect("a tracer");
+    println!("{lived:?}");
+}
+
+/// Asks whether tracing works where the files of other processes cannot be shared.
+fn denied() {
+    let denied = SeccompFilter::new(
+        BTreeMap::from([(PIDFD_GETFD, Vec::new())]),
+        SeccompAction::Allow,
+        SeccompAction::Errno(1),
+        TargetArch::x86_64,
+    );
+    let denied: BpfProgram = denied.and_then(TryInto::try_into).expect("a filter");
+    seccompiler::apply_filter(&denied).expect("a filter");
+    let reason = kubeproof_tracer::check().expect_err("it is denied");
+    println!("{reason}");
 }

@@ -3,24 +3,27 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use kubeproof_tracer::{Threads, Time, Tracee, Waiting};
 use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::other_calls;
 use crate::programs::ROLE;
 
-type Tested = Result<(), Box<dyn Error>>;
+pub(crate) type Tested = Result<(), Box<dyn Error>>;
 type Test = fn() -> Tested;
 
+/// How often a program may be seen to run before it waits or ends: for a minute.
+const RUNS_MAX: u32 = 1_200;
 const DAY: u64 = 86_400;
 const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 18] = [
+    let tests: [(&str, Test); 21] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -41,6 +44,12 @@ pub(crate) fn all() -> Vec<Trial> {
             "a_signal_at_the_beginning_of_a_program_is_kept",
             a_signal_at_the_beginning,
         ),
+        ("stopped_threads_go_on_together", stopped_threads),
+        (
+            "many_threads_are_watched_or_the_error_says_why",
+            many_threads,
+        ),
+        ("it_is_said_if_files_cannot_be_shared", denied),
         ("exit_codes_are_kept", exit_codes),
         ("a_timer_of_another_program_ends_it", a_timer),
         ("random_numbers_follow_from_the_seed", random_numbers),
@@ -54,8 +63,11 @@ pub(crate) fn all() -> Vec<Trial> {
     tests.into_iter().map(trial).collect()
 }
 
+/// What a program has printed, its exit code, and the seconds that have passed.
+pub(crate) type Lived = (String, Option<i32>, u64);
+
 /// A program that runs.
-struct Running {
+pub(crate) struct Running {
     tracee: Tracee,
     tracer: Child,
     time: Time,
@@ -63,7 +75,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(command: &[&str]) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn start(command: &[&str]) -> Result<Self, Box<dyn Error>> {
         Self::seeded(command, 7)
     }
 
@@ -86,13 +98,14 @@ impl Running {
 
     /// Waits until all threads wait; `None` when the program has ended.
     fn settle(&self) -> Result<Option<Waiting>, Box<dyn Error>> {
-        loop {
+        for _ in 0..RUNS_MAX {
             match self.tracee.settle()? {
                 None => return Ok(None),
                 Some(Threads::Run) => {}
                 Some(Threads::Wait(waiting)) => return Ok(Some(waiting)),
             }
         }
+        Err("it runs all the time".into())
     }
 
     fn pass(&mut self, time: Duration) -> Tested {
@@ -103,7 +116,7 @@ impl Running {
 
     /// Lets time pass until the program ends or waits forever; returns what it has printed, its exit code, and the seconds that have
     /// passed.
-    fn live(mut self) -> Result<(String, Option<i32>, u64), Box<dyn Error>> {
+    pub(crate) fn live(mut self) -> Result<Lived, Box<dyn Error>> {
         let began = self.time.monotonic;
         while let Some(waiting) = self.settle()? {
             let until = waiting.until.ok_or("it waits forever")?;
@@ -116,7 +129,17 @@ impl Running {
             .ok_or("no output")?
             .read_to_string(&mut printed)?;
         let code = self.tracer.wait()?.code();
-        Ok((printed, code, (self.time.monotonic - began) / NANOS))
+        let passed = (self.time.monotonic - began) / NANOS;
+        Ok((printed, code, passed))
+    }
+
+    /// Lets a program live that was stopped, once it is seen to go on.
+    fn live_after_stop(self) -> Result<Lived, Box<dyn Error>> {
+        while self
+            .settle()?
+            .is_some_and(|waiting| waiting.until.is_none())
+        {}
+        self.live()
     }
 
     fn signal(&self, signal: Signal) -> Tested {
@@ -125,12 +148,31 @@ impl Running {
     }
 }
 
+/// Starts one of our programs.
+fn start(program: &str) -> Result<Running, Box<dyn Error>> {
+    let own = std::env::current_exe()?;
+    Running::start(&[own.to_str().ok_or("a path in UTF-8")?, ROLE, program])
+}
+
+/// Lets one of our programs live.
+pub(crate) fn live(program: &str) -> Result<Lived, Box<dyn Error>> {
+    start(program)?.live()
+}
+
+/// What one of our programs prints that is not traced itself, on both outputs.
+fn alone(program: &str) -> Result<(String, String), Box<dyn Error>> {
+    let mut own = Command::new(std::env::current_exe()?);
+    let output = own.args([ROLE, program]).output()?;
+    Ok((
+        String::from_utf8(output.stdout)?,
+        String::from_utf8(output.stderr)?,
+    ))
+}
+
 /// Runs one of our programs, and compares what it prints.
 #[track_caller]
 fn prints(program: &str, expected: &str) -> Tested {
-    let own = std::env::current_exe()?;
-    let own = own.to_str().ok_or("a path in UTF-8")?;
-    let (printed, code, _) = Running::start(&[own, ROLE, program])?.live()?;
+    let (printed, code, _) = live(program)?;
     assert_eq!(printed, expected);
     assert_eq!(code, Some(0));
     Ok(())
@@ -202,7 +244,7 @@ fn a_handler() -> Tested {
     running.pass(Duration::from_secs(3_600))?;
     running.settle()?.ok_or("it sleeps")?;
     // The shell alone: the other one would end.
-    let shell = shell_below(running.tracer.id())?;
+    let shell = child_of(running.tracer.id())?;
     rustix::process::kill_process(shell, Signal::USR1)?;
     let (printed, code, _) = running.live()?;
     assert_eq!((printed.as_str(), code), ("01:00\n02\n", Some(0)));
@@ -221,7 +263,7 @@ fn a_signal_at_the_beginning() -> Tested {
 }
 
 /// The child of the tracer, which is the program.
-fn shell_below(tracer: u32) -> Result<Pid, Box<dyn Error>> {
+fn child_of(tracer: u32) -> Result<Pid, Box<dyn Error>> {
     let children = std::fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children"))?;
     let child = children.split_whitespace().next().ok_or("a child")?;
     Ok(Pid::from_raw(child.parse()?).ok_or("a process")?)
@@ -231,20 +273,75 @@ fn a_stopped_program() -> Tested {
     let script = "sleep 60; date -u +%H:%M; sleep 60; date -u +%H:%M";
     let mut running = Running::start(&["sh", "-c", script])?;
     running.settle()?.ok_or("it sleeps")?;
-    let shell = shell_below(running.tracer.id())?;
+    let shell = child_of(running.tracer.id())?;
     rustix::process::kill_process(shell, Signal::STOP)?;
     // The sleep ends, but the shell that waits for it is stopped.
     running.pass(Duration::from_secs(DAY / 2))?;
     let waiting = running.settle()?.ok_or("it is stopped")?;
     assert_eq!(waiting.until, None);
     rustix::process::kill_process(shell, Signal::CONT)?;
-    while running
-        .settle()?
-        .is_some_and(|waiting| waiting.until.is_none())
-    {}
-    let (printed, code, passed) = running.live()?;
+    let (printed, code, passed) = running.live_after_stop()?;
     assert_eq!((printed.as_str(), code), ("12:00\n12:01\n", Some(0)));
     assert_eq!(passed, 60);
+    Ok(())
+}
+
+fn stopped_threads() -> Tested {
+    // To the process, and to its last thread alone.
+    for to_thread in [false, true] {
+        let mut running = start("sleepers")?;
+        running.settle()?.ok_or("it sleeps")?;
+        let program = child_of(running.tracer.id())?;
+        rustix::process::kill_process(program, Signal::STOP)?;
+        running.pass(Duration::from_secs(DAY / 2))?;
+        let waiting = running.settle()?.ok_or("it is stopped")?;
+        assert_eq!(waiting.until, None);
+        if to_thread {
+            let thread = last_thread(program)?;
+            let sent = "syscall(234, 0 + $ARGV[0], 0 + $ARGV[1], 18) == 0 or die $!";
+            let process = program.as_raw_nonzero().to_string();
+            if !other_calls::perl(&[sent, &process, &thread])? {
+                return Ok(());
+            }
+        } else {
+            rustix::process::kill_process(program, Signal::CONT)?;
+        }
+        let (printed, code, _) = running.live_after_stop()?;
+        assert_eq!((printed.as_str(), code), ("43200\n", Some(0)));
+    }
+    Ok(())
+}
+
+/// The id of the youngest thread.
+fn last_thread(process: Pid) -> Result<String, Box<dyn Error>> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero()))?;
+    let names = threads.map(|thread| thread.map(|thread| thread.file_name()));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let ids = names
+        .iter()
+        .filter_map(|name| name.to_str()?.parse::<i32>().ok());
+    Ok(ids.max().ok_or("a thread")?.to_string())
+}
+
+fn many_threads() -> Tested {
+    let lived = "(\"3600\\n\", Some(0), 3600)\n";
+    assert_eq!(alone("limited")?, (lived.to_owned(), String::new()));
+    let (printed, said) = alone("limited-for-good")?;
+    assert_eq!(printed, "(\"\", Some(126), 0)\n");
+    assert_eq!(
+        said,
+        "a thread cannot be watched: Too many open files (os error 24)\n"
+    );
+    Ok(())
+}
+
+fn denied() -> Tested {
+    let (printed, _) = alone("denied")?;
+    let reason = "a system call about time cannot be answered: EPERM: Operation not permitted";
+    assert_eq!(
+        printed,
+        format!("programs cannot run under virtual time here: {reason}\n")
+    );
     Ok(())
 }
 
