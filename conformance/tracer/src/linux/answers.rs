@@ -63,13 +63,13 @@ fn read_clock(thread: Pid, registers: &Registers, clock: &mut Clock) -> Result<i
         }
         libc::SYS_gettimeofday => {
             let time = time_bytes(clock.read(Kind::Realtime), Unit::Micros);
-            memory::write(thread, rdi, &time)?;
-            memory::write(thread, rsi, &[0; 8])?;
+            memory::write_if_set(thread, rdi, &time)?;
+            memory::write_if_set(thread, rsi, &[0; 8])?;
             Ok(0)
         }
         _ => {
             let seconds = clock.read(Kind::Realtime).div_euclid(SECOND);
-            memory::write(thread, rdi, &seconds.to_le_bytes())?;
+            memory::write_if_set(thread, rdi, &seconds.to_le_bytes())?;
             Ok(seconds)
         }
     }
@@ -84,7 +84,7 @@ fn file_timer(
     match registers.orig_rax.cast_signed() {
         libc::SYS_timerfd_settime => timers.set_file((thread, process), registers, clock)?,
         _ => {
-            let left = timers.file_left(process, number(registers.rdi), clock);
+            let left = timers.file_left(process, number(registers.rdi), clock)?;
             memory::write(thread, registers.rsi, &left.ok_or(Errno::EINVAL)?)?;
         }
     }
@@ -105,7 +105,7 @@ fn alarm(
                 rsi => memory::read(thread, rsi)?,
             };
             let left = timers.set_alarm(process, new, clock)?;
-            memory::write(thread, rdx, &left)?;
+            memory::write_if_set(thread, rdx, &left)?;
             Ok(0)
         }
         libc::SYS_getitimer => {
@@ -138,7 +138,7 @@ fn posix_timer(
         }
         libc::SYS_timer_delete => timers.delete(process, id)?,
         // Time passes up to the next timer, so none goes off twice before it is seen.
-        _ => {}
+        _ => drop(timers.left(process, id, clock)?),
     }
     Ok(0)
 }

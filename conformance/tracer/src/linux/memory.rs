@@ -45,14 +45,22 @@ pub(super) fn read_into(thread: Pid, address: u64, bytes: &mut [u8]) -> Result<(
     }
 }
 
-/// Writes `bytes` at `address`. Does nothing at address zero.
+/// Writes `bytes` at `address`, unless that is zero.
+///
+/// # Errors
+/// `EFAULT` when the program could not write there.
+pub(super) fn write_if_set(thread: Pid, address: u64, bytes: &[u8]) -> Result<(), Errno> {
+    match address {
+        0 => Ok(()),
+        address => write(thread, address, bytes),
+    }
+}
+
+/// Writes `bytes` at `address`.
 ///
 /// # Errors
 /// `EFAULT` when the program could not write there.
 pub(super) fn write(thread: Pid, address: u64, bytes: &[u8]) -> Result<(), Errno> {
-    if address == 0 {
-        return Ok(());
-    }
     let remote = RemoteIoVec {
         base: place(address)?,
         len: bytes.len(),

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use super::clock::{Clock, Kind, Moment};
 use super::memory::{self, Unit};
 use super::registers::{Registers, number};
-use super::timer::{AT_MOMENT, Timer, spec};
+use super::timer::{Timer, spec};
 
 /// The ids of virtual timers begin here; those of the kernel are far below.
 pub(super) const FIRST_ID: i32 = 0x4000_0000;
@@ -71,18 +71,11 @@ impl PosixTimers {
         clock: &Clock,
     ) -> Result<(), Errno> {
         let id = number(registers.rdi);
-        let (interval, value) = spec(memory::read(thread, registers.rdx)?, Unit::Nanos)?;
+        let spec = spec(memory::read(thread, registers.rdx)?, Unit::Nanos)?;
         let left = self.left(process, id, clock)?;
         let own = self.all.get_mut(&(process, id)).ok_or(Errno::EINVAL)?;
-        let until = match number(registers.rsi) & AT_MOMENT {
-            0 => clock.now(Kind::Monotonic).later(value),
-            _ => Moment {
-                kind: own.kind,
-                nanos: value,
-            },
-        };
-        own.timer = (value > 0).then_some(Timer { until, interval });
-        memory::write(thread, registers.r10, &left)
+        own.timer = Timer::set(number(registers.rsi), own.kind, spec, clock);
+        memory::write_if_set(thread, registers.r10, &left)
     }
 
     /// The interval and the remaining time of a timer, as `timer_gettime` writes them.

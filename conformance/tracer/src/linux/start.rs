@@ -7,7 +7,6 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use nix::sys::personality::{self, Persona};
-use nix::sys::signal::{SigSet, Signal};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -76,7 +75,6 @@ pub(super) fn replace_with(command: &[OsString]) -> io::Result<i32> {
     let nothing = File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     filter::install().map_err(in_words("system calls cannot be filtered"))?;
-    blocked_signals().thread_unblock()?;
     // Equal addresses, as far as a container allows it: hashes and orders may depend on them.
     let _ = personality::get().and_then(|own| personality::set(own | Persona::ADDR_NO_RANDOMIZE));
     let error = Command::new(program).args(arguments).exec();
@@ -84,20 +82,6 @@ pub(super) fn replace_with(command: &[OsString]) -> io::Result<i32> {
         "{} cannot be executed",
         program.display()
     ))(error))
-}
-
-/// The signals that the tracer blocks: those of the end of children, and those to the process group, which are for the program.
-pub(super) fn blocked_signals() -> SigSet {
-    let mut signals = SigSet::empty();
-    for signal in [
-        Signal::SIGHUP,
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGCHLD,
-    ] {
-        signals.add(signal);
-    }
-    signals
 }
 
 /// Waits for a timer behind a file, which takes more permissions than other system calls about time.

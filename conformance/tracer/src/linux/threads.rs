@@ -1,7 +1,7 @@
 //! The threads of a program and of all that it has started.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 
@@ -85,6 +85,11 @@ impl Threads {
         let own = process.as_raw();
         self.all.retain(|_, thread| thread.process != own);
         self.add(process)
+    }
+
+    /// The ids of all processes.
+    pub(super) fn processes(&self) -> BTreeSet<i32> {
+        self.all.values().map(|thread| thread.process).collect()
     }
 
     pub(super) fn get(&mut self, id: Pid) -> Option<&mut Thread> {

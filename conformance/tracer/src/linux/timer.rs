@@ -2,11 +2,11 @@
 
 use nix::errno::Errno;
 
-use super::clock::{Clock, Moment};
+use super::clock::{Clock, Kind, Moment};
 use super::memory::{Unit, time_bytes, time_of};
 
 /// The flag of calls that set timers for a moment instead of a duration.
-pub(super) const AT_MOMENT: i32 = 1;
+const AT_MOMENT: i32 = 1;
 
 /// When a timer goes off.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,21 @@ pub(super) struct Timer {
 }
 
 impl Timer {
+    /// The timer that a call with these flags sets on a clock of this kind, with an interval and a time; `None` for the time zero, which
+    /// switches it off.
+    pub(super) fn set(
+        flags: i32,
+        kind: Kind,
+        (interval, value): (i64, i64),
+        clock: &Clock,
+    ) -> Option<Self> {
+        let until = match flags & AT_MOMENT {
+            0 => clock.now(Kind::Monotonic).later(value),
+            _ => Moment { kind, nanos: value },
+        };
+        (value > 0).then_some(Self { until, interval })
+    }
+
     /// Whether its time has come.
     pub(super) fn is_over(&self, clock: &Clock) -> bool {
         clock.until(self.until) == 0

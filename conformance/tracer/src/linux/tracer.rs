@@ -59,7 +59,6 @@ const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
 pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
     let (seed, command) = start::seed_and_command(arguments)?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    start::blocked_signals().thread_block()?;
     // Short waits are otherwise as long as the kernel likes.
     nix::sys::prctl::set_timerslack(1)?;
     let mut children = SigSet::empty();
@@ -82,6 +81,8 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
         stops: 0,
         ended: None,
     };
+    // Signals to the process group are for the program.
+    SigSet::all().thread_block()?;
     tracer.threads.add(tracer.root)?;
     tracer.run(&socket, &children)
 }
@@ -226,7 +227,8 @@ impl Tracer {
             // A thread that has ended waits no more.
             let _ = ptrace::interrupt(thread);
         }
-        self.sources.timers.go_off(clock);
+        let threads = &self.threads;
+        self.sources.timers.go_off(clock, || threads.processes());
         let moments = self.threads.moments().chain(self.sources.timers.moments());
         let times = moments.map(|moment| clock.monotonic_at(moment));
         self.next = times.min();

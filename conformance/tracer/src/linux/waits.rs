@@ -8,7 +8,9 @@ use super::memory::{self, Unit, read_time, time_bytes};
 use super::registers::{Registers, number};
 
 /// Results with which the kernel says that it runs a call again, or returns `EINTR`, depending on a handler of the signal.
-const RESTARTS: [i64; 4] = [-512, -513, RESTART_WITHOUT_HANDLER, -516];
+const RESTARTS: [i64; 4] = [-512, RESTART_ALWAYS, RESTART_WITHOUT_HANDLER, -516];
+/// The one of them that runs the call again in any case.
+const RESTART_ALWAYS: i64 = -513;
 /// The one of them that runs the whole call again unless a handler runs.
 const RESTART_WITHOUT_HANDLER: i64 = -514;
 const MILLISECOND: i64 = 1_000_000;
@@ -249,25 +251,9 @@ impl Wait {
 
     /// Ends the wait at the return of the call: the registers are those of the program again.
     pub(super) fn end(&self, thread: Pid, returned: Registers, clock: &Clock) -> End {
-        let Registers {
-            orig_rax,
-            rdi,
-            rsi,
-            rdx,
-            r10,
-            r8,
-            r9,
-            ..
-        } = self.called;
         let mut registers = Registers {
-            orig_rax,
-            rdi,
-            rsi,
-            rdx,
-            r10,
-            r8,
-            r9,
-            ..returned
+            rax: returned.rax,
+            ..self.called
         };
         let result = returned.rax.cast_signed();
         let is_interrupted = result == failure(Errno::EINTR) || RESTARTS.contains(&result);
@@ -281,7 +267,7 @@ impl Wait {
             registers.rax = self.result.cast_unsigned();
             for (address, length) in &self.cleared {
                 // The kernel does not complain either.
-                let _ = memory::write(thread, *address, &vec![0; *length]);
+                let _ = memory::write_if_set(thread, *address, &vec![0; *length]);
             }
             return End {
                 registers,
@@ -290,9 +276,10 @@ impl Wait {
         }
         let left = i64::try_from(clock.until(self.until)).unwrap_or(i64::MAX);
         let left = time_bytes(left, Unit::Nanos);
-        let _ = memory::write(thread, self.remaining, &left);
+        let _ = memory::write_if_set(thread, self.remaining, &left);
         let may_go_on = RESTARTS.contains(&result);
-        if may_go_on {
+        // With a limit, other calls return EINTR after a handler, whatever they would do without one.
+        if may_go_on && result != RESTART_ALWAYS {
             registers.rax = RESTART_WITHOUT_HANDLER.cast_unsigned();
         }
         End {

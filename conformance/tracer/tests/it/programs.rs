@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -49,6 +51,9 @@ pub(crate) fn run(name: &str) {
         "limited" => limited(None),
         "limited-for-good" => limited(Some(FILES_MAX)),
         "denied" => denied(),
+        "closes" => closes(),
+        "closes-by-executing" => closes_by_executing(),
+        "passes-on" => passes_on(),
         "random" => println!("{}", std::hash::RandomState::new().hash_one(1)),
         "traces" => println!(
             "{}",
@@ -279,4 +284,49 @@ fn denied() {
     seccompiler::apply_filter(&denied).expect("a filter");
     let reason = kubeproof_tracer::check().expect_err("it is denied");
     println!("{reason}");
+}
+
+/// A file that becomes readable each hour, or whatever the interval is.
+fn each(interval: Duration) -> OwnedFd {
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+    let timer = timer.expect("a timer");
+    let spec = Itimerspec {
+        it_value: interval.try_into().expect("short"),
+        it_interval: interval.try_into().expect("short"),
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec).expect("a timer");
+    timer
+}
+
+/// The minutes until a file becomes readable.
+fn minutes_left(timer: &OwnedFd) -> i64 {
+    timerfd_gettime(timer).expect("a timer").it_value.tv_sec / 60
+}
+
+/// A file that is closed while its timer runs, and another one with its number.
+fn closes() {
+    drop(each(HOUR));
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+    println!("{}", minutes_left(&timer.expect("a timer")));
+    std::thread::sleep(DAY);
+}
+
+fn closes_by_executing() {
+    let _timer = each(HOUR);
+    let error = std::process::Command::new("sleep").arg("1d").exec();
+    panic!("{error}");
+}
+
+/// A file whose first descriptor is closed, and files of closed timers in such numbers that they are looked for.
+fn passes_on() {
+    let began = Instant::now();
+    let first = each(HOUR);
+    let timer = first.try_clone().expect("a descriptor");
+    drop(first);
+    for _ in 0..FILES_MAX {
+        drop(each(2 * HOUR));
+    }
+    println!("{}", minutes_left(&timer));
+    rustix::io::read(&timer, &mut [0; 8]).expect("a count");
+    println!("{} {}", began.elapsed().as_secs(), minutes_left(&timer));
 }

@@ -23,7 +23,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 21] = [
+    let tests: [(&str, Test); 29] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -45,11 +45,22 @@ pub(crate) fn all() -> Vec<Trial> {
             a_signal_at_the_beginning,
         ),
         ("stopped_threads_go_on_together", stopped_threads),
+        ("a_signal_to_the_group_spares_the_tracer", a_signal_to_all),
         (
             "many_threads_are_watched_or_the_error_says_why",
             many_threads,
         ),
         ("it_is_said_if_files_cannot_be_shared", denied),
+        ("timers_of_closed_files_end", closed_timers),
+        ("a_timer_outlives_its_first_descriptor", passed_on),
+        ("other_calls_about_time", other_calls::waits),
+        ("timers_of_other_calls", other_calls::timers),
+        ("clocks_of_bash", other_calls::bash),
+        (
+            "wrong_arguments_have_the_errors_of_the_kernel",
+            other_calls::errors,
+        ),
+        ("a_lock_is_waited_for_after_a_signal", other_calls::lock),
         ("exit_codes_are_kept", exit_codes),
         ("a_timer_of_another_program_ends_it", a_timer),
         ("random_numbers_follow_from_the_seed", random_numbers),
@@ -116,12 +127,19 @@ impl Running {
 
     /// Lets time pass until the program ends or waits forever; returns what it has printed, its exit code, and the seconds that have
     /// passed.
-    pub(crate) fn live(mut self) -> Result<Lived, Box<dyn Error>> {
-        let began = self.time.monotonic;
+    pub(crate) fn live(self) -> Result<Lived, Box<dyn Error>> {
+        let (lived, _) = self.live_counted()?;
+        Ok(lived)
+    }
+
+    /// The same, with the number of moments at which something happened.
+    fn live_counted(mut self) -> Result<(Lived, u32), Box<dyn Error>> {
+        let (began, mut moments) = (self.time.monotonic, 0);
         while let Some(waiting) = self.settle()? {
             let until = waiting.until.ok_or("it waits forever")?;
             self.time = self.time.at(until);
             self.tracee.advance(self.time)?;
+            moments += 1;
         }
         let mut printed = String::new();
         self.output
@@ -130,7 +148,7 @@ impl Running {
             .read_to_string(&mut printed)?;
         let code = self.tracer.wait()?.code();
         let passed = (self.time.monotonic - began) / NANOS;
-        Ok((printed, code, passed))
+        Ok(((printed, code, passed), moments))
     }
 
     /// Lets a program live that was stopped, once it is seen to go on.
@@ -323,6 +341,13 @@ fn last_thread(process: Pid) -> Result<String, Box<dyn Error>> {
     Ok(ids.max().ok_or("a thread")?.to_string())
 }
 
+fn a_signal_to_all() -> Tested {
+    let script = "trap 'date -u +%H:%M' USR1; kill -USR1 0; sleep 60; exit 3";
+    let (printed, code, passed) = Running::start(&["sh", "-c", script])?.live()?;
+    assert_eq!((printed.as_str(), code, passed), ("00:00\n", Some(3), 60));
+    Ok(())
+}
+
 fn many_threads() -> Tested {
     let lived = "(\"3600\\n\", Some(0), 3600)\n";
     assert_eq!(alone("limited")?, (lived.to_owned(), String::new()));
@@ -343,6 +368,20 @@ fn denied() -> Tested {
         format!("programs cannot run under virtual time here: {reason}\n")
     );
     Ok(())
+}
+
+fn closed_timers() -> Tested {
+    for (program, expected) in [("closes", "0\n"), ("closes-by-executing", "")] {
+        let ((printed, code, passed), moments) = start(program)?.live_counted()?;
+        assert_eq!((printed.as_str(), code, passed), (expected, Some(0), DAY));
+        // The timer is found closed when it is due, and the sleep ends.
+        assert!(moments <= 4, "{program}: {moments}");
+    }
+    Ok(())
+}
+
+fn passed_on() -> Tested {
+    prints("passes-on", "60\n3600 59\n")
 }
 
 fn a_timer() -> Tested {
