@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
-use super::clock::VIRTUAL_CLOCKS;
+use super::clock::virtual_clocks;
 use super::posix_timers::FIRST_ID;
 use super::registers::bits;
 
@@ -46,7 +46,7 @@ type Conditions = Vec<SeccompCondition>;
 /// A system call stops if it meets one of its rules, or has none.
 fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut clocks: Vec<Conditions> = Vec::new();
-    for clock in VIRTUAL_CLOCKS {
+    for clock in virtual_clocks() {
         clocks.push(vec![is(0, clock)?]);
     }
     let mut futexes: Vec<Conditions> = Vec::new();

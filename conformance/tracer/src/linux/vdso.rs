@@ -195,3 +195,26 @@ fn write(thread: Pid, address: u64, code: &[u8]) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::clock::{Kind, virtual_clocks};
+    use super::*;
+
+    /// The number in the instruction at `at`, which moves it to a register.
+    fn moved(at: usize) -> u32 {
+        assert_eq!(CLOCK_GETTIME[at], 0xb9);
+        u32::from_le_bytes(CLOCK_GETTIME[at + 1..at + 5].try_into().unwrap())
+    }
+
+    #[test]
+    fn the_code_knows_the_virtual_clocks() {
+        let of = |kind| {
+            let clocks = virtual_clocks().filter(|clock| Kind::of(*clock) == Some(kind));
+            clocks.fold(0, |mask, clock| mask | 1 << clock)
+        };
+        assert_eq!(moved(15), of(Kind::Realtime));
+        assert_eq!(moved(25), of(Kind::Monotonic));
+        assert_eq!(virtual_clocks().last(), Some(i32::from(CLOCK_GETTIME[2])));
+    }
+}
