@@ -18,7 +18,7 @@ use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
 use crate::support::process::{file, kubeproof, output, stdout};
-use roles::{copy_all, copy_watched, in_cluster, keep_set, refuse_bad, renew};
+use roles::{Copying, copy_all, copy_watched, in_cluster, keep_set, refuse_bad, renew};
 
 /// Set in a process that is the controller; says which.
 pub(crate) const ROLE: &str = "KUBEPROOF_TEST_COPIER";
@@ -56,8 +56,10 @@ async fn controller_program() {
         let refuse_bad = refuse_bad().await;
         tokio::spawn(refuse_bad);
     }
-    if role == "watches" || role == "ponders" {
-        copy_watched(&api, role == "ponders").await;
+    match role.as_str() {
+        "watches" => copy_watched(&api, Copying::AtOnce).await,
+        "ponders" => copy_watched(&api, Copying::Pondered).await,
+        _ => {}
     }
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     if let Some(role) = role.strip_prefix("virtual-") {

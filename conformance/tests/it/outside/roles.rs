@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::AuthInfo;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Config, ResourceExt};
-use kubeproof_apiserver::{ServingCertificate, serve_requests};
+use kubeproof_apiserver::{Clock, ServingCertificate, serve_requests};
 use serde_json::json;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -126,9 +126,18 @@ pub(super) async fn refuse_bad() -> impl Future<Output = ()> {
     }
 }
 
-/// Copies each ConfigMap that asks for it as soon as it is there; with `ponders` only after [`PONDERING`], in which it
-/// computes.
-pub(super) async fn copy_watched(api: &Api<ConfigMap>, ponders: bool) {
+/// How copies are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Copying {
+    AtOnce,
+    /// After [`PONDERING`], in which the program computes.
+    Pondered,
+    /// With the day on which they are made.
+    Dated,
+}
+
+/// Copies each ConfigMap that asks for it when it is there.
+pub(super) async fn copy_watched(api: &Api<ConfigMap>, how: Copying) {
     let wanted = watcher::Config::default().labels("copy=yes");
     let watched = watcher(api.clone(), wanted)
         .default_backoff()
@@ -139,12 +148,18 @@ pub(super) async fn copy_watched(api: &Api<ConfigMap>, ponders: bool) {
             continue;
         };
         let began = Instant::now();
-        while ponders && began.elapsed() < PONDERING {
+        while how == Copying::Pondered && began.elapsed() < PONDERING {
             std::hint::spin_loop();
         }
         let mut copy = ConfigMap::default();
         copy.metadata.name = Some(format!("{}-copy", original.name_any()));
         copy.data.clone_from(&original.data);
+        if how == Copying::Dated {
+            let day = Clock::real().now().strftime("%F").to_string();
+            copy.data
+                .get_or_insert_default()
+                .insert("day".to_owned(), day);
+        }
         loop {
             match api.create(&PostParams::default(), &copy).await {
                 Ok(_) => break,

@@ -15,6 +15,7 @@ use kubeproof_apiserver::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use super::roles::{Copying, copy_watched};
 use super::settling::COPIED_AT_ONCE;
 use super::{GOLDEN, in_role};
 use crate::support::process::{file, output, stdout};
@@ -24,6 +25,8 @@ const SECONDS_MAX: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 /// How long a lease is held without renewal.
 const LEASE: Duration = Duration::from_secs(15);
+/// The period in which a lease is looked at, and renewed.
+const RETRY: Duration = Duration::from_secs(2);
 /// The number of renewals after which the first leader stops.
 const RENEWALS: usize = 5;
 
@@ -32,6 +35,7 @@ pub(super) async fn act(role: &str, client: &Client) {
     match role {
         "resyncs" => resync(client).await,
         "backs-off" => back_off(client).await,
+        "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
         identity => lead(client, identity).await,
     }
 }
@@ -95,7 +99,7 @@ async fn back_off(client: &Client) {
 }
 
 /// Holds the lease `leader` while it is free or expired, as client-go does. The process of the identity `first` is stopped after
-/// some renewals.
+/// some renewals; others begin when it leads.
 async fn lead(client: &Client, identity: &str) {
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let mut renewals = 0;
@@ -111,6 +115,10 @@ async fn lead(client: &Client, identity: &str) {
         let holder = found
             .as_ref()
             .and_then(|lease| lease.spec.clone()?.holder_identity);
+        if holder.is_none() && identity != "first" {
+            tokio::time::sleep(RETRY).await;
+            continue;
+        }
         let is_expired = seen.as_ref().is_some_and(|(_, at)| at.elapsed() >= LEASE);
         if holder.is_none() || holder.as_deref() == Some(identity) || is_expired {
             let lease = json!({
@@ -122,14 +130,10 @@ async fn lead(client: &Client, identity: &str) {
                 .await
                 .unwrap();
             if holder.as_deref() != Some(identity) {
-                let time = format!("{:.0}", Clock::real().now());
-                note(
-                    client,
-                    &format!("leader-{identity}"),
-                    json!({"since": time}),
-                )
-                .await
-                .unwrap();
+                let name = format!("leader-{identity}");
+                note(client, &name, beginning(found.as_ref()))
+                    .await
+                    .unwrap();
             }
             renewals += 1;
             if identity == "first" && renewals > RENEWALS {
@@ -137,8 +141,21 @@ async fn lead(client: &Client, identity: &str) {
                 kill_process(own, Signal::STOP).unwrap();
             }
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(RETRY).await;
     }
+}
+
+/// The day on which an instance begins to lead, and whether the last renewal of the one before, which is stopped, was then as long ago
+/// as a lease lasts.
+fn beginning(before: Option<&Lease>) -> serde_json::Value {
+    let now = Clock::real().now();
+    let renewed = before.and_then(|lease| lease.spec.as_ref()?.renew_time.clone());
+    let waited = renewed.map(|renewed| Duration::try_from(now.duration_since(renewed.0)).unwrap());
+    let lease = LEASE..LEASE + Duration::from_secs(5);
+    json!({
+        "day": now.strftime("%F").to_string(),
+        "afterLease": waited.is_some_and(|waited| lease.contains(&waited)).to_string(),
+    })
 }
 
 /// Runs a scenario with programs of these roles under virtual time; it has to pass in seconds.
@@ -198,14 +215,21 @@ title: The second instance leads when the first one is stopped
 source: none
 given: {nodes: 0}
 steps:
-- wait: {for: configmap/leader-second, field: .data.since, timeout: 60s}
+- wait: {for: configmap/leader-second, field: .data.afterLease, is: \"true\", timeout: 60s}
+- wait: {for: configmap/leader-second, field: .data.day, is: \"2026-01-01\", timeout: 1s}
 ";
     lives("virtual-leader", scenario, &["first", "second"]);
 }
 
 #[test]
 fn an_exploration_takes_seconds_although_faults_last_as_long_as_ever() {
-    let scenario = file("virtual-explore/copy.yaml", COPIED_AT_ONCE);
+    // The program has made the copies on the first day of virtual time.
+    let day =
+        "- wait: {for: configmap/b-copy, field: .data.day, is: \"2026-01-01\", timeout: 1s}\n";
+    let scenario = file(
+        "virtual-explore/copy.yaml",
+        &format!("{COPIED_AT_ONCE}{day}"),
+    );
     let faults = "crash-before,crash-after,lose-answer,miss,late,expire,restart";
     let began = Instant::now();
     let ran = output(&[
@@ -213,7 +237,7 @@ fn an_exploration_takes_seconds_although_faults_last_as_long_as_ever() {
         scenario.to_str().unwrap(),
         "--virtual-time",
         "--program",
-        &in_role("watches"),
+        &in_role("virtual-copies"),
         "--faults",
         faults,
     ]);
