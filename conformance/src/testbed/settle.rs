@@ -85,10 +85,15 @@ impl Testbed {
             if !cluster.options.mode.is_virtual() {
                 return self.wait_for_programs(programs, quiet, longest).await;
             }
-            quiet = quiet.min(match programs.pause {
+            let pause = match programs.pause {
                 SettlePause::ByActivity => VIRTUAL_QUIET,
                 SettlePause::Fixed(pause) => pause,
-            });
+            };
+            // A step that names a time waits no longer than that.
+            quiet = match quiet == QUIET {
+                true => pause,
+                false => quiet.min(pause),
+            };
         }
         let mut wait = Quiescence::begin(self.now(), quiet, longest);
         loop {

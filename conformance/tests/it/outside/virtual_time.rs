@@ -23,6 +23,7 @@ use crate::support::process::{file, output, stdout};
 /// The time in which each of these tests is over, although its scenarios take days.
 const SECONDS_MAX: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
+const QUARTER: Duration = Duration::from_secs(900);
 /// How long a lease is held without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 /// The period in which a lease is looked at, and renewed.
@@ -36,6 +37,7 @@ pub(super) async fn act(role: &str, client: &Client) {
         "resyncs" => resync(client).await,
         "backs-off" => back_off(client).await,
         "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
+        "creates-late" => create_late(client).await,
         identity => lead(client, identity).await,
     }
 }
@@ -158,8 +160,22 @@ fn beginning(before: Option<&Lease>) -> serde_json::Value {
     })
 }
 
+/// Creates an object a quarter of an hour after it began, and only then.
+async fn create_late(client: &Client) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    maps.get_opt("late").await.unwrap();
+    tokio::time::sleep(QUARTER).await;
+    note(client, "late", json!({"of": "timer"})).await.unwrap();
+    std::future::pending().await
+}
+
 /// Runs a scenario with programs of these roles under virtual time; it has to pass in seconds.
 fn lives(name: &str, scenario: &str, roles: &[&str]) {
+    lives_with(name, scenario, roles, &[]);
+}
+
+/// The same with more arguments.
+fn lives_with(name: &str, scenario: &str, roles: &[&str], more: &[&str]) {
     let scenario = file(&format!("{name}/copy.yaml"), scenario);
     file(&format!("{name}/snapshots/{name}__copy.snap"), GOLDEN);
     let commands = roles.iter().map(|role| in_role(&format!("virtual-{role}")));
@@ -168,8 +184,12 @@ fn lives(name: &str, scenario: &str, roles: &[&str]) {
         .iter()
         .flat_map(|command| ["--program", command.as_str()]);
     let fixed = ["run", scenario.to_str().unwrap(), "--virtual-time"];
+    let arguments = fixed
+        .into_iter()
+        .chain(programs)
+        .chain(more.iter().copied());
     let began = Instant::now();
-    let ran = output(&fixed.into_iter().chain(programs).collect::<Vec<_>>());
+    let ran = output(&arguments.collect::<Vec<_>>());
     let said = stdout(&ran) + &String::from_utf8_lossy(&ran.stderr);
     assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
     let took = began.elapsed();
@@ -219,6 +239,23 @@ steps:
 - wait: {for: configmap/leader-second, field: .data.day, is: \"2026-01-01\", timeout: 1s}
 ";
     lives("virtual-leader", scenario, &["first", "second"]);
+}
+
+#[test]
+fn a_pause_for_settling_may_be_longer_than_the_usual_one() {
+    let scenario = "
+title: The object that comes late is there when the cluster has settled
+source: none
+given: {nodes: 0}
+steps:
+- wait: {for: configmap/late, field: .data.of, timeout: 1s}
+";
+    lives_with(
+        "virtual-late",
+        scenario,
+        &["creates-late"],
+        &["--settle-after", "20m"],
+    );
 }
 
 #[test]
