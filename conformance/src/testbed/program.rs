@@ -10,6 +10,7 @@ mod output;
 mod process;
 mod processes;
 mod requests;
+mod sockets;
 pub(in crate::testbed) mod starvation;
 mod virtual_time;
 

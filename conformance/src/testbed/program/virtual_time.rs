@@ -20,6 +20,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use super::sockets::acknowledge;
+
 /// The pause between looks at threads of which one runs.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
@@ -60,9 +62,7 @@ struct Shared {
     thread: OwnThread,
     /// Whether it waits for events, or is about to.
     is_parked: AtomicBool,
-    programs: Mutex<BTreeMap<u64, Tracee>>,
-    /// How often a program was added or has ended.
-    changes: AtomicU64,
+    programs: Mutex<Programs>,
     /// The last moment at which everything waited for time alone; `None` while something is on its way.
     waited: Mutex<Option<Waited>>,
     /// The time that programs see.
@@ -72,16 +72,31 @@ struct Shared {
     is_over: AtomicBool,
 }
 
+/// The programs that run.
+#[derive(Clone, Default)]
+struct Programs {
+    running: BTreeMap<u64, Tracee>,
+    /// How often a program was added or has ended.
+    changes: u64,
+}
+
 /// A moment at which everything waited for time alone.
 #[derive(Debug)]
 struct Waited {
-    now: Instant,
-    /// The number of changes by then.
-    changes: u64,
+    /// The time when the programs were about to be looked at.
+    time: Time,
+    seen: Seen,
     /// When the first program goes on by itself.
     until: Option<Instant>,
-    /// How much the threads of each program had run.
-    ran: Vec<u64>,
+}
+
+/// Programs of which all threads wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    /// The number of changes by then.
+    changes: u64,
+    /// What each program waits for.
+    waiting: Vec<Waiting>,
 }
 
 impl VirtualTime {
@@ -96,7 +111,6 @@ impl VirtualTime {
             thread: OwnThread::current()?,
             is_parked: AtomicBool::new(false),
             programs: Mutex::default(),
-            changes: AtomicU64::new(0),
             waited: Mutex::default(),
             told: Mutex::default(),
             again: Notify::new(),
@@ -122,8 +136,10 @@ impl VirtualTime {
     /// When the tracer cannot be told.
     pub(super) fn add(&self, program: Tracee) -> io::Result<Added> {
         program.begin(self.shared.time())?;
-        let number = self.shared.changes.fetch_add(1, Ordering::AcqRel);
-        self.shared.programs.lock().insert(number, program);
+        let mut programs = self.shared.programs.lock();
+        let number = programs.changes;
+        programs.changes += 1;
+        programs.running.insert(number, program);
         Ok(Added {
             shared: Arc::clone(&self.shared),
             number,
@@ -141,8 +157,24 @@ impl Drop for VirtualTime {
 
 impl Drop for Added {
     fn drop(&mut self) {
-        self.shared.programs.lock().remove(&self.number);
-        self.shared.changes.fetch_add(1, Ordering::AcqRel);
+        let mut programs = self.shared.programs.lock();
+        programs.changes += 1;
+        programs.running.remove(&self.number);
+    }
+}
+
+impl Programs {
+    /// Asks each program what its threads do. `None` if a thread runs.
+    fn ask(&self, ask: fn(&Tracee) -> io::Result<Option<Threads>>) -> Option<Seen> {
+        let waiting = self.running.values().map(|program| match ask(program) {
+            Ok(Some(Threads::Wait(waiting))) => Some(waiting),
+            // One that has ended is about to be removed.
+            Ok(Some(Threads::Run) | None) | Err(_) => None,
+        });
+        Some(Seen {
+            changes: self.changes,
+            waiting: waiting.collect::<Option<_>>()?,
+        })
     }
 }
 
@@ -150,20 +182,15 @@ impl Shared {
     /// Lets time pass whenever everything waits for it.
     async fn pass(self: Arc<Self>) {
         loop {
-            let (now, looker) = (Instant::now(), Arc::clone(&self));
+            let (time, looker) = (self.time(), Arc::clone(&self));
             // While this task runs, tokio's time does not pass.
             let looked = tokio::task::spawn_blocking(move || looker.all_wait());
-            let Ok(Some((waiting, changes))) = looked.await else {
+            let Ok(Some(seen)) = looked.await else {
                 return;
             };
-            let untils = waiting.iter().filter_map(|waiting| waiting.until);
+            let untils = seen.waiting.iter().filter_map(|waiting| waiting.until);
             let until = untils.min().and_then(|until| self.instant(until));
-            *self.waited.lock() = Some(Waited {
-                now,
-                changes,
-                until,
-                ran: waiting.iter().map(|waiting| waiting.ran).collect(),
-            });
+            *self.waited.lock() = Some(Waited { time, seen, until });
             let until = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -179,17 +206,20 @@ impl Shared {
         }
     }
 
-    /// The runtime is about to wait. If time has passed or programs have changed since everything waited, and programs do not wait as they
-    /// did then, everything is looked at before time passes again.
+    /// The runtime is about to wait. If a clock shows another time or programs have changed since everything waited, and programs do not
+    /// wait as they did then, everything is looked at before time passes again.
     fn parks(&self) {
-        let (now, changes) = (Instant::now(), self.changes.load(Ordering::Acquire));
+        // The runtime may have set the clock.
+        self.tell();
+        let (time, programs) = (self.time(), self.programs.lock().clone());
         let mut waited = self.waited.lock();
         if let Some(last) = &mut *waited
-            && (last.now, last.changes) != (now, changes)
+            && (last.time, last.seen.changes) != (time, programs.changes)
         {
+            let now = Instant::now();
             let is_before = last.until.is_none_or(|until| now < until);
-            if last.changes == changes && is_before && self.ran() == Some(last.ran.clone()) {
-                last.now = now;
+            if is_before && programs.ask(Tracee::look).as_ref() == Some(&last.seen) {
+                last.time = time;
             } else {
                 *waited = None;
                 self.again.notify_one();
@@ -201,42 +231,31 @@ impl Shared {
     /// The runtime goes on. Before a task can write to a program, the program sees the time.
     fn goes_on(&self) {
         self.is_parked.store(false, Ordering::Release);
+        self.tell();
+    }
+
+    /// Tells programs the time, if it is another one.
+    fn tell(&self) {
         let time = self.time();
         let mut told = self.told.lock();
         if *told == time {
             return;
         }
         *told = time;
-        for program in &self.programs() {
+        for program in self.programs.lock().clone().running.values() {
             // An error is the end of the program, which is seen elsewhere.
             let _ = program.advance(time);
         }
     }
 
-    fn programs(&self) -> Vec<Tracee> {
-        self.programs.lock().values().cloned().collect()
-    }
-
-    /// How much the threads of each program have run, if all of them wait.
-    fn ran(&self) -> Option<Vec<u64>> {
-        let programs = self.programs();
-        let ran = programs.iter().map(|program| match program.look() {
-            Ok(Some(Threads::Wait(waiting))) => Some(waiting.ran),
-            Ok(Some(Threads::Run) | None) | Err(_) => None,
-        });
-        ran.collect()
-    }
-
-    /// Waits until everything waits for time alone. Returns what the programs wait for, and the number of changes by then; `None` when
-    /// programs are over.
-    fn all_wait(&self) -> Option<(Vec<Waiting>, u64)> {
+    /// Waits until everything waits for time alone. Returns what the programs wait for; `None` when programs are over.
+    fn all_wait(&self) -> Option<Seen> {
         while !self.is_over.load(Ordering::Acquire) {
-            let changes = self.changes.load(Ordering::Acquire);
-            let programs = self.programs();
-            if let Some(waiting) = self.look_twice(&programs)
-                && changes == self.changes.load(Ordering::Acquire)
+            let programs = self.programs.lock().clone();
+            if let Some(seen) = self.look_twice(&programs)
+                && seen.changes == self.programs.lock().changes
             {
-                return Some((waiting, changes));
+                return Some(seen);
             }
             std::thread::park_timeout(LOOK_PERIOD);
         }
@@ -244,24 +263,18 @@ impl Shared {
     }
 
     /// The waits of the programs, if all threads have slept at one moment.
-    fn look_twice(&self, programs: &[Tracee]) -> Option<Vec<Waiting>> {
-        if programs.is_empty() {
-            return Some(Vec::new());
+    fn look_twice(&self, programs: &Programs) -> Option<Seen> {
+        if programs.running.is_empty() {
+            return programs.ask(Tracee::look);
         }
-        let look = |ask: fn(&Tracee) -> io::Result<Option<Threads>>| {
-            let asked = programs.iter().map(|program| match ask(program) {
-                Ok(Some(Threads::Wait(waiting))) => Some(waiting),
-                // One that has ended is about to be removed.
-                Ok(Some(Threads::Run) | None) | Err(_) => None,
-            });
-            asked.collect::<Option<Vec<Waiting>>>()
-        };
         let runtime = || {
             let is_parked = self.is_parked.load(Ordering::Acquire);
             is_parked.then(|| self.thread.asleep()).flatten()
         };
-        let first = (look(Tracee::settle)?, runtime()?);
-        let second = (look(Tracee::look)?, runtime()?);
+        let first = (programs.ask(Tracee::settle)?, runtime()?);
+        // What comes now wakes the runtime before the second look.
+        let _ = acknowledge();
+        let second = (programs.ask(Tracee::look)?, runtime()?);
         (first == second).then_some(second.0)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -14,6 +14,8 @@ use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::roles::{Copying, copy_watched};
 use super::settling::COPIED_AT_ONCE;
@@ -24,12 +26,15 @@ use crate::support::process::{file, output, stdout};
 const SECONDS_MAX: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 const QUARTER: Duration = Duration::from_secs(900);
+const NINE_MINUTES: Duration = Duration::from_secs(540);
 /// How long a lease is held without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 /// The period in which a lease is looked at, and renewed.
 const RETRY: Duration = Duration::from_secs(2);
 /// The number of renewals after which the first leader stops.
 const RENEWALS: usize = 5;
+/// The number of requests in parts.
+const REQUESTS: usize = 20;
 
 /// Acts as a controller of this kind, for as long as the process lives.
 pub(super) async fn act(role: &str, client: &Client) {
@@ -38,6 +43,8 @@ pub(super) async fn act(role: &str, client: &Client) {
         "backs-off" => back_off(client).await,
         "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
         "creates-late" => create_late(client).await,
+        "waits-for-moment" => wait_for_moment(client).await,
+        "writes-in-parts" => write_in_parts(client).await,
         identity => lead(client, identity).await,
     }
 }
@@ -160,6 +167,31 @@ fn beginning(before: Option<&Lease>) -> serde_json::Value {
     })
 }
 
+/// Notes how many seconds of the monotonic clock have passed when that of real time shows a moment in nine minutes.
+async fn wait_for_moment(client: &Client) {
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create,
+        timerfd_settime,
+    };
+    let moment = Clock::real().now() + NINE_MINUTES;
+    let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::empty()).unwrap();
+    let spec = Itimerspec {
+        it_interval: Duration::ZERO.try_into().unwrap(),
+        it_value: Duration::from_secs(moment.as_second().unsigned_abs())
+            .try_into()
+            .unwrap(),
+    };
+    timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &spec).unwrap();
+    note(client, "ready", json!({"of": "timer"})).await.unwrap();
+    let began = Instant::now();
+    rustix::io::read(&timer, &mut [0; 8]).unwrap();
+    let passed = began.elapsed().as_secs().to_string();
+    note(client, "woken", json!({"after": passed}))
+        .await
+        .unwrap();
+    std::future::pending().await
+}
+
 /// Creates an object a quarter of an hour after it began, and only then.
 async fn create_late(client: &Client) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
@@ -167,6 +199,44 @@ async fn create_late(client: &Client) {
     tokio::time::sleep(QUARTER).await;
     note(client, "late", json!({"of": "timer"})).await.unwrap();
     std::future::pending().await
+}
+
+/// Sends requests in two small parts, of which the kernel holds back the second until the first is acknowledged. Notes how many answers
+/// are not there within a second.
+async fn write_in_parts(client: &Client) {
+    let url = std::env::var("KUBEPROOF_URL").unwrap();
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let mut late = 0;
+    for _ in 0..REQUESTS {
+        for part in [
+            "GET /healthz HTTP/1.1\r\n",
+            &format!("Host: {address}\r\n\r\n"),
+        ] {
+            connection.write_all(part.as_bytes()).await.unwrap();
+        }
+        let mut answer = answered(&mut connection).boxed();
+        if tokio::time::timeout(Duration::from_secs(1), &mut answer)
+            .await
+            .is_err()
+        {
+            late += 1;
+            answer.await;
+        }
+    }
+    note(client, "parts", json!({"late": late.to_string()}))
+        .await
+        .unwrap();
+    std::future::pending().await
+}
+
+/// Reads an answer that says that the server is well.
+async fn answered(connection: &mut TcpStream) {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\nok") {
+        let read = connection.read_buf(&mut answer).await.unwrap();
+        assert!(read > 0, "{}", answer.escape_ascii());
+    }
 }
 
 /// Runs a scenario with programs of these roles under virtual time; it has to pass in seconds.
@@ -256,6 +326,34 @@ steps:
         &["creates-late"],
         &["--settle-after", "20m"],
     );
+}
+
+#[test]
+fn a_clock_that_is_set_forward_wakes_a_program_before_time_passes() {
+    // The step of the fault is over after a minute.
+    let scenario = "
+title: The clock is set forward past a moment for which the program waits
+source: none
+given: {nodes: 0}
+steps:
+- wait: {for: configmap/ready, field: .data.of}
+- fault: {name: skew, on: {from: kubeproof-scenario, verb: create, resource: configmaps}, jump: 10m}
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+- wait: {for: configmap/woken, field: .data.after, is: \"60\", timeout: 1s}
+";
+    lives("virtual-skew", scenario, &["waits-for-moment"]);
+}
+
+#[test]
+fn time_stands_still_while_bytes_are_on_their_way() {
+    let scenario = "
+title: All requests are answered in time
+source: none
+given: {nodes: 0}
+steps:
+- wait: {for: configmap/parts, field: .data.late, is: \"0\", timeout: 60s}
+";
+    lives("virtual-parts", scenario, &["writes-in-parts"]);
 }
 
 #[test]
