@@ -18,8 +18,11 @@
 //! Random numbers of the system follow from a seed, for each process in the order in which processes begin.
 //!
 //! # Not virtual
-//! - Processor time, other timers of `timer_create`, time-outs of sockets (`SO_RCVTIMEO`), `io_uring`, and the counter that `rdtsc` reads.
-//! - Programs that use real-time signals, are 32-bit, or are traced already cannot be run.
+//! - Processor time, the counter that `rdtsc` reads, times of files, `/proc/uptime`, and `sysinfo`.
+//! - Limits of sockets (`SO_RCVTIMEO`), `mq_timedsend`, `mq_timedreceive`, `semtimedop`, `io_getevents` and `io_uring`, and other timers of
+//!   `timer_create`.
+//! - Programs that are 32-bit or are traced already cannot be run. One that gets a real-time signal ends, with an error of the tracer; the
+//!   C library may send them for `pthread_cancel`, and for `setuid` in a program with threads.
 //!
 //! # Where
 //! On Linux for x86-64. [`check`] says whether it works here.

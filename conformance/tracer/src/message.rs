@@ -1,4 +1,4 @@
-//! What the program that embeds a tracer tells it and learns from it.
+//! Times, and the doing of a program's threads, as the program that embeds a tracer knows them.
 
 /// A moment of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -244,7 +244,7 @@ fn lives(name: &str, scenario: &str, roles: &[&str]) {
     lives_with(name, scenario, roles, &[]);
 }
 
-/// The same with more arguments.
+/// Runs such a scenario with more arguments.
 fn lives_with(name: &str, scenario: &str, roles: &[&str], more: &[&str]) {
     let scenario = file(&format!("{name}/copy.yaml"), scenario);
     file(&format!("{name}/snapshots/{name}__copy.snap"), GOLDEN);

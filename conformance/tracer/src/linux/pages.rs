@@ -1,7 +1,8 @@
 //! The pages from which processes read their clocks without a stop.
 //!
 //! A page has three numbers of nanoseconds: the realtime and the monotonic clock without readings, and what readings have taken so far,
-//! which the program counts itself. A clock shows the sum. The tracer only ever raises the first two, so that no clock goes back.
+//! which the program counts itself. A clock shows the sum. The tracer only ever raises the second, so that the monotonic clock does not go
+//! back.
 
 use std::collections::BTreeMap;
 

@@ -80,7 +80,7 @@ impl Threads {
     /// Removes all threads of the process but the one with its id, which has executed another program.
     ///
     /// # Errors
-    /// Those of [`Threads::add`].
+    /// When the process exists and `/proc` does not show it.
     pub(super) fn executed(&mut self, process: Pid) -> io::Result<()> {
         let own = process.as_raw();
         self.all.retain(|_, thread| thread.process != own);

@@ -26,7 +26,7 @@ const AT_ONCE: Timespec = Timespec {
 
 /// The seconds of the interval of a virtual timer's file, as the kernel has it: it goes off once. The nanoseconds tell files apart.
 const MARK_SECONDS: i64 = 4_000_000_000;
-/// With so many files, those that nobody has open are looked for.
+/// The number of files at which those are looked for that no process has open.
 const FILES_AT_FIRST: usize = 64;
 
 /// All timers of a program and its children that have been set and are not over.
@@ -36,7 +36,7 @@ pub(super) struct Timers {
     files: BTreeMap<i64, FileTimer>,
     /// The last mark.
     marked: i64,
-    /// The number of files after the last look for those that nobody has open.
+    /// The number of files after the last look for those that no process has open.
     kept: usize,
     /// By process.
     alarms: BTreeMap<i32, Timer>,
@@ -235,7 +235,7 @@ fn arm(file: &OwnedFd, after: Timespec, mark: i64) -> Result<(), Errno> {
     set.map(drop).map_err(errno)
 }
 
-/// The clock and the mark of the file of a timer, of which the latter is zero if it has none; `None` if the descriptor is none of a timer.
+/// The clock and the mark of a timer's file; the mark is zero for a file without one. `None` if the descriptor belongs to no timer.
 ///
 /// # Errors
 /// `EBADF` if there is no such descriptor; and when `/proc` does not show it.

@@ -278,7 +278,7 @@ impl Wait {
         let left = time_bytes(left, Unit::Nanos);
         let _ = memory::write_if_set(thread, self.remaining, &left);
         let may_go_on = RESTARTS.contains(&result);
-        // With a limit, other calls return EINTR after a handler, whatever they would do without one.
+        // Other calls return EINTR after a handler if they have a limit, which the kernel does not see.
         if may_go_on && result != RESTART_ALWAYS {
             registers.rax = RESTART_WITHOUT_HANDLER.cast_unsigned();
         }

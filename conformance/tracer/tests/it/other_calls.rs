@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::tests::{Running, Tested};
 
-/// Reads a time, waits in several ways, and prints the seconds since the beginning after each, with the error if there is one.
+/// Prints the time of the beginning, and after each of several waits the seconds since then, and the error that the wait returns.
 const WAITS: &str = r#"
 sub hour { pack("q2", 3600, 0) }
 sub passed { my $error = $_[0] < 0 ? " $!" : ""; print time - $^T, "$error\n"; }
@@ -105,7 +105,7 @@ Connection timed out
 60
 ";
 
-/// Runs perl, not traced; false, with a message, if there is none.
+/// Runs perl, not traced. Returns false, and prints a message, where perl does not exist.
 pub(crate) fn perl(arguments: &[&str]) -> Result<bool, Box<dyn std::error::Error>> {
     if !is_there("perl") {
         return Ok(false);

@@ -27,7 +27,7 @@ pub(crate) const ROLE: &str = "tracee";
 
 /// The number of the program's threads in a test of many.
 const SLEEPERS: u64 = 40;
-/// A limit that so many threads exceed.
+/// A limit of files that the tracer of [`SLEEPERS`] threads exceeds.
 const FILES_MAX: u64 = 64;
 /// The number of the system call.
 const PIDFD_GETFD: i64 = 438;

@@ -74,7 +74,7 @@ pub(crate) fn all() -> Vec<Trial> {
     tests.into_iter().map(trial).collect()
 }
 
-/// What a program has printed, its exit code, and the seconds that have passed.
+/// The output of a program, its exit code, and the seconds that have passed.
 pub(crate) type Lived = (String, Option<i32>, u64);
 
 /// A program that runs.
@@ -132,7 +132,7 @@ impl Running {
         Ok(lived)
     }
 
-    /// The same, with the number of moments at which something happened.
+    /// Lets it live in the same way; returns the number of moments at which something happened, too.
     fn live_counted(mut self) -> Result<(Lived, u32), Box<dyn Error>> {
         let (began, mut moments) = (self.time.monotonic, 0);
         while let Some(waiting) = self.settle()? {
