@@ -444,8 +444,12 @@ impl Tracer {
                 // The call returns EINTR, and is not run again.
                 thread.interrupted = None;
             }
-            if signal == Signal::SIGCONT {
-                self.continued.insert(thread.process);
+            match signal {
+                Signal::SIGCONT => drop(self.continued.insert(thread.process)),
+                Signal::SIGSTOP | Signal::SIGTSTP | Signal::SIGTTIN | Signal::SIGTTOU => {
+                    self.continued.remove(&thread.process);
+                }
+                _ => {}
             }
         }
         self.go_on(id, Some(signal))

@@ -23,7 +23,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 29] = [
+    let tests: [(&str, Test); 30] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -45,6 +45,7 @@ pub(crate) fn all() -> Vec<Trial> {
             a_signal_at_the_beginning,
         ),
         ("stopped_threads_go_on_together", stopped_threads),
+        ("a_program_that_stops_itself_stays_stopped", stops_itself),
         ("a_signal_to_the_group_spares_the_tracer", a_signal_to_all),
         (
             "many_threads_are_watched_or_the_error_says_why",
@@ -301,6 +302,20 @@ fn a_stopped_program() -> Tested {
     let (printed, code, passed) = running.live_after_stop()?;
     assert_eq!((printed.as_str(), code), ("12:00\n12:01\n", Some(0)));
     assert_eq!(passed, 60);
+    Ok(())
+}
+
+fn stops_itself() -> Tested {
+    for _ in 0..20 {
+        let script = "kill -CONT $$; kill -STOP $$; date -u +%H:%M";
+        let mut running = Running::start(&["sh", "-c", script])?;
+        let waiting = running.settle()?.ok_or("it is stopped")?;
+        assert_eq!(waiting.until, None);
+        running.pass(Duration::from_secs(DAY / 2))?;
+        rustix::process::kill_process(child_of(running.tracer.id())?, Signal::CONT)?;
+        let (printed, code, _) = running.live_after_stop()?;
+        assert_eq!((printed.as_str(), code), ("12:00\n", Some(0)));
+    }
     Ok(())
 }
 
