@@ -137,7 +137,11 @@ impl Memory {
             .flat_map(|rules| rules.policies.iter().flatten());
         let longest = policies.map(|policy| policy.period_seconds).max();
         let cutoff = now - seconds(longest.unwrap_or(0));
-        replace_or_push(events, ((after - before).abs(), now), |at| at < cutoff);
+        let change = match after > before {
+            true => after.wrapping_sub(before),
+            false => before.wrapping_sub(after),
+        };
+        replace_or_push(events, (change, now), |at| at < cutoff);
     }
 
     /// The highest recommendation of the last five minutes. Upstream: `stabilizeRecommendation`.
@@ -215,7 +219,7 @@ impl Memory {
     /// Upstream: `calculateScaleUpLimitWithScalingRules`.
     fn up_limit(&self, current: i32, rules: Option<&HPAScalingRules>, now: Timestamp) -> i32 {
         let proposals = self.proposals(current, rules, now, |start, policy| match policy {
-            Policy::Pods(pods) => start.saturating_add(pods),
+            Policy::Pods(pods) => start.wrapping_add(pods),
             // Rounded up, or a target with one replica would never grow.
             Policy::Percent(percent) => {
                 rounded((f64::from(start) * (1.0 + f64::from(percent) / 100.0)).ceil())
@@ -231,7 +235,7 @@ impl Memory {
     /// Upstream: `calculateScaleDownLimitWithBehaviors`.
     fn down_limit(&self, current: i32, rules: Option<&HPAScalingRules>, now: Timestamp) -> i32 {
         let proposals = self.proposals(current, rules, now, |start, policy| match policy {
-            Policy::Pods(pods) => start.saturating_sub(pods),
+            Policy::Pods(pods) => start.wrapping_sub(pods),
             Policy::Percent(percent) => {
                 rounded(f64::from(start) * (1.0 - f64::from(percent) / 100.0))
             }
@@ -244,7 +248,8 @@ impl Memory {
         }
     }
 
-    /// The replicas that each policy allows, counted from the replicas at the start of its period.
+    /// The replicas that each policy allows, counted from the replicas at the start of its period. As in Go, sums wrap
+    /// around at 32 bits.
     fn proposals(
         &self,
         current: i32,
@@ -259,9 +264,11 @@ impl Memory {
             let cutoff = now - seconds(policy.period_seconds);
             let changed = |events: &[(i32, Timestamp)]| -> i32 {
                 let recent = events.iter().filter(|(_, at)| *at > cutoff);
-                recent.map(|(change, _)| *change).sum()
+                recent.fold(0, |sum, (change, _)| sum.wrapping_add(*change))
             };
-            let start = current - changed(&self.ups) + changed(&self.downs);
+            let start = current
+                .wrapping_sub(changed(&self.ups))
+                .wrapping_add(changed(&self.downs));
             allowed(
                 start,
                 match policy.type_.as_str() {

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use kubeproof_machinery::schema::quantity::Quantity;
+use kubeproof_runtime::clock::later;
 use kubeproof_runtime::{pod, pod_resources};
 
 /// The time after a pod's start in which its use of the processor counts only while it is ready.
@@ -107,7 +108,7 @@ impl Calculator<'_> {
         let ratio = |metrics: &PodMetrics| utilization(metrics, &requests, target);
         // A missing pod is taken to use all of its request, or the target if that is more.
         let fallback = i64::from(target.max(100));
-        let all_used = |name: &str| requests[name] * fallback / 100;
+        let all_used = |name: &str| requests[name].wrapping_mul(fallback) / 100;
         self.proposal(current, (&groups, metrics), ratio, all_used)
     }
 
@@ -123,7 +124,7 @@ impl Calculator<'_> {
     ) -> Result<Proposal, String> {
         let (groups, metrics) = self.grouped(metrics, resource)?;
         let ratio = |metrics: &PodMetrics| {
-            let total: i64 = metrics.values().map(|metric| metric.value).sum();
+            let total = sum(metrics.values().map(|metric| metric.value));
             let count = i64::try_from(metrics.len()).unwrap_or(i64::MAX);
             let usage = total / count;
             Ok(Ratio {
@@ -239,11 +240,11 @@ impl Calculator<'_> {
         let changed = ready.last_transition_time.as_ref();
         let changed = changed.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let is_unready = ready.status == "False";
-        if started.0 + CPU_INITIALIZATION_PERIOD > self.now {
+        if later(started.0, CPU_INITIALIZATION_PERIOD) > self.now {
             // The whole measurement has to be after the last change.
-            is_unready || metric.timestamp < changed + metric.window
+            is_unready || metric.timestamp < later(changed, metric.window)
         } else {
-            is_unready && started.0 + INITIAL_READINESS_DELAY > changed
+            is_unready && later(started.0, INITIAL_READINESS_DELAY) > changed
         }
     }
 
@@ -310,15 +311,15 @@ fn utilization(
     let (mut used, mut requested, mut count) = (0_i64, 0_i64, 0_i64);
     for (name, metric) in metrics {
         if let Some(request) = requests.get(name) {
-            used += metric.value;
-            requested += request;
+            used = used.wrapping_add(metric.value);
+            requested = requested.wrapping_add(*request);
             count += 1;
         }
     }
     if requested == 0 {
         return Err("no metrics returned matched known pods".to_owned());
     }
-    let percent = i32::try_from(used * 100 / requested).unwrap_or(i32::MAX);
+    let percent = low_half(used.wrapping_mul(100).wrapping_div(requested));
     Ok(Ratio {
         ratio: f64::from(percent) / f64::from(target),
         usage: used / count,
@@ -344,11 +345,11 @@ fn request(pod: &Pod, container: &str, resource: &str) -> Result<i64, String> {
             .ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"))?;
         let in_thousandths = match resource {
             "cpu" => *amount,
-            _ => amount * 1000,
+            _ => amount.wrapping_mul(1000),
         };
-        return Ok(i64::try_from(in_thousandths).unwrap_or(i64::MAX));
+        return Ok(wrapped(in_thousandths));
     }
-    let mut total = 0;
+    let mut total = 0_i64;
     for own in spec.into_iter().flat_map(running_containers) {
         if !container.is_empty() && own.name != container {
             continue;
@@ -359,7 +360,7 @@ fn request(pod: &Pod, container: &str, resource: &str) -> Result<i64, String> {
             let of = &own.name;
             format!("missing request for {resource} in container {of} of Pod {name}")
         })?;
-        total += thousandths(&quantity.0);
+        total = total.wrapping_add(thousandths(&quantity.0));
         if own.name == container {
             return Ok(total);
         }
@@ -379,12 +380,29 @@ fn running_containers(
     spec.containers.iter().chain(sidecars)
 }
 
-/// A quantity in thousandths, rounded up; 0 for a malformed one.
+/// A quantity in thousandths, rounded up and wrapped at 64 bits; 0 for a malformed one.
+///
+/// Upstream: `Quantity.MilliValue`, which ignores that its product has overflowed.
 pub(super) fn thousandths(quantity: &str) -> i64 {
     const MILLI: i32 = -3;
     let value = Quantity::parse(quantity).ok();
     let value = value.and_then(|quantity| quantity.scaled_value(MILLI));
-    i64::try_from(value.unwrap_or(0)).unwrap_or(i64::MAX)
+    wrapped(value.unwrap_or(0))
+}
+
+/// The sum of amounts, wrapped at 64 bits as in Go.
+pub(super) fn sum(amounts: impl IntoIterator<Item = i64>) -> i64 {
+    amounts.into_iter().fold(0, i64::wrapping_add)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "Go keeps the low 64 bits")]
+fn wrapped(value: i128) -> i64 {
+    value as i64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "Go keeps the low 32 bits")]
+fn low_half(value: i64) -> i32 {
+    value as i32
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Go computes with such floats")]

@@ -217,3 +217,29 @@ fn scales_are_noted_only_for_policies_and_old_ones_make_room() {
     }
     assert_eq!((memory.ups.len(), memory.downs.len()), (3, 0));
 }
+
+#[test]
+fn sums_of_changes_wrap_around_at_32_bits_as_in_go() {
+    let mut memory = Memory::default();
+    let own = behavior(
+        &policies(&[("Pods", i32::MAX, 60)]),
+        &policies(&[("Pods", 1, 60)]),
+    );
+    for (before, after) in [
+        (0, i32::MAX),
+        (i32::MAX, 0),
+        (0, i32::MAX),
+        (i32::MIN, i32::MAX),
+    ] {
+        memory.note_scale(Some(&own), (before, after), at(0));
+    }
+    // It grew by -2 and by -1, and shrank by 2^31 - 1: the period began with 2^31 + 9.
+    let rules = own.scale_up.as_ref();
+    let start = 7_i32.wrapping_add(3).wrapping_add(i32::MAX);
+    assert_eq!(
+        memory.up_limit(7, rules, at(1)),
+        start.wrapping_add(i32::MAX)
+    );
+    let rules = own.scale_down.as_ref();
+    assert_eq!(memory.down_limit(7, rules, at(1)), start.wrapping_sub(1));
+}

@@ -152,11 +152,12 @@ fn unready_pods_use_nothing_when_the_target_grows_and_do_not_count_otherwise() {
         with(pod, "/status/conditions/0/status", json!("False"))
     };
     let all = || vec![pod("a"), pod("b"), unready("c")];
-    assert_eq!(by_cpu(all(), &used(&[900, 900, 900]), 50), 4);
+    assert_eq!(by_cpu(all(), &used(&[800, 800, 800]), 50), 3);
     assert_eq!(by_cpu(all(), &used(&[100, 100, 900]), 50), 1);
     let pending = || with(pod("c"), "/status/phase", json!("Pending"));
     let all = || vec![pod("a"), pod("b"), pending()];
-    assert_eq!(by_cpu(all(), &used(&[900, 900]), 50), 4);
+    // Two at 80 % and one at 0 % are 53 %, within the tolerance. The two alone would ask for four.
+    assert_eq!(by_cpu(all(), &used(&[800, 800]), 50), 3);
     assert_eq!(by_cpu(all(), &used(&[250, 250]), 50), 1);
 }
 
@@ -261,7 +262,8 @@ fn an_average_is_compared_with_the_target_per_pod() {
     assert_eq!(replicas(&used(&[10_500]), 10_000), 1);
     // A missing pod has the target when the target shrinks, and nothing when it grows.
     assert_eq!(replicas(&[Some(1_000), Some(1_000), None], 10_000), 2);
-    assert_eq!(replicas(&[Some(18_000), Some(18_000), None], 10_000), 4);
+    // With the missing one the average is 10.666, within the tolerance. The two alone would ask for four.
+    assert_eq!(replicas(&[Some(16_000), Some(16_000), None], 10_000), 3);
 }
 
 #[test]
@@ -296,4 +298,68 @@ fn a_share_of_a_value_says_how_many_pods_there_are_to_be() {
     assert_eq!(share(3, i64::MAX, 1), (i32::MAX, i64::MAX));
     // As Go converts an infinite number.
     assert_eq!(share(0, 4_000, 2_000), (2, i64::MIN));
+}
+
+#[test]
+fn amounts_wrap_around_at_64_bits_as_in_go() {
+    // As an int64, 1000 times the greatest integer is -1000.
+    assert_eq!(thousandths("9223372036854775807"), -1000);
+    let greatest = [i64::MAX, i64::MAX];
+    let all = pods(ready(2));
+    let found = calculator(&all).of_utilization(2, metrics(&used(&greatest)), ("cpu", ""), 50);
+    let expected = Proposal {
+        replicas: 0,
+        usage: -1,
+        utilization: Some(0),
+    };
+    assert_eq!(found, Ok(expected));
+    let found = calculator(&all).of_average(2, metrics(&used(&greatest)), None, 1);
+    assert_eq!(found.map(|found| found.usage), Ok(-1));
+    // The percentage has 32 bits: (2^31 + 50) % is less than none.
+    let percent = (i64::from(i32::MAX) + 51) * 10;
+    let all = pods(ready(1));
+    let found = calculator(&all).of_utilization(1, metrics(&used(&[percent])), ("cpu", ""), 50);
+    let found = found.unwrap().utilization;
+    assert_eq!(found, Some(i32::MIN + 50));
+}
+
+#[test]
+fn requests_wrap_around_at_64_bits_as_in_go() {
+    let asking = |name: &str, amounts: &[&str]| {
+        let containers = amounts
+            .iter()
+            .map(|cpu| json!({"name": "app", "resources": {"requests": {"cpu": cpu}}}));
+        with(pod(name), "/spec/containers", containers.collect())
+    };
+    // The greatest number of thousandths, and one more than that.
+    let (greatest, one) = ("9223372036854775807m", "1m");
+    let both: Pod = serde_json::from_value(asking("a", &[greatest, one])).unwrap();
+    assert_eq!(request(&both, "", "cpu"), Ok(i64::MIN));
+    // A hundred times the request of the missing pod is -100, so it has -1, and both have 0 % of a negative number.
+    let all = vec![asking("a", &["1"]), asking("b", &[greatest])];
+    assert_eq!(by_cpu(all, &[Some(100), None], 80), 0);
+    let own = with(
+        pod("a"),
+        "/spec/resources",
+        json!({"requests": {"memory": "1e37"}}),
+    );
+    let own: Pod = serde_json::from_value(own).unwrap();
+    request(&own, "", "memory").unwrap();
+}
+
+#[test]
+fn times_at_the_end_of_the_calendar_do_not_panic() {
+    const LAST: &str = "9999-12-30T21:59:00Z";
+    let ready_since = |since: &str| {
+        let pod = with(pod("a"), "/status/startTime", json!(LAST));
+        with(pod, "/status/conditions/0/lastTransitionTime", json!(since))
+    };
+    // Both pods are within their first five minutes; one has been ready during the whole measurement.
+    for (since, count) in [(ago(60), 1), (LAST.to_owned(), 0)] {
+        let all = pods([ready_since(&since)]);
+        let mut metrics = metrics(&[Some(100)]);
+        metrics.get_mut("a").unwrap().window = SignedDuration::from_hours(1);
+        let found = calculator(&all).group(&metrics, Some("cpu"));
+        assert_eq!(found.ready, count, "{since}");
+    }
 }
