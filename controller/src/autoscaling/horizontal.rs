@@ -28,12 +28,13 @@ use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
+use kubeproof_runtime::retry::{DEFAULT_RETRY, retry_on_conflict};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 
 use behavior::Memory;
 use decision::{Decision, Plan, current_replicas};
@@ -48,9 +49,6 @@ pub const NAME: &str = "horizontal-pod-autoscaler";
 const SYNC_PERIOD: Duration = Duration::from_secs(15);
 /// The number of autoscalers synced at once.
 const WORKERS: usize = 5;
-/// How often a conflicting scale is tried, and the delay before each further time.
-const SCALE_ATTEMPTS: usize = 5;
-const CONFLICT_DELAY: Duration = Duration::from_millis(10);
 
 struct Controller {
     ctx: Context,
@@ -149,7 +147,7 @@ impl Controller {
     async fn scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<(ScaleApi, Scale), String> {
         let client = &self.ctx.client;
         let target = self.targets.scale_of(client, hpa).await?;
-        match target.get(client).await {
+        match target.get().await {
             Ok(scale) => Ok((target, scale)),
             Err(error) => {
                 // The kind may have been defined anew.
@@ -210,6 +208,7 @@ impl Controller {
         let metrics = Metrics {
             client: &self.ctx.client,
             targets: &self.targets,
+            custom_version: OnceCell::new(),
         };
         Ok((pods, metrics.read(hpa, &selector).await))
     }
@@ -270,21 +269,17 @@ impl Controller {
         mut scale: Scale,
         replicas: i32,
     ) -> Result<(), Error> {
-        let client = &self.ctx.client;
-        for attempt in 1.. {
+        let mut delays = DEFAULT_RETRY.into_iter();
+        loop {
             scale.spec.get_or_insert_with(ScaleSpec::default).replicas = Some(replicas);
-            let Err(error) = target.replace(client, &scale).await else {
-                break;
+            let Err(error) = target.replace(&scale).await else {
+                return Ok(());
             };
-            if let Ok(latest) = target.get(client).await {
+            if let Ok(latest) = target.get().await {
                 scale = latest;
             }
-            if !error.is_conflict() || attempt == SCALE_ATTEMPTS {
-                return Err(error);
-            }
-            tokio::time::sleep(CONFLICT_DELAY).await;
+            retry_on_conflict(&mut delays, error).await?;
         }
-        Ok(())
     }
 
     async fn publish(&self, hpa: &HorizontalPodAutoscaler, events: Vec<Event>) {

@@ -11,14 +11,22 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as ApiSelector, Time};
 use kube::{Client, ResourceExt};
 use kubeproof_machinery::meta::selector::LabelSelector;
+use kubeproof_machinery::schema::duration::nanoseconds;
+use kubeproof_runtime::clock::go_seconds;
+use kubeproof_runtime::sync_error::Error;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
-use super::calculator::{PodMetric, PodMetrics, thousandths};
-use super::targets::Targets;
+use super::calculator::{PodMetric, PodMetrics, sum, thousandths};
+use super::targets::{Targets, segment};
 
+/// The group of the custom metrics.
+const CUSTOM: &str = "custom.metrics.k8s.io";
+/// The versions of that group that have a client.
+const CUSTOM_VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 /// The window of a value that states none.
 const DEFAULT_WINDOW: SignedDuration = SignedDuration::from_mins(1);
 
@@ -27,12 +35,23 @@ const DEFAULT_WINDOW: SignedDuration = SignedDuration::from_mins(1);
 pub(super) enum Reading {
     /// Of each pod.
     Pods(PodMetrics),
-    /// Of an object, or the sum of an external metric.
+    /// Of an object.
     Value(i64),
+    /// Of an external metric, which are to be added.
+    Values(Vec<i64>),
+}
+
+/// The reason why a metric has no values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The metric's selector is invalid.
+    Selector(String),
+    /// The API has no values, or could not be asked.
+    Api(String),
 }
 
 /// The values of a metric, or the reason why it has no values.
-pub(super) type Observation = Result<Reading, String>;
+pub(super) type Observation = Result<Reading, Unread>;
 
 #[derive(Deserialize)]
 struct List<T> {
@@ -49,7 +68,8 @@ struct Named {
 struct PodUsage {
     metadata: Named,
     timestamp: Time,
-    window: String,
+    /// Go's zero value if it is absent.
+    window: Option<String>,
     #[serde(default)]
     containers: Vec<ContainerUsage>,
 }
@@ -66,6 +86,8 @@ struct ContainerUsage {
 struct MetricValue {
     described_object: Named,
     timestamp: Time,
+    /// `window` in `v1beta1`.
+    #[serde(alias = "window")]
     window_seconds: Option<i64>,
     value: String,
 }
@@ -79,6 +101,16 @@ struct ExternalValue {
 pub(super) struct Metrics<'a> {
     pub(super) client: &'a Client,
     pub(super) targets: &'a Targets,
+    /// The version of the custom metrics, once it is looked up. Upstream looks it up anew in each sync period.
+    pub(super) custom_version: OnceCell<&'static str>,
+}
+
+/// The object that a custom metric is about.
+enum Described {
+    /// The namespace.
+    Namespace,
+    /// An object of the namespace, or all with the name `*`.
+    Object { resource: String, name: String },
 }
 
 impl Metrics<'_> {
@@ -104,30 +136,31 @@ impl Metrics<'_> {
     ) -> Observation {
         if let Some(source) = &spec.resource {
             let metrics = self.resource(&source.name, "", namespace, selector).await;
-            return metrics.map(Reading::Pods);
+            return metrics.map(Reading::Pods).map_err(Unread::Api);
         }
         if let Some(source) = &spec.container_resource {
             let of = (source.name.as_str(), source.container.as_str());
             let metrics = self.resource(of.0, of.1, namespace, selector).await;
-            return metrics.map(Reading::Pods);
+            return metrics.map(Reading::Pods).map_err(Unread::Api);
         }
         if let Some(source) = &spec.pods {
             let of = parsed(source.metric.selector.as_ref())?;
             let metric = &source.metric.name;
             let metrics = self.of_pods(metric, namespace, selector, &of).await;
-            return metrics.map(Reading::Pods);
+            return metrics.map(Reading::Pods).map_err(Unread::Api);
         }
         if let Some(source) = &spec.object {
-            let value = self.of_object(source, namespace).await;
-            return value.map(Reading::Value);
+            let of = parsed(source.metric.selector.as_ref())?;
+            let value = self.of_object(source, namespace, &of).await;
+            return value.map(Reading::Value).map_err(Unread::Api);
         }
         if let Some(source) = &spec.external {
             let of = parsed(source.metric.selector.as_ref())?;
-            let value = self.external(&source.metric.name, namespace, &of).await;
-            return value.map(Reading::Value);
+            let values = self.external(&source.metric.name, namespace, &of).await;
+            return values.map(Reading::Values).map_err(Unread::Api);
         }
         // The reason is found where the replicas are computed.
-        Err(String::new())
+        Err(Unread::Api(String::new()))
     }
 
     /// The usage of a resource by pods, or by one container of each. Upstream: `GetResourceMetric`.
@@ -138,22 +171,26 @@ impl Metrics<'_> {
         namespace: &str,
         selector: &LabelSelector,
     ) -> Result<PodMetrics, String> {
+        let unfetched =
+            |error| format!("unable to fetch metrics from resource metrics API: {error}");
         let query = [("labelSelector", selector.as_selector_string())];
-        let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
-        let list: List<PodUsage> = self
-            .list(&path, &query, "pods.metrics.k8s.io")
-            .await
-            .map_err(|error| {
-                format!("unable to fetch metrics from resource metrics API: {error}")
-            })?;
+        let path = ["metrics.k8s.io", "v1beta1", "namespaces", namespace, "pods"];
+        let list = self.list(&path, &query, "pods.metrics.k8s.io");
+        let list: List<PodUsage> = list.await.map_err(unfetched)?;
+        let mut windows = Vec::new();
+        for pod in &list.items {
+            let window = pod.window.as_deref().map_or(Ok(0), nanoseconds);
+            windows.push(SignedDuration::from_nanos(window.map_err(unfetched)?));
+        }
         if list.items.is_empty() {
             return Err("no metrics returned from resource metrics API".to_owned());
         }
-        let usages = list.items.into_iter().filter_map(|pod| {
+        let usages = list.items.into_iter().zip(windows);
+        let usages = usages.filter_map(|(pod, window)| {
             let value = pod.uses(resource, container)?;
             let metric = PodMetric {
                 timestamp: pod.timestamp.0,
-                window: go_duration(&pod.window),
+                window,
                 value,
             };
             Some((pod.metadata.name, metric))
@@ -169,18 +206,21 @@ impl Metrics<'_> {
         selector: &LabelSelector,
         metric_selector: &LabelSelector,
     ) -> Result<PodMetrics, String> {
-        let of = (namespace, "pods", "*");
-        let values = self.custom(of, metric, Some(selector), metric_selector);
-        let values = values.await?;
+        let version = self.custom_version().await.map_err(custom_error)?;
+        let of = Described::Object {
+            resource: "pods".to_owned(),
+            name: "*".to_owned(),
+        };
+        let selectors = (Some(selector), metric_selector);
+        let values = self.custom((version, namespace), &of, metric, selectors);
+        let values = values.await.map_err(custom_error)?;
         if values.is_empty() {
             return Err("no metrics returned from custom metrics API".to_owned());
         }
         let metrics = values.into_iter().map(|value| {
             let metric = PodMetric {
                 timestamp: value.timestamp.0,
-                window: value
-                    .window_seconds
-                    .map_or(DEFAULT_WINDOW, SignedDuration::from_secs),
+                window: value.window_seconds.map_or(DEFAULT_WINDOW, go_seconds),
                 value: thousandths(&value.value),
             };
             (value.described_object.name, metric)
@@ -189,26 +229,18 @@ impl Metrics<'_> {
     }
 
     /// A custom metric of an object. Upstream: `GetObjectMetric`.
-    async fn of_object(&self, source: &ObjectMetricSource, namespace: &str) -> Result<i64, String> {
-        let CrossVersionObjectReference { kind, name, .. } = &source.described_object;
-        let api_version = source.described_object.api_version.as_deref();
-        let api_version = api_version.unwrap_or_default();
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let selector = parsed(source.metric.selector.as_ref())?;
-        let metric = &source.metric.name;
-        let mapping = self.targets.mapping(self.client, group, kind).await;
-        let mapping = mapping.map_err(custom_error)?;
-        let resource = match group {
-            "" => mapping.resource.plural.clone(),
-            group => format!("{}.{group}", mapping.resource.plural),
-        };
-        // The name of a namespace is not the reference's, which cannot lead out of its own.
-        let of = match (group, kind.as_str()) {
-            ("", "Namespace") => (namespace, "metrics", ""),
-            _ if mapping.namespaced => (namespace, resource.as_str(), name.as_str()),
-            _ => ("", resource.as_str(), name.as_str()),
-        };
-        let values = self.custom(of, metric, None, &selector).await?;
+    async fn of_object(
+        &self,
+        source: &ObjectMetricSource,
+        namespace: &str,
+        metric_selector: &LabelSelector,
+    ) -> Result<i64, String> {
+        let version = self.custom_version().await.map_err(custom_error)?;
+        let described = self.described(&source.described_object).await;
+        let described = described.map_err(custom_error)?;
+        let (of, metric) = ((version, namespace), &source.metric.name);
+        let values = self.custom(of, &described, metric, (None, metric_selector));
+        let values = values.await.map_err(custom_error)?;
         match values.as_slice() {
             [value] => Ok(thousandths(&value.value)),
             values => Err(custom_error(format!(
@@ -218,20 +250,79 @@ impl Metrics<'_> {
         }
     }
 
+    /// The object that `reference` names. As upstream's, its path is that of an object of the namespace even if its kind
+    /// has none.
+    async fn described(
+        &self,
+        reference: &CrossVersionObjectReference,
+    ) -> Result<Described, String> {
+        let CrossVersionObjectReference { kind, name, .. } = reference;
+        let api_version = reference.api_version.as_deref().unwrap_or_default();
+        let group = match api_version.split_once('/') {
+            Some((group, version)) if !version.contains('/') => group,
+            _ => "",
+        };
+        // The name of a namespace is not the reference's, which cannot lead out of its own.
+        if group.is_empty() && kind == "Namespace" {
+            return Ok(Described::Namespace);
+        }
+        let mapping = self.targets.mapping(self.client, group, kind).await;
+        let qualified = |name: &str| match group {
+            "" => name.to_owned(),
+            group => format!("{name}.{group}"),
+        };
+        let mapping = mapping.map_err(|error| {
+            let kind = qualified(kind);
+            format!("unable to map kind {kind} to resource: {error}")
+        })?;
+        Ok(Described::Object {
+            resource: qualified(&mapping.resource.plural),
+            name: name.clone(),
+        })
+    }
+
+    /// The version of the custom metrics that the server prefers, of those that have a client.
+    ///
+    /// Upstream: `apiVersionsFromDiscovery`.
+    async fn custom_version(&self) -> Result<&'static str, String> {
+        let version = self.custom_version.get_or_try_init(|| async {
+            let groups = self.client.list_api_groups().await;
+            let groups = groups.map_err(|error| Error::from(error).to_string())?;
+            let group = groups.groups.into_iter().find(|group| group.name == CUSTOM);
+            let group =
+                group.ok_or_else(|| format!("no custom metrics API ({CUSTOM}) registered"))?;
+            let versions = group.preferred_version.iter().chain(&group.versions);
+            let mut known = versions.filter_map(|own| {
+                let mut known = CUSTOM_VERSIONS.into_iter();
+                known.find(|known| *known == own.version)
+            });
+            known
+                .next()
+                .ok_or_else(|| "no known available metric versions found".to_owned())
+        });
+        version.await.copied()
+    }
+
     /// The values of a custom metric.
     async fn custom(
         &self,
-        (namespace, resource, name): (&str, &str, &str),
+        (version, namespace): (&str, &str),
+        described: &Described,
         metric: &str,
-        selector: Option<&LabelSelector>,
-        metric_selector: &LabelSelector,
+        (selector, metric_selector): (Option<&LabelSelector>, &LabelSelector),
     ) -> Result<Vec<MetricValue>, String> {
-        let root = "/apis/custom.metrics.k8s.io/v1beta2";
-        let path = match (namespace, name) {
-            ("", name) => format!("{root}/{resource}/{name}/{metric}"),
-            (namespace, "") => format!("{root}/namespaces/{namespace}/{resource}/{metric}"),
-            _ => format!("{root}/namespaces/{namespace}/{resource}/{name}/{metric}"),
+        let mut path = vec![CUSTOM, version, "namespaces", namespace];
+        let asked = match described {
+            Described::Namespace => {
+                path.push("metrics");
+                format!("metrics.{CUSTOM} {metric}")
+            }
+            Described::Object { resource, name } => {
+                path.extend([resource.as_str(), name.as_str()]);
+                format!("{resource}.{CUSTOM} {name}")
+            }
         };
+        path.push(metric);
         let selectors = [
             ("labelSelector", selector),
             ("metricLabelSelector", Some(metric_selector)),
@@ -241,26 +332,20 @@ impl Metrics<'_> {
             .filter_map(|(key, selector)| Some((key, selector?.as_selector_string())))
             .filter(|(_, text)| !text.is_empty())
             .collect();
-        match self.list(&path, &query, "").await {
-            Ok(List { items }) => Ok(items),
-            Err(error) if error.is_empty() => Err(custom_error(
-                "no custom metrics API (custom.metrics.k8s.io) registered".to_owned(),
-            )),
-            Err(error) => Err(custom_error(error)),
-        }
+        Ok(self.list(&path, &query, &asked).await?.items)
     }
 
-    /// The sum of an external metric. Upstream: `GetExternalMetric`, and the sum that its callers make.
+    /// The values of an external metric. Upstream: `GetExternalMetric`.
     async fn external(
         &self,
         metric: &str,
         namespace: &str,
         selector: &LabelSelector,
-    ) -> Result<i64, String> {
-        let root = "/apis/external.metrics.k8s.io/v1beta1";
-        let path = format!("{root}/namespaces/{namespace}/{metric}");
+    ) -> Result<Vec<i64>, String> {
+        const GROUP: &str = "external.metrics.k8s.io";
+        let path = [GROUP, "v1beta1", "namespaces", namespace, metric];
         let query = [("labelSelector", selector.as_selector_string())];
-        let resource = format!("{metric}.external.metrics.k8s.io");
+        let resource = format!("{metric}.{GROUP}");
         let list: List<ExternalValue> =
             self.list(&path, &query, &resource).await.map_err(|error| {
                 format!("unable to fetch metrics from external metrics API: {error}")
@@ -269,32 +354,33 @@ impl Metrics<'_> {
             return Err("no metrics returned from external metrics API".to_owned());
         }
         let values = list.items.iter().map(|item| thousandths(&item.value));
-        Ok(values.fold(0_i64, i64::saturating_add))
+        Ok(values.collect())
     }
 
-    /// Reads a list. For an API that the server does not have, the error names `resource`; it is empty if `resource` is.
+    /// Reads a list from the path of `segments`. For an API that the server does not have, the error names `asked`.
     async fn list<T: DeserializeOwned>(
         &self,
-        path: &str,
+        segments: &[&str],
         query: &[(&str, String)],
-        resource: &str,
+        asked: &str,
     ) -> Result<List<T>, String> {
         let pairs = query.iter().map(|(key, value)| {
             let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
             format!("{key}={value}")
         });
         let query = pairs.collect::<Vec<_>>().join("&");
-        let request = http::Request::get(format!("{path}?{query}")).body(Vec::new());
+        let path: String = segments
+            .iter()
+            .map(|name| format!("/{}", segment(name)))
+            .collect();
+        let request = http::Request::get(format!("/apis{path}?{query}")).body(Vec::new());
         let request = request.map_err(|error| error.to_string())?;
         let list: Value = match self.client.request(request).await {
             Ok(list) => list,
             Err(kube::Error::Api(status)) if is_no_status(&status) => {
-                return Err(match resource {
-                    "" => String::new(),
-                    resource => {
-                        format!("the server could not find the requested resource (get {resource})")
-                    }
-                });
+                return Err(format!(
+                    "the server could not find the requested resource (get {asked})"
+                ));
             }
             Err(kube::Error::Api(status)) => return Err(status.message.clone()),
             Err(error) => return Err(error.to_string()),
@@ -312,9 +398,7 @@ impl PodUsage {
             return of(containers.find(|own| own.name == container)?);
         }
         let usages: Option<Vec<i64>> = self.containers.iter().map(of).collect();
-        usages
-            .filter(|usages| !usages.is_empty())
-            .map(|usages| usages.iter().sum())
+        usages.filter(|usages| !usages.is_empty()).map(sum)
     }
 }
 
@@ -328,15 +412,14 @@ fn custom_error(error: String) -> String {
 }
 
 /// Reads the selector of a metric; none selects all.
-fn parsed(selector: Option<&ApiSelector>) -> Result<LabelSelector, String> {
+fn parsed(selector: Option<&ApiSelector>) -> Result<LabelSelector, Unread> {
     let Some(selector) = selector else {
         return Ok(LabelSelector::everything());
     };
-    let value = serde_json::to_value(selector).map_err(|error| error.to_string())?;
-    LabelSelector::from_object(&value).map_err(|error| error.to_string())
+    let unread = |error: &dyn std::fmt::Display| Unread::Selector(error.to_string());
+    let value = serde_json::to_value(selector).map_err(|error| unread(&error))?;
+    LabelSelector::from_object(&value).map_err(|error| unread(&error))
 }
 
-/// A duration as Go writes it, such as `1m30s`; zero for any other text.
-fn go_duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::ZERO)
-}
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kubeproof_machinery::schema::quantity;
 
 use super::calculator::{Calculator, PodMetrics, Proposal, thousandths};
-use super::metrics::{Observation, Reading};
+use super::metrics::{Observation, Reading, Unread};
 
 /// The replicas for one metric.
 #[derive(Clone, Debug)]
@@ -34,14 +34,31 @@ pub(super) struct Failure {
     pub(super) error: String,
 }
 
+/// Why a metric has no proposal.
+#[derive(Debug)]
+struct Cause {
+    message: String,
+    /// The words before the message where it is quoted, but not in the event.
+    context: String,
+}
+
+impl From<String> for Cause {
+    fn from(message: String) -> Self {
+        let context = String::new();
+        Self { message, context }
+    }
+}
+
 /// The replicas for `spec`, by what was read of the metric.
 pub(super) fn of_metric(spec: &MetricSpec, metric: Metric<'_>) -> Result<Proposed, Failure> {
     if let Some(source) = &spec.resource {
         let found = metric.of_resource(&source.name, "", &source.target);
         let name = &source.name;
-        return failing("FailedGetResourceMetric", found, |error| {
-            format!("failed to get {name} resource metric value: {error}")
-        })
+        return failing(
+            "FailedGetResourceMetric",
+            found.map_err(Cause::from),
+            |error| format!("failed to get {name} resource metric value: {error}"),
+        )
         .map(|(proposal, name, current)| {
             proposed(proposal, name, |status| {
                 status.type_ = "Resource".to_owned();
@@ -55,6 +72,7 @@ pub(super) fn of_metric(spec: &MetricSpec, metric: Metric<'_>) -> Result<Propose
     if let Some(source) = &spec.container_resource {
         let found = metric.of_resource(&source.name, &source.container, &source.target);
         let container = &source.container;
+        let found = found.map_err(Cause::from);
         return failing("FailedGetContainerResourceMetric", found, |error| {
             format!("failed to get {container} container metric value: {error}")
         })
@@ -70,7 +88,8 @@ pub(super) fn of_metric(spec: &MetricSpec, metric: Metric<'_>) -> Result<Propose
         });
     }
     if let Some(source) = &spec.pods {
-        return failing("FailedGetPodsMetric", metric.of_pods(source), |error| {
+        let found = metric.of_pods(source).map_err(Cause::from);
+        return failing("FailedGetPodsMetric", found, |error| {
             format!("failed to get pods metric value: {error}")
         });
     }
@@ -88,17 +107,21 @@ pub(super) fn of_metric(spec: &MetricSpec, metric: Metric<'_>) -> Result<Propose
         );
     }
     let unknown = format!("unknown metric source type {:?}", spec.type_);
-    failing("InvalidMetricSourceType", Err(unknown), str::to_owned)
+    failing(
+        "InvalidMetricSourceType",
+        Err(unknown.into()),
+        str::to_owned,
+    )
 }
 
 fn failing<T>(
     reason: &'static str,
-    found: Result<T, String>,
+    found: Result<T, Cause>,
     quote: impl Fn(&str) -> String,
 ) -> Result<T, Failure> {
-    found.map_err(|message| Failure {
+    found.map_err(|Cause { message, context }| Failure {
         reason,
-        error: quote(&message),
+        error: quote(&format!("{context}{message}")),
         message,
     })
 }
@@ -136,8 +159,7 @@ impl Metric<'_> {
         target: &MetricTarget,
     ) -> Result<(Proposal, String, MetricValueStatus), String> {
         let read = self
-            .pod_metrics()
-            .map_err(|error| format!("unable to get metrics for resource {resource}: {error}"));
+            .pod_metrics(|error| format!("unable to get metrics for resource {resource}: {error}"));
         let current = self.replicas.0;
         if let Some(average) = &target.average_value {
             let proposal = read.and_then(|metrics| {
@@ -179,9 +201,7 @@ impl Metric<'_> {
 
     fn of_pods(self, source: &PodsMetricSource) -> Result<Proposed, String> {
         let name = &source.metric.name;
-        let metrics = self
-            .pod_metrics()
-            .map_err(|error| format!("unable to get metric {name}: {error}"))?;
+        let metrics = self.pod_metrics(|error| format!("unable to get metric {name}: {error}"))?;
         let target = quantity_of(source.target.average_value.as_ref());
         let current = self.replicas.0;
         let proposal = self.calculator.of_average(current, metrics, None, target)?;
@@ -201,21 +221,26 @@ impl Metric<'_> {
         ))
     }
 
-    fn of_object(self, source: &ObjectMetricSource) -> Result<Proposed, String> {
+    fn of_object(self, source: &ObjectMetricSource) -> Result<Proposed, Cause> {
         let metric = &source.metric.name;
         let object = &source.described_object;
+        let target = &source.target;
         let usage = || match self.observation {
             Ok(Reading::Value(value)) => Ok(*value),
-            Ok(Reading::Pods(_)) => unreachable!("an object's metric is one value"),
-            Err(error) => {
+            Ok(_) => unreachable!("an object's metric is one value"),
+            Err(Unread::Selector(error)) => Err(Cause::from(error.clone())),
+            Err(Unread::Api(error)) => {
                 let (kind, name, namespace) = (&object.kind, &object.name, self.namespace);
                 // Upstream gives the words of this message in another order than the format has.
-                Err(format!(
-                    "unable to get metric {metric}: {kind} on {namespace} {name}/{error}"
-                ))
+                let message =
+                    format!("unable to get metric {metric}: {kind} on {namespace} {name}/{error}");
+                let context = match target.type_.as_str() {
+                    "AverageValue" => format!("failed to get {metric} object metric: "),
+                    _ => String::new(),
+                };
+                Err(Cause { message, context })
             }
         };
-        let target = &source.target;
         let mut current = MetricValueStatus::default();
         let (proposal, name) = match (target.type_.as_str(), &target.value, &target.average_value) {
             ("Value", Some(value), _) => {
@@ -227,10 +252,8 @@ impl Metric<'_> {
                 (found, format!("{} metric {metric}", object.kind))
             }
             ("AverageValue", _, Some(average)) => {
-                let usage = usage()
-                    .map_err(|error| format!("failed to get {metric} object metric: {error}"))?;
                 let target = thousandths(&average.0);
-                let found = self.calculator.of_share(self.replicas.1, usage, target);
+                let found = self.calculator.of_share(self.replicas.1, usage()?, target);
                 current.average_value = Some(milli(found.usage));
                 (
                     found,
@@ -239,7 +262,7 @@ impl Metric<'_> {
             }
             _ => {
                 let error = "invalid object metric source: neither a value target nor an average value target was set";
-                return Err(error.to_owned());
+                return Err(Cause::from(error.to_owned()));
             }
         };
         Ok(proposed(proposal, name, |status| {
@@ -252,13 +275,14 @@ impl Metric<'_> {
         }))
     }
 
-    fn of_external(self, source: &ExternalMetricSource) -> Result<Proposed, String> {
+    fn of_external(self, source: &ExternalMetricSource) -> Result<Proposed, Cause> {
         let metric = &source.metric.name;
         let selector = source.metric.selector.as_ref();
         let usage = || match self.observation {
-            Ok(Reading::Value(value)) => Ok(*value),
-            Ok(Reading::Pods(_)) => unreachable!("an external metric is read as one value"),
-            Err(error) => {
+            Ok(Reading::Values(values)) => Ok(values.as_slice()),
+            Ok(_) => unreachable!("an external metric is read as values"),
+            Err(Unread::Selector(error)) => Err(error.clone()),
+            Err(Unread::Api(error)) => {
                 let (namespace, selector) = (self.namespace, go_selector(selector));
                 Err(format!(
                     "unable to get external metric {namespace}/{metric}/{selector}: {error}"
@@ -269,25 +293,31 @@ impl Metric<'_> {
         let target = &source.target;
         let proposal = match (&target.average_value, &target.value) {
             (Some(average), _) => {
-                let usage = usage()
-                    .map_err(|error| format!("failed to get {metric} external metric: {error}"))?;
-                let target = thousandths(&average.0);
+                let values = usage().map_err(|message| Cause {
+                    message,
+                    context: format!("failed to get {metric} external metric: "),
+                })?;
+                let (usage, target) = (sum_of_shares(values), thousandths(&average.0));
                 let found = self.calculator.of_share(self.replicas.1, usage, target);
                 current.average_value = Some(milli(found.usage));
                 found
             }
             (None, Some(value)) => {
                 let target = thousandths(&value.0);
-                let found = usage()
-                    .and_then(|usage| self.calculator.of_value(self.replicas.0, usage, target));
-                let found = found
-                    .map_err(|error| format!("failed to get external metric {metric}: {error}"))?;
+                let found = usage().and_then(|values| {
+                    let usage = capped_sum(values);
+                    self.calculator.of_value(self.replicas.0, usage, target)
+                });
+                let found = found.map_err(|message| Cause {
+                    message,
+                    context: format!("failed to get external metric {metric}: "),
+                })?;
                 current.value = Some(milli(found.usage));
                 found
             }
             (None, None) => {
                 let error = "invalid external metric source: neither a value target nor an average value target was set";
-                return Err(error.to_owned());
+                return Err(Cause::from(error.to_owned()));
             }
         };
         Ok(proposed(
@@ -303,13 +333,43 @@ impl Metric<'_> {
         ))
     }
 
-    fn pod_metrics(self) -> Result<PodMetrics, String> {
+    /// The values of each pod; `told` tells the error of the API.
+    fn pod_metrics(self, told: impl Fn(&str) -> String) -> Result<PodMetrics, String> {
         match self.observation {
             Ok(Reading::Pods(metrics)) => Ok(metrics.clone()),
-            Ok(Reading::Value(_)) => unreachable!("a metric of pods is read for each"),
-            Err(error) => Err(error.clone()),
+            Ok(_) => unreachable!("a metric of pods is read for each"),
+            Err(Unread::Selector(error)) => Err(error.clone()),
+            Err(Unread::Api(error)) => Err(told(error)),
         }
     }
+}
+
+/// The sum of an external metric whose target is a value for all pods: at most the greatest integer.
+///
+/// Upstream: `GetExternalMetricReplicas`, whose negative sums wrap around.
+fn capped_sum(values: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    for value in values {
+        if *value > 0 && sum > i64::MAX - value {
+            return i64::MAX;
+        }
+        sum = sum.wrapping_add(*value);
+    }
+    sum
+}
+
+/// The sum of an external metric whose target is a value per pod: a negative one counts as the greatest integer.
+///
+/// Upstream: `GetExternalPerPodMetricReplicas`.
+fn sum_of_shares(values: &[i64]) -> i64 {
+    let mut sum = 0_i64;
+    for value in values {
+        sum = sum.wrapping_add(*value);
+        if sum < 0 {
+            return i64::MAX;
+        }
+    }
+    sum
 }
 
 fn external_name(metric: &str, selector: Option<&LabelSelector>) -> String {

@@ -4,10 +4,24 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::api::{Api, DynamicObject, PostParams};
 use kube::{Client, ResourceExt};
 use kubeproof_runtime::discovery::{APIResource, server_preferred_resources};
 use kubeproof_runtime::sync_error::Error;
 use parking_lot::Mutex;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// The characters that a segment of a path has only encoded: all but RFC 3986's unreserved ones.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// A name as one segment of a path.
+pub(super) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, RESERVED).to_string()
+}
 
 /// The resources that were looked up, by group and kind.
 #[derive(Default)]
@@ -17,7 +31,9 @@ pub(super) struct Targets {
 
 /// The subresource `scale` of a target.
 pub(super) struct ScaleApi {
-    path: String,
+    collection: Api<DynamicObject>,
+    /// The name of the target, as a segment of a path.
+    name: String,
 }
 
 impl Targets {
@@ -67,9 +83,9 @@ impl Targets {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let resource = self.mapping(client, group, &target.kind).await?;
         let namespace = hpa.namespace().unwrap_or_default();
-        let collection = resource.api(client, &namespace);
         Ok(ScaleApi {
-            path: format!("{}/{}/scale", collection.resource_url(), target.name),
+            collection: resource.api(client, &namespace),
+            name: segment(&target.name),
         })
     }
 }
@@ -79,27 +95,18 @@ impl ScaleApi {
     ///
     /// # Errors
     /// The errors of the request.
-    pub(super) async fn get(&self, client: &Client) -> Result<Scale, Error> {
-        let request = http::Request::get(&self.path).body(Vec::new());
-        Ok(client.request(built(request)?).await?)
+    pub(super) async fn get(&self) -> Result<Scale, Error> {
+        Ok(self.collection.get_scale(&self.name).await?)
     }
 
     /// Sets the replicas of the target.
     ///
     /// # Errors
     /// The errors of the request.
-    pub(super) async fn replace(&self, client: &Client, scale: &Scale) -> Result<(), Error> {
-        let body = serde_json::to_vec(scale).map_err(kube::Error::SerdeError)?;
-        let request = http::Request::put(&self.path)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(body);
-        let _: Scale = client.request(built(request)?).await?;
+    pub(super) async fn replace(&self, scale: &Scale) -> Result<(), Error> {
+        let params = PostParams::default();
+        let replaced = self.collection.replace_scale(&self.name, &params, scale);
+        replaced.await?;
         Ok(())
     }
-}
-
-fn built(
-    request: Result<http::Request<Vec<u8>>, http::Error>,
-) -> Result<http::Request<Vec<u8>>, Error> {
-    request.map_err(|error| Error::Api(kube::Error::HttpError(error)))
 }

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::metrics::Reading;
+use super::super::metrics::{Reading, Unread};
 use super::*;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -31,11 +31,11 @@ fn decided(metrics: &[&str], observations: &[Observation]) -> (Decision, Draft) 
 }
 
 fn value(value: i64) -> Observation {
-    Ok(Reading::Value(value * 1000))
+    Ok(Reading::Values(vec![value * 1000]))
 }
 
 fn gone() -> Observation {
-    Err("gone".to_owned())
+    Err(Unread::Api("gone".to_owned()))
 }
 
 fn condition(draft: &Draft, kind: &str) -> (String, String, String) {

@@ -69,6 +69,7 @@ fn each_kind_of_metric_has_its_name_and_its_status() {
     let percent = json!({"type": "Utilization", "averageUtilization": 50});
     let value = json!({"type": "Value", "value": "2"});
     let number = Ok(Reading::Value(1500));
+    let numbers = Ok(Reading::Values(vec![1000, 500]));
     let of_pods = json!({"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": average}});
     let selector = "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}";
     let external_name = format!("external metric queue({selector})");
@@ -110,21 +111,21 @@ fn each_kind_of_metric_has_its_name_and_its_status() {
         ),
         (
             object(&average),
-            number.clone(),
+            number,
             "external metric rps(nil)",
             "Object",
             json!({"averageValue": "1500m"}),
         ),
         (
             external(&value),
-            number.clone(),
+            numbers.clone(),
             &external_name,
             "External",
             json!({"value": "1500m"}),
         ),
         (
             external(&average),
-            number,
+            numbers,
             &external_name,
             "External",
             json!({"averageValue": "1500m"}),
@@ -181,8 +182,8 @@ fn failures_are_told_in_upstreams_words() {
         (
             object(&average),
             "FailedGetObjectMetric",
-            "failed to get rps object metric: unable to get metric rps: Service on default web/gone",
-            "failed to get object metric value: ",
+            "unable to get metric rps: Service on default web/gone",
+            "failed to get object metric value: failed to get rps object metric: ",
         ),
         (
             object(&none),
@@ -193,8 +194,14 @@ fn failures_are_told_in_upstreams_words() {
         (
             external(&value),
             "FailedGetExternalMetric",
-            "failed to get external metric queue: unable to get external metric default/queue/&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}: gone",
-            "failed to get queue external metric value: ",
+            "unable to get external metric default/queue/&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}: gone",
+            "failed to get queue external metric value: failed to get external metric queue: ",
+        ),
+        (
+            external(&average),
+            "FailedGetExternalMetric",
+            "unable to get external metric default/queue/&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{},}: gone",
+            "failed to get queue external metric value: failed to get queue external metric: ",
         ),
         (
             json!({"type": "Other"}),
@@ -204,7 +211,7 @@ fn failures_are_told_in_upstreams_words() {
         ),
     ];
     for (spec, reason, message, prefix) in cases {
-        let failure = of(&spec, &Err("gone".to_owned())).unwrap_err();
+        let failure = of(&spec, &Err(Unread::Api("gone".to_owned()))).unwrap_err();
         let expected = Failure {
             reason,
             message: message.to_owned(),
@@ -215,10 +222,50 @@ fn failures_are_told_in_upstreams_words() {
 }
 
 #[test]
+fn an_invalid_selector_is_told_without_the_words_of_a_read() {
+    let average = json!({"type": "AverageValue", "averageValue": "500m"});
+    let value = json!({"type": "Value", "value": "2"});
+    let of_pods = json!({"type": "Pods", "pods": {"metric": {"name": "rps"}, "target": average}});
+    for (spec, error) in [
+        (of_pods, "failed to get pods metric value: no selector"),
+        (
+            object(&average),
+            "failed to get object metric value: no selector",
+        ),
+        (
+            external(&average),
+            "failed to get queue external metric value: failed to get queue external metric: no selector",
+        ),
+        (
+            external(&value),
+            "failed to get queue external metric value: failed to get external metric queue: no selector",
+        ),
+    ] {
+        let failure = of(&spec, &Err(Unread::Selector("no selector".to_owned()))).unwrap_err();
+        assert_eq!(failure.message, "no selector");
+        assert_eq!(failure.error, error);
+    }
+}
+
+#[test]
 fn expressions_are_printed_as_go_prints_them() {
     let selector =
         json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}]});
     let selector: LabelSelector = serde_json::from_value(selector).unwrap();
     let expected = "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:env,Operator:In,Values:[a b],},},}";
     assert_eq!(go_selector(Some(&selector)), expected);
+}
+
+#[test]
+fn sums_of_external_metrics_are_capped() {
+    for (values, capped, per_pod) in [
+        (vec![1, 2], 3, 3),
+        (vec![i64::MAX, 1, -5], i64::MAX, i64::MAX),
+        (vec![-5, 3], -2, i64::MAX),
+        (vec![i64::MIN, -1], i64::MAX, i64::MAX),
+        (vec![5, -3], 2, 2),
+    ] {
+        assert_eq!(capped_sum(&values), capped, "{values:?}");
+        assert_eq!(sum_of_shares(&values), per_pod, "{values:?}");
+    }
 }
