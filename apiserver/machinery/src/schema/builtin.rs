@@ -56,15 +56,14 @@ pub(super) fn written_type(api_version: &str, kind: &str) -> Option<&'static Arc
         ("", "" | "v1") => ("meta.k8s.io", "v1"),
         other => other,
     };
-    let answer = || {
-        let table = match own.0.ends_with("metrics.k8s.io") {
-            true => &METRICS,
-            false => &TABLE,
-        };
+    let answer = |table: &'static Table| {
         let mut answers = table.answers.iter();
         answers.find(|answer| answer.object.name == kind && (answer.group, answer.version) == own)
     };
-    kind_of(group_version, kind).or_else(|| Some(&answer()?.object))
+    kind_of(group_version, kind).or_else(|| {
+        let found = answer(&TABLE).or_else(|| answer(&METRICS))?;
+        Some(&found.object)
+    })
 }
 
 /// `JSONSchemaProps`, the type of a custom resource's schema.

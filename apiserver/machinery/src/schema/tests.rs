@@ -88,3 +88,12 @@ fn a_field_says_how_it_is_patched_and_applied() {
     assert_eq!(ports.patch_merge_key.as_deref(), Some("containerPort"));
     assert_eq!(ports.list_map_keys, ["containerPort", "protocol"]);
 }
+
+#[test]
+fn documents_of_the_metrics_apis_are_of_their_own_groups() {
+    let written = super::builtin::written_type;
+    let found = written("metrics.k8s.io/v1beta1", "PodMetricsList").unwrap();
+    assert_eq!(found.name, "PodMetricsList");
+    assert!(written("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList").is_some());
+    assert!(written("foo.metrics.k8s.io/v1beta1", "PodMetricsList").is_none());
+}
