@@ -7,22 +7,16 @@ use serde_json::Value;
 /// Upstream: `resourcelock.LeaderElectionRecordAnnotationKey`.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// Whether the write renews a lease or the record of a leader, or the times of a node's conditions, or repeats an event of
-/// an autoscaler, which reports what it finds with each sync.
+/// Whether the write renews a lease or the record of a leader, or the times of a node's conditions, or counts an event
+/// once more.
 pub(crate) fn is_heartbeat(entry: &JournalEntry) -> bool {
     match &*entry.gvr.resource {
         "leases" => true,
         "nodes" => is_only(entry, without_heartbeats),
         "configmaps" | "endpoints" => is_leader_record(entry),
-        "events" => is_repeated_report(entry),
+        "events" => is_only(entry, without_count),
         _ => false,
     }
-}
-
-/// Whether the write counts an event of an autoscaler once more.
-fn is_repeated_report(entry: &JournalEntry) -> bool {
-    let is_repeated = matches!(entry.event, EventType::Modified);
-    is_repeated && entry.object["involvedObject"]["kind"] == "HorizontalPodAutoscaler"
 }
 
 /// Whether the write creates the object for the record of a leader, or changes nothing but the record.
@@ -33,13 +27,14 @@ fn is_leader_record(entry: &JournalEntry) -> bool {
 }
 
 /// Whether the write changes only what `rest` drops.
-fn is_only(entry: &JournalEntry, rest: fn(&Value) -> Value) -> bool {
-    let previous = entry.previous.as_deref();
+pub(crate) fn is_only(entry: &JournalEntry, rest: fn(&Value) -> Value) -> bool {
+    let is_modified = matches!(entry.event, EventType::Modified);
+    let previous = entry.previous.as_deref().filter(|_| is_modified);
     previous.is_some_and(|previous| rest(previous) == rest(&entry.object))
 }
 
 /// Returns the object without what every write changes.
-fn without_versions(object: &Value) -> Value {
+pub(crate) fn without_versions(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -56,6 +51,17 @@ fn without_heartbeats(node: &Value) -> Value {
         condition["lastHeartbeatTime"].take();
     }
     node
+}
+
+/// Returns the event without how often it has occurred, and when last.
+fn without_count(event: &Value) -> Value {
+    let mut event = without_versions(event);
+    if let Some(fields) = event.as_object_mut() {
+        for field in ["count", "lastTimestamp", "series"] {
+            fields.remove(field);
+        }
+    }
+    event
 }
 
 /// Returns the object without the record of its leader.
@@ -118,15 +124,22 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_an_autoscaler_that_is_repeated_is_a_heartbeat() {
-        let event =
-            |kind: &str, count: u32| json!({"involvedObject": {"kind": kind}, "count": count});
-        let autoscaler = |count| event("HorizontalPodAutoscaler", count);
-        let repeated = write("events", Some(autoscaler(1)), autoscaler(2));
+    fn an_event_that_is_only_counted_once_more_is_a_heartbeat() {
+        let event = |message: &str, count: u32| {
+            json!({"metadata": {"name": "e", "resourceVersion": count.to_string()},
+                "message": message, "count": count, "lastTimestamp": count.to_string()})
+        };
+        let repeated = write("events", Some(event("a", 1)), event("a", 2));
         assert!(is_heartbeat(&repeated));
-        assert!(!is_heartbeat(&write("events", None, autoscaler(1))));
-        let of_pod = write("events", Some(event("Pod", 1)), event("Pod", 2));
-        assert!(!is_heartbeat(&of_pod));
+        let mut series = event("a", 1);
+        series["series"] = json!({"count": 2, "lastObservedTime": "2"});
+        assert!(is_heartbeat(&write("events", Some(event("a", 1)), series)));
+        assert!(!is_heartbeat(&write("events", None, event("a", 1))));
+        let other = write("events", Some(event("a", 1)), event("b", 2));
+        assert!(!is_heartbeat(&other));
+        let mut deleted = write("events", Some(event("a", 1)), event("a", 1));
+        deleted.event = EventType::Deleted;
+        assert!(!is_heartbeat(&deleted));
     }
 
     #[test]
