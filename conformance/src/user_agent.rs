@@ -6,8 +6,6 @@ pub(crate) const TEST: &str = "test";
 pub(crate) const SCENARIO: &str = "kubeproof-scenario";
 /// The user agent of the requests that load manifests into the server.
 pub(crate) const LOADER: &str = "kubeproof-load";
-/// The user agent of the horizontal pod autoscaler, which looks at its objects at fixed times.
-pub(crate) const AUTOSCALER: &str = kubeproof_controller::autoscaling::horizontal::NAME;
 /// The writer of a scenario's steps in a timeline.
 pub(crate) const SCENARIO_ACTOR: &str = "scenario";
 

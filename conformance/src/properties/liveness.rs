@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::meta::ResourceVersion;
+use serde_json::Value;
 
 use super::general::HOT_REQUEUE;
 use super::{Property, Violation, World};
-use crate::heartbeat::is_heartbeat;
+use crate::heartbeat::{is_heartbeat, is_only, without_versions};
 use crate::user_agent;
 
 /// The name of the property that no writer writes an object again and again.
@@ -20,6 +21,8 @@ const WRITES_MAX: u32 = 10;
 const REQUESTS_MAX: u32 = 40;
 /// Reports, whose writes do not count and interrupt no series.
 const REPORTS: &[&str] = &["events", "leases"];
+/// The groups of metrics whose resources have dots, such as `deployments.apps`.
+const METRICS: &[&str] = &["custom.metrics.k8s.io", "external.metrics.k8s.io"];
 
 /// No controller keeps writing an object when nothing else changes.
 #[derive(Debug, Default)]
@@ -34,10 +37,7 @@ impl Property for WriteLoop {
     }
 
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
-        // The measurements of an autoscaler are a report, too.
-        let is_measured = *entry.user_agent == *user_agent::AUTOSCALER
-            && entry.gvr.resource == "horizontalpodautoscalers";
-        let is_report = is_measured || REPORTS.contains(&&*entry.gvr.resource);
+        let is_report = is_measurement(entry) || REPORTS.contains(&&*entry.gvr.resource);
         if is_report || is_heartbeat(entry) {
             return Vec::new();
         }
@@ -64,6 +64,41 @@ impl Property for WriteLoop {
     }
 }
 
+/// Whether the write only says what an autoscaler has measured anew, and what it makes of that.
+fn is_measurement(entry: &JournalEntry) -> bool {
+    let measured = |object: &Value| object["status"]["currentMetrics"].clone();
+    let previous = entry.previous.as_deref();
+    entry.gvr.resource == "horizontalpodautoscalers"
+        && previous.map(measured) != Some(measured(&entry.object))
+        && is_only(entry, without_measurement)
+}
+
+/// Returns the autoscaler without its measurements and its conditions.
+fn without_measurement(autoscaler: &Value) -> Value {
+    let mut autoscaler = without_versions(autoscaler);
+    if let Some(status) = autoscaler["status"].as_object_mut() {
+        status.remove("currentMetrics");
+        status.remove("conditions");
+    }
+    autoscaler
+}
+
+/// Whether the request reads metrics or the replicas of a target, which an autoscaler has to read again and again: neither
+/// can be watched.
+fn is_measuring(point: &Point) -> bool {
+    let (qualified, subresource) = match point.resource.split_once('/') {
+        Some((qualified, subresource)) => (qualified, subresource),
+        None => (point.resource.as_str(), ""),
+    };
+    let group = qualified.split_once('.').map_or("", |(_, group)| group);
+    let is_in = |own: &str| {
+        let rest = group.strip_suffix(own);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_metric = group == "metrics.k8s.io" || METRICS.iter().any(|own| is_in(own));
+    !point.is_write() && (subresource == "scale" || is_metric)
+}
+
 /// Returns the controllers that repeat a request again and again while nothing is written.
 pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
     let mut repeated: BTreeMap<(ResourceVersion, &str, String), u32> = BTreeMap::new();
@@ -71,7 +106,7 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
         let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
         // A reopened watch does not count, and nodes and autoscalers send requests at fixed times.
         let is_idle = point.verb == "watch" || REPORTS.contains(&resource);
-        if is_idle || ["kubelet", user_agent::AUTOSCALER].contains(&&*point.from) {
+        if is_idle || is_measuring(point) || point.from == "kubelet" {
             continue;
         }
         let name = point.name.as_deref().unwrap_or_default();
@@ -134,28 +169,65 @@ mod tests {
         assert_eq!(looped, ["a wrote pods x 10 times in a row"]);
     }
 
-    #[test]
-    fn an_autoscaler_asks_and_reports_at_fixed_times() {
+    /// Ten writes of an autoscaler by a client, whose statuses are made of their numbers.
+    fn reports(of: impl Fn(u32) -> Value) -> Vec<String> {
         let mut property = WriteLoop::default();
-        let mut measured = write(user_agent::AUTOSCALER, "web");
-        "horizontalpodautoscalers".clone_into(&mut measured.gvr.resource);
-        for _ in 0..=WRITES_MAX {
-            assert!(property.judge(&measured, &World::default()).is_empty());
-        }
-        let asked = |from: &str| Point {
-            verb: "get".to_owned(),
-            resource: "deployments.apps/scale".to_owned(),
-            namespace: None,
-            name: Some("web".to_owned()),
-            from: from.to_owned(),
-            event: None,
-            nth: 0,
-            after_rv: ResourceVersion::new(1),
-            calls_webhooks: false,
+        let autoscaler = |number| json!({"metadata": {"name": "web"}, "status": of(number)});
+        let entries = (0..WRITES_MAX).map(|number| {
+            let mut entry = write("kube-controller-manager", "web");
+            "horizontalpodautoscalers".clone_into(&mut entry.gvr.resource);
+            entry.previous = Some(autoscaler(number).into());
+            entry.object = autoscaler(number + 1).into();
+            entry
+        });
+        entries
+            .flat_map(|entry| property.judge(&entry, &World::default()))
+            .collect()
+    }
+
+    #[test]
+    fn measurements_are_a_report_and_other_writes_of_an_autoscaler_are_not() {
+        let measured = |number| json!({"currentMetrics": [number], "conditions": [number]});
+        assert!(reports(measured).is_empty());
+        let looped =
+            ["kube-controller-manager wrote horizontalpodautoscalers web 10 times in a row"];
+        assert_eq!(reports(|number| json!({"conditions": [number]})), looped);
+        let scaled = |number| json!({"currentMetrics": [number], "desiredReplicas": number});
+        assert_eq!(reports(scaled), looped);
+        assert_eq!(reports(|_| json!({"currentMetrics": [1]})), looped);
+    }
+
+    #[test]
+    fn metrics_and_scales_are_read_at_fixed_times() {
+        let asked = |verb: &str, resource: &str| {
+            let point = Point {
+                verb: verb.to_owned(),
+                resource: resource.to_owned(),
+                namespace: None,
+                name: Some("web".to_owned()),
+                from: "kube-controller-manager".to_owned(),
+                event: None,
+                nth: 0,
+                after_rv: ResourceVersion::new(1),
+                calls_webhooks: false,
+            };
+            hot_requeues(&vec![point; REQUESTS_MAX as usize]).len()
         };
-        let times = |from| vec![asked(from); REQUESTS_MAX as usize];
-        assert!(hot_requeues(&times(user_agent::AUTOSCALER)).is_empty());
-        assert_eq!(hot_requeues(&times("operator")).len(), 1);
+        for resource in [
+            "deployments.apps/scale",
+            "pods.metrics.k8s.io",
+            "deployments.apps.custom.metrics.k8s.io/rps",
+            "queue.external.metrics.k8s.io",
+        ] {
+            assert_eq!(asked("get", resource), 0, "{resource}");
+        }
+        assert_eq!(asked("update", "deployments.apps/scale"), 1);
+        assert_eq!(asked("get", "deployments.apps"), 1);
+        assert_eq!(asked("get", "pods.other.metrics.k8s.io"), 1);
+        assert_eq!(
+            asked("get", "horizontalpodautoscalers.autoscaling/status"),
+            1
+        );
     }
 
     #[test]

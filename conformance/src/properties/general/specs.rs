@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::super::pods::{controller_of, uid};
 use super::super::{Property, World};
-use super::{is_by_component, named};
-use crate::user_agent::{AUTOSCALER, SCENARIO_ACTOR, TEST, actor};
+use super::{is_by_component, name, named, namespace};
+use crate::user_agent::{SCENARIO_ACTOR, TEST, actor};
 
 /// A field of a spec that controllers fill in, because the creator of the object asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ const FILLED_IN: &[(&str, &str, &str)] = &[
 ///
 /// Such a spec says what its author wants; a controller that writes there overwrites the wish, or hides its change
 /// from the client that applies the object again. Fields that exist to be filled in are exempt: the node of a pod, the volume of
-/// a claim, the replicas that an autoscaler sets, and what [`filled_in`](Self::filled_in) adds.
+/// a claim, the replicas of the target of a HorizontalPodAutoscaler, and what [`filled_in`](Self::filled_in) adds.
 ///
 /// ```
 /// use kubeproof::Testbed;
@@ -129,6 +129,21 @@ impl SpecsAsAsked {
     }
 }
 
+/// Whether a HorizontalPodAutoscaler has the written object as its target: who creates one asks others for the replicas.
+fn is_scaled(entry: &JournalEntry, world: &World) -> bool {
+    const AUTOSCALERS: &str = "horizontalpodautoscalers.autoscaling";
+    let object = &entry.object;
+    let mut autoscalers = world.in_namespace(AUTOSCALERS, namespace(object));
+    autoscalers.any(|autoscaler| {
+        let target = &autoscaler["spec"]["scaleTargetRef"];
+        let api_version = target["apiVersion"].as_str().unwrap_or_default();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        group == entry.gvr.group
+            && target["kind"] == object["kind"]
+            && target["name"] == name(object)
+    })
+}
+
 /// The names of the fields in which two specs differ.
 fn changed<'a>(before: &'a Value, after: &'a Value) -> BTreeSet<&'a str> {
     let names = |spec: &'a Value| {
@@ -145,7 +160,7 @@ impl Property for SpecsAsAsked {
         "specs stay as asked"
     }
 
-    fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
+    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
         let agent = actor(&entry.user_agent);
         let (resource, object) = (&entry.gvr.resource, &entry.object);
         if entry.event == EventType::Added {
@@ -163,11 +178,10 @@ impl Property for SpecsAsAsked {
             return Vec::new();
         }
         let changed = changed(&before["spec"], &object["spec"]).into_iter();
-        // Who creates an autoscaler asks it for the replicas.
-        let is_scaled = |field: &str| agent == AUTOSCALER && field == "replicas";
-        let changed: Vec<&str> = changed
-            .filter(|field| !self.is_filled_in(resource, field) && !is_scaled(field))
-            .collect();
+        let is_exempt = |field: &str| {
+            self.is_filled_in(resource, field) || field == "replicas" && is_scaled(entry, world)
+        };
+        let changed: Vec<&str> = changed.filter(|field| !is_exempt(field)).collect();
         if changed.is_empty() {
             return Vec::new();
         }

@@ -446,6 +446,35 @@ fn what_a_secret_has_is_in_no_event_or_status() {
 }
 
 #[test]
+fn the_replicas_of_an_autoscalers_target_are_anybodys() {
+    let fields = |replicas: i64| json!({"spec": {"replicas": replicas}});
+    let shop = |replicas: i64| {
+        let mut shop = object("a", &fields(replicas));
+        shop["kind"] = json!("Shop");
+        shop
+    };
+    let scaled = |target: &Value| {
+        let autoscaler = object("b", &json!({"spec": {"scaleTargetRef": target}}));
+        let mut writes = Writes::none().then("test", "horizontalpodautoscalers", autoscaler);
+        "autoscaling".clone_into(&mut writes.0[0].gvr.group);
+        let writes = writes
+            .then("test", "shops", shop(1))
+            .then("keda", "shops", shop(2));
+        writes.violations(SpecsAsAsked::default)
+    };
+    let target = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "name": name});
+    assert_eq!(scaled(&target("Shop", "a")), [""; 0]);
+    for other in [
+        target("Shop", "other"),
+        target("Site", "a"),
+        json!({"apiVersion": "apps/v1", "kind": "Shop", "name": "a"}),
+    ] {
+        let told = "keda changes replicas in the spec of shops x/a, which the test created";
+        assert_eq!(scaled(&other), [told], "{other}");
+    }
+}
+
+#[test]
 fn a_spec_is_its_creators() {
     let shop = |size: i64, owners: Value| {
         object(
