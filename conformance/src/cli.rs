@@ -37,6 +37,7 @@ use std::process::ExitCode;
 
 use anyhow::ensure;
 use clap::{CommandFactory as _, Parser, Subcommand};
+use kubeproof::scenario::Choice;
 
 /// The end of `kubeproof --help`.
 const FIRST_STEPS: &str = concat!(
@@ -166,7 +167,8 @@ fn in_words(error: &anyhow::Error) -> String {
     words
 }
 
-/// Reads the value of `--controllers`: `all`, `none` or names between commas.
+/// Reads the value of `--controllers`: `all`, `none`, or names between commas, of which `*` stands for all and `-NAME`
+/// leaves one of them out.
 ///
 /// # Errors
 /// Names the controller that does not exist, and the existing ones.
@@ -181,22 +183,37 @@ fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
     match value {
         "all" => Ok(usual.iter().map(|name| (*name).to_owned()).collect()),
         "none" => Ok(Vec::new()),
-        names => names
-            .split(',')
-            .map(|name| {
-                let name = name.trim();
+        names => {
+            let choice = Choice::read(names.split(',').map(str::trim));
+            let choice = choice.map_err(anyhow::Error::msg)?;
+            for name in choice.named.iter().chain(&choice.excluded) {
                 ensure!(
-                    !matches!(name, "all" | "none"),
+                    !matches!(*name, "all" | "none"),
                     "{name:?} cannot be combined with other controllers"
                 );
                 ensure!(
-                    known.contains(&name),
+                    known.contains(name),
                     "{}",
                     known::unknown("controller", name, known.iter().copied())
                 );
-                Ok(name.to_owned())
-            })
-            .collect(),
+            }
+            Ok(choice.names(usual.iter().copied()))
+        }
+    }
+}
+
+/// Whether the value of `--controllers` asks for all, or for all but some.
+fn has_all(value: &str) -> bool {
+    value == "all" || value.split(',').any(|word| word.trim() == "*")
+}
+
+/// Adds OpenKruise's controllers to those of `value`, the value of `--controllers`, if it asks for all.
+fn add_kruise(controllers: &mut Vec<String>, value: &str) {
+    if has_all(value) {
+        let choice = Choice::read(value.split(',').map(str::trim)).unwrap_or_default();
+        let mut own = kubeproof_controller::KRUISE_CONTROLLERS.to_vec();
+        own.retain(|name| !choice.excluded.contains(name) && !choice.named.contains(name));
+        controllers.extend(own.into_iter().map(str::to_owned));
     }
 }
 
@@ -261,6 +278,28 @@ mod tests {
         );
         assert_eq!(controller_names("statefulset").unwrap(), ["statefulset"]);
         assert_eq!(controller_names("cloneset").unwrap(), ["cloneset"]);
+        let most = controller_names("*,-deployment, -job").unwrap();
+        assert_eq!(most.len(), kubeproof_controller::CONTROLLERS.len() - 2);
+        assert!(
+            !most
+                .iter()
+                .any(|name| name == "deployment" || name == "job")
+        );
+        let error = controller_names("*,-deploymnet").unwrap_err().to_string();
+        assert!(error.contains("did you mean \"deployment\"?"), "{error}");
+        let error = controller_names("job,-deployment").unwrap_err().to_string();
+        assert!(error.contains("write *,-deployment"), "{error}");
+        let with_kruise = |value: &str| {
+            let mut names = controller_names(value).unwrap();
+            add_kruise(&mut names, value);
+            names
+        };
+        let all = with_kruise("all");
+        assert!(all.len() > kubeproof_controller::CONTROLLERS.len());
+        assert_eq!(with_kruise("*"), all);
+        assert_eq!(with_kruise("*,-cloneset").len(), all.len() - 1);
+        assert_eq!(with_kruise("*,cloneset").len(), all.len());
+        assert_eq!(with_kruise("job"), ["job"]);
         let error = controller_names("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");
         let error = controller_names("none,deployment").unwrap_err();

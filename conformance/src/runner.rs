@@ -30,7 +30,7 @@ use crate::outcome::Unstable;
 use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation, general};
 use crate::recording;
 use crate::refusals::Refusal;
-use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
+use crate::scenario::{Controllers, DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{
     ControllerUnderTest, ExternalPrograms, Mode, PROGRAM_QUIET, ProgramTime, QUIET, SettlePause,
     Testbed, TestbedError, TestbedOptions, VIRTUAL_QUIET, share_time,
@@ -338,6 +338,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         load_balancers: scenario.given.load_balancers.clone(),
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
+        metrics: scenario.given.metrics,
         under_test: options.under_test.clone(),
         kubectl: options.kubectl.clone(),
         mode: match &options.programs {
@@ -354,9 +355,10 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
     }
     let given = scenario.given.controllers.as_ref();
     let given = given.filter(|_| options.programs.is_none());
-    let controllers = options.controllers.as_ref().or(given);
+    let given = given.map(Controllers::names);
+    let controllers = options.controllers.as_deref().or(given);
     if let Some(controllers) = controllers {
-        testbed_options.controllers.clone_from(controllers);
+        testbed_options.controllers = controllers.to_vec();
     }
     Ok(Testbed::start(testbed_options).await?)
 }

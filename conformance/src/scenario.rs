@@ -1,5 +1,6 @@
 //! Scenario files: the given state and the steps. Adding a scenario needs no Rust.
 
+mod controllers;
 mod differs;
 mod manifest;
 mod schema;
@@ -26,6 +27,7 @@ use crate::properties::{Declaration, DeclaredProperties, Violation};
 use crate::{incident, kruise};
 
 pub use crate::time::HumanDuration;
+pub use controllers::{Choice, Controllers};
 pub use differs::{
     Differs, EventMay, FailureMay, Faults, FieldsMay, May, ObjectPattern, Pattern, WatchedEvent,
     With, WriteVerb,
@@ -127,8 +129,12 @@ pub struct Given {
     pub namespace: String,
     /// The number of simulated nodes.
     pub nodes: usize,
-    /// Which controllers run; all of them when absent.
-    pub controllers: Option<Vec<String>>,
+    /// Whether the metrics APIs are served: `metrics.k8s.io` with the use of simulated containers, and the values that
+    /// steps put. If absent, they are when there are nodes.
+    pub metrics: Option<bool>,
+    /// Which controllers run: names, or `*` for all and `-NAME` for each that is left out; all of them when absent.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub controllers: Option<Controllers>,
     /// The version that the StatefulSet controller behaves as: `1.9`, `1.16` or `1.36`.
     pub profile: ProfileName,
     /// Feature gates, by name.
@@ -163,6 +169,7 @@ impl Default for Given {
         Self {
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
+            metrics: None,
             controllers: None,
             profile: ProfileName::default(),
             feature_gates: Vec::new(),

@@ -201,7 +201,7 @@ impl Testbed {
             .journal()
             .livelock_limits(options.livelock_limits)
             .bookmark_period(BOOKMARK_PERIOD);
-        if options.nodes > 0 {
+        if options.metrics.unwrap_or(options.nodes > 0) {
             builder = builder.metrics_apis();
         }
         if options.statefulset.max_unavailable {

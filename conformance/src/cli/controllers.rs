@@ -17,7 +17,7 @@ use kubeproof_apiserver::Clock;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{AddressPool, KRUISE_CONTROLLERS, Manager, Options, RETRY_MAX};
+use kubeproof_controller::{AddressPool, Manager, Options, RETRY_MAX};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub(super) struct ControllersArgs {
     /// The kubeconfig with the API server, and the user that the controllers act as.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// The controllers that run: all, none, or names between commas.
+    /// The controllers that run: all, none, or names between commas; *,-NAME are all but one.
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
     controllers: String,
     /// The number of simulated nodes, with a scheduler, for a server without nodes. kubectl logs and exec do not work
@@ -86,8 +86,8 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     super::service::prepare(LevelFilter::WARN, false);
     // An unreachable server is reported now instead of being waited for.
     let version = super::kubeconfig::version(&config).await?;
-    if args.controllers == "all" && serves_kruise(&config).await? {
-        controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
+    if super::has_all(&args.controllers) && serves_kruise(&config).await? {
+        super::add_kruise(&mut controllers, &args.controllers);
     }
     let running = in_words(&controllers, args.nodes, args.load_balancers.is_some());
     let running = running

@@ -83,8 +83,8 @@ pub(super) struct ExploreArgs {
     seeds: u64,
     #[command(flatten)]
     program: ProgramArgs,
-    /// The controllers of kubeproof that run: all, none, or names between commas [default: the scenario's; with --program
-    /// only the program].
+    /// The controllers of kubeproof that run: all, none, or names between commas; *,-NAME are all but one [default: the
+    /// scenario's; with --program only the program].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Note finished runs in this file, and take those that it has as done, so that an exploration that was interrupted goes

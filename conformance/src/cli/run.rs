@@ -64,8 +64,8 @@ pub(super) struct RunArgs {
     /// Write the results into this file as JUnit XML: a case for each scenario.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// The controllers that run: all, none, or names between commas [default: the scenario's; with --kubeconfig only
-    /// the cluster's own, with --program only the program].
+    /// The controllers that run: all, none, or names between commas; *,-NAME are all but one [default: the scenario's;
+    /// with --kubeconfig only the cluster's own, with --program only the program].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Print a JSON object for each scenario, then one with a summary; the summary in words goes to standard error.

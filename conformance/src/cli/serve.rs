@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use http::HeaderValue;
 use jiff::Timestamp;
 use kubeproof::log::{Moment, State};
@@ -25,7 +25,7 @@ use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checki
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{AddressPool, KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_controller::{AddressPool, Manager, Options};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
@@ -62,13 +62,18 @@ pub(super) struct ServeArgs {
         allow_negative_numbers = true
     )]
     nodes: usize,
+    /// The metrics APIs: all serves metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io [default: all with
+    /// nodes, none without].
+    #[arg(long, value_name = "all|none")]
+    metrics: Option<Metrics>,
     #[command(flatten)]
     pace: PaceArgs,
     /// Give services of type LoadBalancer and Ingresses addresses of these networks, such as 192.0.2.0/24: one for each
     /// service, and one for all Ingresses. Without this flag they stay pending.
     #[arg(long, value_name = "NETWORK,...")]
     load_balancers: Option<AddressPool>,
-    /// The controllers that run: all, none, or names between commas [default: all; with --from-log none].
+    /// The controllers that run: all, none, or names between commas; *,-NAME are all but one [default: all; with
+    /// --from-log none].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Create the objects of a manifest, or of all manifests in a directory, before listening.
@@ -180,9 +185,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let chosen = args.chosen();
     let mut controllers = super::controller_names(chosen)?;
     if args.kruise {
-        if chosen == "all" {
-            controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
-        }
+        super::add_kruise(&mut controllers, chosen);
         install_kruise(&server).await?;
     }
     if !is_new {
@@ -339,6 +342,20 @@ impl ServeArgs {
     fn pace(&self) -> Pace {
         self.pace.pace
     }
+
+    fn has_metrics(&self) -> bool {
+        match self.metrics {
+            None => self.nodes > 0,
+            Some(chosen) => chosen == Metrics::All,
+        }
+    }
+}
+
+/// The metrics APIs that are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Metrics {
+    All,
+    None,
 }
 
 /// Creates OpenKruise's definitions and configurations, unless they were in the log.
@@ -365,7 +382,7 @@ fn build(
     if args.record.is_some() {
         builder = builder.journal();
     }
-    if args.nodes > 0 {
+    if args.has_metrics() {
         builder = builder.metrics_apis();
     }
     if args.service_account_admission {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Args;
 use kubeproof::report::{self, Chart, Page, ScenarioReport, Side};
 use kubeproof::runner::RunOptions;
-use kubeproof::scenario::{HumanDuration, ScenarioFile};
+use kubeproof::scenario::{Controllers, HumanDuration, ScenarioFile};
 use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
 use kubeproof::upgrade::{self, Change, Finding, Report, Versions};
 use serde_json::{Value, json};
@@ -33,7 +33,8 @@ pub(super) struct UpgradeTestArgs {
     /// The definitions of the second version, which replace those of the first before the second program starts.
     #[arg(long, value_name = "FILE|DIR", requires = "crds_from")]
     crds_to: Option<PathBuf>,
-    /// The controllers of kubeproof that run: all, none, or names between commas [default: the scenario's, else all].
+    /// The controllers of kubeproof that run: all, none, or names between commas; *,-NAME are all but one [default: the
+    /// scenario's, else all].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Do not go back to the first version.
@@ -105,8 +106,9 @@ pub(super) fn upgrade_test(args: UpgradeTestArgs) -> anyhow::Result<ExitCode> {
         let output = args.program_output.as_deref();
         let given = &file.scenario.given.controllers;
         let all = || super::controller_names("all");
-        let controllers = match controllers.as_ref().or(given.as_ref()) {
-            Some(chosen) => chosen.clone(),
+        let given = given.as_ref().map(Controllers::names);
+        let controllers = match controllers.as_deref().or(given) {
+            Some(chosen) => chosen.to_vec(),
             None => all()?,
         };
         let versions = Versions {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kubeproof_controller::apps::statefulset::Settings;
+use kubeproof_controller::autoscaling::horizontal;
 use kubeproof_controller::kruise::Gates;
 use serde_json::Value;
 
@@ -35,11 +36,15 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.statefulset() != Settings::default() || has_gates {
         return Some("asks for another version or a feature gate");
     }
-    if given.controllers.is_some() {
+    let controllers = given.controllers.as_ref();
+    if controllers.is_some_and(|chosen| !chosen.leaves_out()) {
         return Some("chooses the controllers");
     }
     if given.load_balancers.is_some() {
         return Some("has a cloud of its own");
+    }
+    if given.metrics.is_some() {
+        return Some("chooses the metrics APIs");
     }
     let mut all = given.objects.iter().flat_map(|manifest| &manifest.objects);
     if all.any(super::is_live) {
@@ -56,7 +61,8 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if objects.any(|manifest| manifest.objects.iter().any(is_elsewhere)) {
         return Some("has objects outside of one namespace");
     }
-    if objects_of(scenario).any(|object| object["kind"] == "HorizontalPodAutoscaler") {
+    let is_scaled = controllers.is_none_or(|chosen| chosen.has(horizontal::NAME));
+    if is_scaled && objects_of(scenario).any(|object| object["kind"] == "HorizontalPodAutoscaler") {
         return Some("reads the metrics of simulated containers");
     }
     steps(scenario).find_map(|step| match &step.verb {

@@ -12,7 +12,7 @@ use crate::fold;
 use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Place, Scenario};
-use crate::timeline::given::{filled, nodes};
+use crate::timeline::given::{filled, metrics, nodes};
 use crate::timeline::{RevisionNames, Timeline, since};
 
 /// Heads the timeline; says how to read a line.
@@ -193,8 +193,11 @@ fn header(scenario: &Scenario) -> Vec<String> {
     if given.namespace != DEFAULT_NAMESPACE {
         parts.push(format!("namespace {}", given.namespace));
     }
-    if let Some(controllers) = &given.controllers {
-        parts.push(format!("controllers: {}", controllers.join(", ")));
+    parts.extend(metrics(given.metrics, given.nodes));
+    // Where all but some run, a cluster that exists need not choose its own.
+    let controllers = given.controllers.as_ref();
+    if let Some(chosen) = controllers.filter(|chosen| !chosen.leaves_out()) {
+        parts.push(format!("controllers: {}", chosen.names().join(", ")));
     }
     let settings = given.statefulset();
     if settings.profile != Profile::default() {

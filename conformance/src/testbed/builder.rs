@@ -143,6 +143,13 @@ impl TestbedBuilder {
         self
     }
 
+    /// Sets whether the metrics APIs are served: `metrics.k8s.io` with the use of simulated containers, and
+    /// `custom.metrics.k8s.io` and `external.metrics.k8s.io` with the values that are put. Default: if there are nodes.
+    pub fn metrics(mut self, served: bool) -> Self {
+        self.options.metrics = Some(served);
+        self
+    }
+
     /// Adds kind's default storage class and its provisioner: claims without a class wait for their
     /// pods. Default: neither, and such claims get volumes at once.
     pub fn default_storage_class(mut self) -> Self {

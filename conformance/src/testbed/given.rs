@@ -5,7 +5,7 @@ use kubeproof_controller::CONTROLLERS;
 
 use super::{Testbed, TestbedOptions};
 use crate::scenario::{DEFAULT_NAMESPACE, object_in_words};
-use crate::timeline::given::{filled, nodes};
+use crate::timeline::given::{filled, metrics, nodes};
 
 /// Returns the objects of `manifests` in words: `customresourcedefinition webapps.example.com`.
 pub(super) fn objects(manifests: &Manifests) -> Vec<String> {
@@ -39,6 +39,7 @@ impl TestbedOptions {
             names => format!("controllers: {}", names.join(", ")),
         };
         let mut parts = vec![nodes(self.nodes), controllers];
+        parts.extend(metrics(self.metrics, self.nodes));
         if self.namespace != DEFAULT_NAMESPACE {
             parts.push(format!("namespace: {}", self.namespace));
         }

@@ -29,6 +29,8 @@ pub struct TestbedOptions {
     pub namespace: String,
     /// The number of simulated nodes.
     pub nodes: usize,
+    /// Whether the metrics APIs are served; if `None`, they are when there are nodes.
+    pub metrics: Option<bool>,
     /// Which of the built-in controllers run; those of OpenKruise only when its workloads are there.
     pub controllers: Vec<String>,
     /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
@@ -84,6 +86,7 @@ impl Default for TestbedOptions {
             notes: false,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
+            metrics: None,
             controllers: kubeproof_controller::CONTROLLERS
                 .iter()
                 .chain(KRUISE_CONTROLLERS)

@@ -12,6 +12,16 @@ pub(crate) fn nodes(number: usize) -> String {
     }
 }
 
+/// Returns in words whether the metrics APIs are served, unless it follows from the number of nodes.
+pub(crate) fn metrics(served: Option<bool>, nodes: usize) -> Option<String> {
+    let words = match served? {
+        served if served == (nodes > 0) => return None,
+        true => "the metrics APIs",
+        false => "no metrics APIs",
+    };
+    Some(words.to_owned())
+}
+
 /// Returns the parts of the given state in lines, as many in each as fit.
 pub(crate) fn filled(parts: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -30,6 +40,15 @@ pub(crate) fn filled(parts: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_told_where_nodes_do_not_tell() {
+        assert_eq!(metrics(None, 3), None);
+        assert_eq!(metrics(Some(true), 3), None);
+        assert_eq!(metrics(Some(false), 0), None);
+        assert_eq!(metrics(Some(false), 3).as_deref(), Some("no metrics APIs"));
+        assert_eq!(metrics(Some(true), 0).as_deref(), Some("the metrics APIs"));
+    }
 
     #[test]
     fn parts_share_a_line_while_they_fit() {

@@ -71,6 +71,25 @@ fn serve_sets_the_gates_of_openkruise() {
     );
 }
 
+#[test]
+fn serve_has_the_metrics_apis_that_are_asked_for() {
+    for (nodes, metrics, has_metrics) in [
+        ("1", None, true),
+        ("1", Some("none"), false),
+        ("0", None, false),
+        ("0", Some("all"), true),
+    ] {
+        let mut arguments = vec!["--controllers", "*,-job", "--nodes", nodes];
+        arguments.extend(metrics.iter().flat_map(|chosen| ["--metrics", *chosen]));
+        let (child, url) = serve(&arguments);
+        let groups = get(&url, "/apis", "");
+        assert!(groups.starts_with("HTTP/1.1 200"), "{groups}");
+        let is_there = groups.contains(r#""name":"metrics.k8s.io""#);
+        assert_eq!(is_there, has_metrics, "{arguments:?}: {groups}");
+        terminate(child);
+    }
+}
+
 /// Deletes an object; what comes back.
 fn delete(url: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
