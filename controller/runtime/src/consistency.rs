@@ -1,7 +1,7 @@
 //! A controller that reads what it wrote: a sync waits until the caches have the writes of the syncs before it.
 //!
-//! Source: `pkg/controller/util/consistency/consistency.go` of Kubernetes, behind the gates `StaleControllerConsistency...`
-//! of v1.36.
+//! Source: `pkg/controller/util/consistency/consistency.go` of Kubernetes. The gates of v1.36 for it begin with
+//! `StaleControllerConsistency`.
 
 use std::collections::BTreeMap;
 

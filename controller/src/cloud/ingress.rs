@@ -1,6 +1,6 @@
 //! The ingress controller: every Ingress has the addresses at which the controller listens.
 //!
-//! It takes Ingresses of every class, and those without one. It routes no traffic.
+//! It takes Ingresses of every class and Ingresses without a class. It routes no traffic.
 
 use std::net::IpAddr;
 use std::time::Duration;

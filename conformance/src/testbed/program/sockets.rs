@@ -17,7 +17,7 @@ pub(super) fn acknowledge() -> io::Result<()> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     for file in std::fs::read_dir("/proc/self/fd")? {
         let file = file?;
-        // A socket that is closed meanwhile has nothing to acknowledge, nor has one of another protocol.
+        // Sockets that are closed meanwhile, or of another protocol, have nothing to acknowledge.
         let kind = std::fs::read_link(file.path());
         let is_socket = kind.is_ok_and(|kind| kind.as_os_str().as_bytes().starts_with(b"socket:"));
         let name = file.file_name();
