@@ -238,7 +238,11 @@ impl Scheduler {
             let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
             let wishes = self.wishes(&key, &pod);
-            match fit::choose(&wishes.pod, &cluster, nominated.as_deref()) {
+            let chosen = match self.unusable_claim(&key, &pod) {
+                Some(reason) => Err(FitError::before_filters(reason, &cluster)),
+                None => fit::choose(&wishes.pod, &cluster, nominated.as_deref()),
+            };
+            match chosen {
                 // The pod keeps its place on the node while its volumes are provisioned.
                 Ok(node) if !wishes.delayed.is_empty() => {
                     self.select_node(&wishes.delayed, &node).await?;

@@ -1,24 +1,68 @@
 //! Accessors of pods that controllers share.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition, PodSpec};
+use k8s_openapi::api::core::v1::{
+    ObjectReference, PersistentVolumeClaim, Pod, PodCondition, Volume,
+};
+use kube::ResourceExt;
 
-use crate::controller_ref::reference_to;
+use crate::controller_ref::{controller_of, reference_to};
 
 /// The label that names the revision a pod was made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The annotation that says how dear a pod is; without it, 0.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The claims a pod's volumes name.
-pub fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
-    let volumes = spec.volumes.iter().flatten();
+/// A claim that a volume of a pod uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimName<'a> {
+    /// The claim's name.
+    pub name: Cow<'a, str>,
+    /// Whether the claim is made for the pod from a template in its volume, and owned by it.
+    pub is_ephemeral: bool,
+}
+
+/// The claims that the pod's volumes use.
+pub fn claims(pod: &Pod) -> impl Iterator<Item = ClaimName<'_>> {
+    let volumes = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.volumes.iter().flatten());
     volumes.filter_map(|volume| {
-        let claim = volume.persistent_volume_claim.as_ref()?;
-        Some(claim.claim_name.as_str())
+        if let Some(claim) = &volume.persistent_volume_claim {
+            return Some(ClaimName {
+                name: Cow::Borrowed(&claim.claim_name),
+                is_ephemeral: false,
+            });
+        }
+        volume.ephemeral.as_ref().map(|_| ClaimName {
+            name: Cow::Owned(ephemeral_claim_name(pod, volume)),
+            is_ephemeral: true,
+        })
     })
+}
+
+/// The name of the claim that is made for an ephemeral volume of the pod.
+#[must_use]
+pub fn ephemeral_claim_name(pod: &Pod, volume: &Volume) -> String {
+    format!("{}-{}", pod.name_any(), volume.name)
+}
+
+/// The error of upstream's `VolumeIsForPod`, if the claim of an ephemeral volume was not made for the pod.
+#[must_use]
+pub fn is_not_owner(pod: &Pod, claim: &PersistentVolumeClaim) -> Option<String> {
+    let owner = controller_of(&claim.metadata);
+    if owner.is_some_and(|owner| Some(&owner.uid) == pod.metadata.uid.as_ref()) {
+        return None;
+    }
+    let namespace = pod.namespace().unwrap_or_default();
+    let (claim, pod) = (claim.name_any(), pod.name_any());
+    Some(format!(
+        "PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)"
+    ))
 }
 
 /// Returns the reference to the pod for its events.

@@ -1,10 +1,10 @@
-//! Binds claims to volumes, reclaims volumes, and protects claims that pods use.
+//! Makes the claims of ephemeral volumes, binds claims to volumes, reclaims volumes, and protects claims that pods use.
 //!
-//! Provisioning, binding, reclaiming and both protection finalizers in one worker, so that their
-//! order is always the same.
+//! One worker does all of this, so that the order is always the same.
 
 pub(crate) mod binder;
 mod class_protection;
+mod ephemeral;
 mod expansion;
 mod matching;
 pub(crate) mod provisioner;
@@ -20,7 +20,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Precon
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::pod::claims;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
@@ -30,6 +30,7 @@ use kubeproof_runtime::volume::class_of;
 use serde_json::json;
 
 use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep};
+use self::ephemeral::EphemeralVolumes;
 use self::matching::Volumes;
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -58,6 +59,9 @@ struct Controller {
     dirty_claims: BTreeSet<ObjectKey>,
     dirty_volumes: BTreeSet<ObjectKey>,
     dirty_classes: BTreeSet<ObjectKey>,
+    /// Pods that may lack the claim of an ephemeral volume.
+    dirty_pods: BTreeSet<ObjectKey>,
+    ephemeral: EphemeralVolumes,
     failures: u32,
 }
 
@@ -67,6 +71,7 @@ pub async fn run(ctx: Context, follows_classes: bool) {
     let claim_protection = ctx.for_component("pvc-protection-controller");
     let volume_protection = ctx.for_component("pv-protection-controller");
     let class_protection = ctx.for_component("volumeattributesclass-protection-controller");
+    let ephemeral = EphemeralVolumes::new(&ctx);
     let ctx = ctx.for_component("persistentvolume-controller");
     let mut watches = Watches::new(&ctx.client)
         .watch(Update::Volume)
@@ -91,6 +96,8 @@ pub async fn run(ctx: Context, follows_classes: bool) {
         dirty_claims: BTreeSet::new(),
         dirty_volumes: BTreeSet::new(),
         dirty_classes: BTreeSet::new(),
+        dirty_pods: BTreeSet::new(),
+        ephemeral,
         failures: 0,
     };
     let mut retry: Option<Duration> = None;
@@ -131,7 +138,15 @@ impl Controller {
                     let claims = change.versions();
                     let made = claims.map(|claim| volume_key(binder::provisioned_name(claim)));
                     self.dirty_volumes.extend(made);
-                    self.dirty_claims.insert(change.key());
+                    let key = change.key();
+                    if matches!(change, Change::Deleted { .. }) {
+                        // A pod that lives on gets its claim again.
+                        let pods = self.pods.in_namespace(&key.namespace);
+                        let pods = pods.filter(|pod| ephemeral::uses(pod, &key.name));
+                        self.dirty_pods
+                            .extend(pods.map(|pod| ObjectKey::of(&**pod)));
+                    }
+                    self.dirty_claims.insert(key);
                 }
                 self.dirty_leaving_classes();
             }
@@ -166,15 +181,19 @@ impl Controller {
             }
             Update::Pod(event) => {
                 for change in self.pods.apply_by_uid(event) {
-                    let Change::Deleted { old, .. } = &change else {
-                        continue;
-                    };
                     let key = change.key();
-                    let names = old.spec.iter().flat_map(claim_names);
-                    self.dirty_claims.extend(names.map(|name| ObjectKey {
-                        namespace: key.namespace.clone(),
-                        name: name.to_owned(),
-                    }));
+                    match &change {
+                        Change::Added(pod) if ephemeral::has_volumes(pod) => {
+                            self.dirty_pods.insert(key);
+                        }
+                        Change::Added(_) | Change::Updated { .. } => {}
+                        Change::Deleted { old, .. } => {
+                            self.dirty_claims.extend(claims(old).map(|claim| ObjectKey {
+                                namespace: key.namespace.clone(),
+                                name: claim.name.into_owned(),
+                            }));
+                        }
+                    }
                 }
             }
         }
@@ -182,9 +201,19 @@ impl Controller {
 
     /// Works off what is dirty; how long to wait before the rest is tried again.
     async fn work(&mut self) -> Option<Duration> {
+        let mut failed = false;
+        for key in std::mem::take(&mut self.dirty_pods) {
+            let Some(pod) = self.pods.get(&key) else {
+                continue;
+            };
+            if let Err(error) = self.ephemeral.sync(pod, &self.claims).await {
+                tracing::debug!(ns = key.namespace, name = key.name, %error, "pod not synced");
+                self.dirty_pods.insert(key);
+                failed = true;
+            }
+        }
         let claims = std::mem::take(&mut self.dirty_claims);
         let volumes = std::mem::take(&mut self.dirty_volumes);
-        let mut failed = false;
         for key in claims {
             if let Err(error) = self.sync_claim(&key).await {
                 tracing::debug!(ns = key.namespace, name = key.name, %error, "claim not synced");
@@ -476,7 +505,7 @@ fn uses(pod: &Pod, claim: &str) -> bool {
         spec.node_name
             .as_deref()
             .is_some_and(|node| !node.is_empty())
-            && claim_names(spec).any(|name| name == claim)
+            && claims(pod).any(|used| used.name == claim)
     })
 }
 

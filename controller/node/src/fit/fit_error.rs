@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kube::ResourceExt;
+
+use super::Cluster;
+
 /// One filter's reason against a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -21,6 +25,8 @@ pub(crate) enum Reason {
     Spread,
     /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
+    /// What kept the pod from every node before they were filtered.
+    BeforeFilters,
 }
 
 impl fmt::Display for Reason {
@@ -37,6 +43,7 @@ impl fmt::Display for Reason {
             Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Self::OthersAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::Spread => "node(s) didn't match pod topology spread constraints",
+            Self::BeforeFilters => "node(s) were not filtered",
             Self::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
@@ -88,9 +95,22 @@ impl Misfit {
 pub(crate) struct FitError {
     /// The reasons against each node.
     misfits: Vec<(String, Misfit)>,
+    /// The reason that holds for every node, found before any was looked at (`PreFilterMsg`).
+    before_filters: Option<String>,
 }
 
 impl FitError {
+    /// The result of a pod that no node of the cluster can have, for this reason.
+    pub(crate) fn before_filters(reason: String, cluster: &Cluster<'_>) -> Self {
+        let nodes = cluster.nodes.iter().map(|node| node.name_any());
+        Self {
+            misfits: nodes
+                .map(|node| (node, Misfit::lasting(Reason::BeforeFilters)))
+                .collect(),
+            before_filters: Some(reason),
+        }
+    }
+
     pub(super) fn add(&mut self, node: &str, misfit: Misfit) {
         self.misfits.push((node.to_owned(), misfit));
     }
@@ -112,7 +132,11 @@ impl FitError {
         }
         let total = self.misfits.len();
         let reasons = self.misfits.iter().flat_map(|(_, misfit)| misfit.reasons());
-        let filtered = format!("0/{total} nodes are available: {}.", histogram(reasons));
+        let reasons = match &self.before_filters {
+            Some(reason) => reason.clone(),
+            None => histogram(reasons),
+        };
+        let filtered = format!("0/{total} nodes are available: {reasons}.");
         match preemption {
             Some(preemption) => {
                 format!("{filtered} no new claims to deallocate, preemption: {preemption}")

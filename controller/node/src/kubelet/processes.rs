@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use kubeproof_runtime::clock::Now;
-use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::pod::claims;
 use kubeproof_runtime::store::{self, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -467,7 +467,7 @@ impl Kubelet {
         let place = Place {
             node: identity::node_name(record.node),
             pod: record.key.name.clone(),
-            claims: claim_names(spec).map(str::to_owned).collect(),
+            claims: claims(pod).map(|claim| claim.name.into_owned()).collect(),
             initializes: spec.init_containers.iter().flatten().next().is_some(),
         };
         self.processes.containers.place(&record.uid, place);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use kubeproof_runtime::pod::claim_names;
+use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::claims;
 use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
@@ -57,7 +57,7 @@ impl Kubelet {
         let active = active.filter(|_| record.stage != Stage::Bound);
         View {
             behavior: self.behavior(pod, &record.key),
-            volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
+            volumes_bound: self.volumes_bound(&record.key.namespace, pod),
             gates_met: unmet_gates(pod).is_empty(),
             deletion,
             grace: grace_period(pod),
@@ -90,11 +90,11 @@ impl Kubelet {
         }
     }
 
-    fn volumes_bound(&self, namespace: &str, spec: &PodSpec) -> bool {
-        claim_names(spec).all(|name| {
+    fn volumes_bound(&self, namespace: &str, pod: &Pod) -> bool {
+        claims(pod).all(|claim| {
             let key = ObjectKey {
                 namespace: namespace.to_owned(),
-                name: name.to_owned(),
+                name: claim.name.into_owned(),
             };
             self.claims.get(&key).is_some_and(|claim| {
                 let phase = claim

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, PersistentVolume};
 use kube::Api;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
-use kubeproof_runtime::pod::claim_names;
+use kubeproof_runtime::pod::{claims, is_not_owner};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::{SELECTED_NODE, class_of, waits_for_consumer};
@@ -32,14 +32,11 @@ impl Scheduler {
             pod: Arc::clone(pod),
             delayed: Vec::new(),
         };
-        let Some(spec) = &pod.spec else {
-            return wishes;
-        };
         let mut required: Vec<Vec<NodeSelectorTerm>> = Vec::new();
-        for name in claim_names(spec) {
+        for used in claims(pod) {
             let claim = self.claims.get(&ObjectKey {
                 namespace: key.namespace.clone(),
-                name: name.to_owned(),
+                name: used.name.into_owned(),
             });
             let Some(claim) = claim else { continue };
             match self.volume_of(claim) {
@@ -69,6 +66,51 @@ impl Scheduler {
             wishes.pod = Arc::new(wished);
         }
         wishes
+    }
+
+    /// The reason why the claims of `pod` keep it from every node (`PreFilter`).
+    pub(super) fn unusable_claim(&self, key: &ObjectKey, pod: &Pod) -> Option<String> {
+        if !self.follows_volumes {
+            return None;
+        }
+        let mut has_unbound = false;
+        for used in claims(pod) {
+            let name = used.name.into_owned();
+            let claim = self.claims.get(&ObjectKey {
+                namespace: key.namespace.clone(),
+                name: name.clone(),
+            });
+            let Some(claim) = claim else {
+                return Some(match used.is_ephemeral {
+                    true => format!(
+                        "waiting for ephemeral volume controller to create the \
+                         persistentvolumeclaim {name:?}"
+                    ),
+                    false => format!("persistentvolumeclaim {name:?} not found"),
+                });
+            };
+            let status = claim.status.as_ref();
+            let volume = claim
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.volume_name.clone());
+            let volume = volume.unwrap_or_default();
+            if status.and_then(|status| status.phase.as_deref()) == Some("Lost") {
+                return Some(format!(
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+                ));
+            }
+            if claim.metadata.deletion_timestamp.is_some() {
+                return Some(format!("persistentvolumeclaim {name:?} is being deleted"));
+            }
+            if used.is_ephemeral
+                && let Some(error) = is_not_owner(pod, claim)
+            {
+                return Some(error);
+            }
+            has_unbound |= volume.is_empty() && !self.is_delayed(claim);
+        }
+        has_unbound.then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
     }
 
     fn volume_of(&self, claim: &PersistentVolumeClaim) -> Option<&PersistentVolume> {
