@@ -11,6 +11,7 @@ mod upgrade;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::AddressPool;
@@ -81,7 +82,7 @@ pub struct Scenario {
     pub differs: Vec<Differs>,
     /// Faults, as `kubeproof explore` prints plans: the run with them has to have the outcome of the run without them. Such
     /// a scenario has no golden.
-    #[serde(default, deserialize_with = "read_plan")]
+    #[serde(default, deserialize_with = "read_text")]
     #[schemars(with = "Option<String>")]
     pub faults: Option<Plan>,
     /// The seed of the order of simultaneous requests in the run with `faults`.
@@ -105,13 +106,12 @@ pub struct Optional {
     pub because: String,
 }
 
-fn read_plan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Plan>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    let read = text.map(|text| text.parse().map_err(D::Error::custom));
-    read.transpose()
-}
-
-fn read_pool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AddressPool>, D::Error> {
+/// Reads a value that is written as text.
+fn read_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: fmt::Display>,
+{
     let text = Option::<String>::deserialize(deserializer)?;
     let read = text.map(|text| text.parse().map_err(D::Error::custom));
     read.transpose()
@@ -146,7 +146,7 @@ pub struct Given {
     pub default_storage_class: bool,
     /// The networks, separated by commas, whose addresses services of type LoadBalancer and Ingresses get; without them there
     /// is no cloud, and they stay pending.
-    #[serde(deserialize_with = "read_pool")]
+    #[serde(deserialize_with = "read_text")]
     #[schemars(with = "Option<String>")]
     pub load_balancers: Option<AddressPool>,
     /// Images with several names: the references of each list have the same digest.

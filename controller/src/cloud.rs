@@ -7,6 +7,8 @@ mod address_pool;
 mod ingress;
 mod service_load_balancer;
 
+use std::net::IpAddr;
+
 use futures::future::join;
 use kubeproof_runtime::context::Context;
 
@@ -17,4 +19,9 @@ pub use address_pool::{AddressPool, InvalidPool};
 pub(crate) async fn run(ctx: Context, pool: AddressPool) {
     let ingress = ingress::run(ctx.clone(), pool.for_ingresses());
     join(service_load_balancer::run(ctx, pool), ingress).await;
+}
+
+/// The addresses among the `ip` fields of a load balancer's ingress points.
+fn addresses<'a>(ips: impl Iterator<Item = Option<&'a String>>) -> Vec<IpAddr> {
+    ips.flatten().filter_map(|ip| ip.parse().ok()).collect()
 }

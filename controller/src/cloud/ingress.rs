@@ -16,6 +16,8 @@ use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
 use serde_json::json;
 
+use super::addresses;
+
 /// The controller's name: its user agent.
 const NAME: &str = "ingress-controller";
 
@@ -76,8 +78,5 @@ fn shown(ingress: &Ingress) -> Vec<IpAddr> {
     let status = ingress.status.as_ref();
     let balancer = status.and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
-    let addresses = ingress.into_iter().flatten();
-    addresses
-        .filter_map(|ingress| ingress.ip.as_ref()?.parse().ok())
-        .collect()
+    addresses(ingress.into_iter().flatten().map(|point| point.ip.as_ref()))
 }

@@ -22,7 +22,7 @@ use kubeproof_runtime::worker::{self, Reconcile};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::AddressPool;
+use super::{AddressPool, addresses};
 
 /// The controller's name: its user agent and the source of its events.
 const NAME: &str = "service-controller";
@@ -344,10 +344,7 @@ fn shown(service: &Service) -> Vec<IpAddr> {
     let status = service.status.as_ref();
     let balancer = status.and_then(|status| status.load_balancer.as_ref());
     let ingress = balancer.and_then(|balancer| balancer.ingress.as_ref());
-    let addresses = ingress.into_iter().flatten();
-    addresses
-        .filter_map(|ingress| ingress.ip.as_ref()?.parse().ok())
-        .collect()
+    addresses(ingress.into_iter().flatten().map(|point| point.ip.as_ref()))
 }
 
 fn has_finalizer(service: &Service) -> bool {

@@ -20,7 +20,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Precon
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::pod::claims;
+use kubeproof_runtime::pod::{claims, is_not_owner};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
@@ -402,7 +402,7 @@ impl Controller {
         let deleting = claim.metadata.deletion_timestamp.is_some();
         match (deleting, protected) {
             (false, false) => finalizers.push(PVC_PROTECTION.to_owned()),
-            (true, true) if !self.is_used(key).await? => {
+            (true, true) if !self.is_used(key, claim).await? => {
                 finalizers.retain(|finalizer| finalizer != PVC_PROTECTION);
             }
             _ => return Ok(false),
@@ -422,21 +422,25 @@ impl Controller {
         }
     }
 
-    /// Whether a pod on a node names the claim: in the store, then for certain.
+    /// Whether a pod on a node uses the claim: in the store, then for certain.
     ///
     /// An unscheduled pod can't start with a claim that is being deleted.
-    async fn is_used(&self, key: &ObjectKey) -> Result<bool, kube::Error> {
+    async fn is_used(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, kube::Error> {
         let mut known = self
             .pods
             .iter()
             .filter(|(pod, _)| pod.namespace == key.namespace);
-        if known.any(|(_, pod)| uses(pod, &key.name)) {
+        if known.any(|(_, pod)| uses(pod, claim)) {
             return Ok(true);
         }
         let client = self.claim_protection.client.clone();
         let api: Api<Pod> = Api::namespaced(client, &key.namespace);
         let live = api.list(&ListParams::default()).await?;
-        Ok(live.items.iter().any(|pod| uses(pod, &key.name)))
+        Ok(live.items.iter().any(|pod| uses(pod, claim)))
     }
 
     async fn sync_volume(&self, key: &ObjectKey) -> Result<(), kube::Error> {
@@ -500,13 +504,15 @@ fn claim_of(volume: &PersistentVolume) -> Option<ObjectKey> {
     })
 }
 
-fn uses(pod: &Pod, claim: &str) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| {
-        spec.node_name
-            .as_deref()
-            .is_some_and(|node| !node.is_empty())
-            && claims(pod).any(|used| used.name == claim)
-    })
+/// Whether a pod on a node uses the claim: by its name, or for an ephemeral volume, if the claim was made for the pod. A pod
+/// that has been shut down uses no claim of an ephemeral volume any more.
+fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let is_shut_down = pod.metadata.deletion_grace_period_seconds == Some(0);
+    let has_own = || !is_shut_down && is_not_owner(pod, claim).is_none();
+    node.is_some_and(|node| !node.is_empty())
+        && claims(pod).any(|used| used.name == name && (!used.is_ephemeral || has_own()))
 }
 
 fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {

@@ -25,8 +25,6 @@ pub(crate) enum Reason {
     Spread,
     /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
-    /// What kept the pod from every node before they were filtered.
-    BeforeFilters,
 }
 
 impl fmt::Display for Reason {
@@ -43,7 +41,6 @@ impl fmt::Display for Reason {
             Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Self::OthersAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Self::Spread => "node(s) didn't match pod topology spread constraints",
-            Self::BeforeFilters => "node(s) were not filtered",
             Self::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
@@ -102,10 +99,14 @@ pub(crate) struct FitError {
 impl FitError {
     /// The result of a pod that no node of the cluster can have, for this reason.
     pub(crate) fn before_filters(reason: String, cluster: &Cluster<'_>) -> Self {
-        let nodes = cluster.nodes.iter().map(|node| node.name_any());
+        let misfit = Misfit {
+            reasons: Vec::new(),
+            lasts: true,
+        };
+        let nodes = cluster.nodes.iter();
         Self {
             misfits: nodes
-                .map(|node| (node, Misfit::lasting(Reason::BeforeFilters)))
+                .map(|node| (node.name_any(), misfit.clone()))
                 .collect(),
             before_filters: Some(reason),
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod::claims;
+use kubeproof_runtime::pod::{claims, is_not_owner};
 use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
@@ -91,17 +91,18 @@ impl Kubelet {
     }
 
     fn volumes_bound(&self, namespace: &str, pod: &Pod) -> bool {
-        claims(pod).all(|claim| {
+        claims(pod).all(|used| {
             let key = ObjectKey {
                 namespace: namespace.to_owned(),
-                name: claim.name.into_owned(),
+                name: used.name.into_owned(),
             };
             self.claims.get(&key).is_some_and(|claim| {
                 let phase = claim
                     .status
                     .as_ref()
                     .and_then(|status| status.phase.as_deref());
-                phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none()
+                let is_own = !used.is_ephemeral || is_not_owner(pod, claim).is_none();
+                phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none() && is_own
             })
         })
     }
