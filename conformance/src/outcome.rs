@@ -6,7 +6,7 @@ mod objects;
 mod portable;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Effect, Fault};
@@ -43,7 +43,8 @@ const TABLES: &[&str] = &[
     "controllerrevisions",
     "persistentvolumeclaims",
 ];
-/// The lines of the outcome. Events up to version `given_rv` are those of the given state.
+/// The lines of the outcome, with the tables of `more` first. Events up to version `given_rv` are those of the given
+/// state.
 ///
 /// # Errors
 /// [`ApiError`] when a table cannot be read.
@@ -53,8 +54,9 @@ pub(crate) async fn describe(
     timeline: &Timeline,
     names: &GeneratedNames,
     given_rv: ResourceVersion,
+    more: impl Iterator<Item = &str>,
 ) -> Result<Vec<String>, ApiError> {
-    let mut lines = tables(api, TABLES.iter().copied(), names).await?;
+    let mut lines = tables(api, more.chain(TABLES.iter().copied()), names).await?;
     lines.extend(section("status", statuses(journal, timeline)));
     lines.extend(section("pods", pods(journal, timeline, names)));
     let (given, since) = journal.split_at(journal.partition_point(|entry| entry.rv <= given_rv));
@@ -115,20 +117,21 @@ pub(crate) fn custom_resources(journal: &[JournalEntry]) -> Vec<&str> {
     names.flatten().collect()
 }
 
-/// The tables of `resources`, when they have rows.
-///
-/// # Errors
-/// [`ApiError`] when a table cannot be read.
-pub(crate) async fn tables(
+/// The tables of `resources` that have rows, each resource once, by whatever name.
+async fn tables(
     api: &Api,
     resources: impl Iterator<Item = &str>,
     names: &GeneratedNames,
 ) -> Result<Vec<String>, ApiError> {
-    let mut lines = Vec::new();
+    let (mut lines, mut seen) = (Vec::new(), Vec::new());
     for resource in resources {
-        if api.resource(resource).is_err() {
+        let Ok(known) = api.resource(resource) else {
+            continue;
+        };
+        if seen.iter().any(|other| Arc::ptr_eq(other, &known)) {
             continue;
         }
+        seen.push(known);
         let mut table = masked(api.table(resource, None).await?);
         without_ages(&mut table);
         names.mask_table(&mut table);

@@ -3,6 +3,7 @@
 mod controllers;
 mod differs;
 mod manifest;
+mod parse_error;
 mod schema;
 mod shows;
 mod step;
@@ -393,7 +394,7 @@ impl ScenarioFile {
         read: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Self, String> {
         let mut scenario: Scenario =
-            serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
+            serde_saphyr::from_str(&text).map_err(|error| parse_error::in_words(&error))?;
         let mut files = BTreeMap::new();
         scenario.load_files(&mut |file| {
             let text = read(file)?;

@@ -497,17 +497,9 @@ impl Testbed {
         journal.iter().for_each(|entry| timeline.learn(entry));
         let custom = outcome::custom_resources(&journal);
         let tables = self.shown.iter().map(String::as_str).chain(custom);
-        let mut lines = outcome::tables(&self.api, tables, &names).await?;
-        lines.extend(
-            outcome::describe(
-                &self.api,
-                &journal,
-                &timeline,
-                &names,
-                ResourceVersion::ZERO,
-            )
-            .await?,
-        );
+        let given_rv = ResourceVersion::ZERO;
+        let lines =
+            outcome::describe(&self.api, &journal, &timeline, &names, given_rv, tables).await?;
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
     }
 }

@@ -238,15 +238,28 @@ fn instead(step: &WaitStep, object: Option<&Value>) -> String {
         }
         (None, field_path) => {
             let path = field_path.as_deref().unwrap_or_default();
+            let found = field(object, path);
             let wanted = step.is.as_ref();
+            let hint = found
+                .zip(wanted)
+                .and_then(|(found, wanted)| quoted(found, wanted));
             let wanted = wanted.map(|wanted| format!(", not {}", in_flow(wanted)));
             format!(
-                "{path} is {}{}",
-                shown(field(object, path)),
-                wanted.unwrap_or_default()
+                "{path} is {}{}{}",
+                shown(found),
+                wanted.unwrap_or_default(),
+                hint.unwrap_or_default()
             )
         }
     }
+}
+
+/// Advises quotes if the string `found` is what the file has without them, and YAML reads `wanted` instead.
+fn quoted(found: &Value, wanted: &Value) -> Option<String> {
+    let found = found.as_str()?;
+    let read: Value = serde_saphyr::from_str(found).ok()?;
+    let is_other = !wanted.is_string() && read == *wanted;
+    is_other.then(|| format!("; `is: {found:?}` waits for the string"))
 }
 
 fn is_met(step: &WaitStep, object: &Value) -> bool {

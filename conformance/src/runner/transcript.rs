@@ -107,7 +107,8 @@ pub(super) async fn write(
     }
     extend(&mut lines, None, [String::new(), "outcome".to_owned()]);
     let names = GeneratedNames::of(&journal);
-    let outcome = outcome::describe(cluster.api(), &journal, &timeline, &names, first_rv).await;
+    let (api, more) = (cluster.api(), std::iter::empty());
+    let outcome = outcome::describe(api, &journal, &timeline, &names, first_rv, more).await;
     let outcome = outcome.map_err(RunError::Outcome)?;
     let place = Some(Place::Outcome);
     extend(&mut lines, place, outcome);

@@ -313,8 +313,8 @@ impl TestbedBuilder {
         self
     }
 
-    /// Adds the tables of these resources, such as `configmaps`, to [`Testbed::outcome`]. Default: workloads, pods and
-    /// custom resources.
+    /// Puts the tables of these resources, such as `configmaps`, first in [`Testbed::outcome`], which has each table
+    /// once. Default: workloads, pods and custom resources.
     pub fn shows<'a>(mut self, resources: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.shown = resources.into_iter().map(str::to_owned).collect();
         self

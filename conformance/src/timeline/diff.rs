@@ -73,6 +73,7 @@ fn named(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
+        Value::String(text) if text.is_empty() => r#""""#.to_owned(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
@@ -91,6 +92,12 @@ mod tests {
             fields("", &pod("nginx:1.25"), &pod("nginx:1.26")),
             ["spec.containers[nginx].image nginx:1.25 → nginx:1.26"]
         );
+    }
+
+    #[test]
+    fn an_empty_string_is_visible() {
+        let found = fields("", &json!({"a": ""}), &json!({"a": "b", "c": ""}));
+        assert_eq!(found, [r#"a "" → b"#, r#"c unset → """#]);
     }
 
     #[test]

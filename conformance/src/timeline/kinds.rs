@@ -136,7 +136,15 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
                 changes.extend(diff::fields(part, &old[part], &new[part]));
             }
             let (before, after) = (&old["status"], &new["status"]);
-            let rest = |status| active_by_name(conditions::without(status));
+            let names_accepted = after["acceptedNames"] == new["spec"]["names"];
+            let rest = |status| {
+                let mut rest = active_by_name(conditions::without(status));
+                if let Some(rest) = rest.as_object_mut().filter(|_| names_accepted) {
+                    // The condition NamesAccepted says it.
+                    rest.remove("acceptedNames");
+                }
+                rest
+            };
             changes.extend(diff::fields("status", &rest(before), &rest(after)));
             changes.extend(conditions::changes(before, after));
         }

@@ -422,6 +422,10 @@ fn a_wait_in_vain_says_what_there_was_instead() {
             "{for: configmap/a, field: .data.k, is: w}",
             "5s: .data.k is v, not w",
         ),
+        (
+            "{for: configmap/a, field: .data.y, is: y}",
+            "5s: .data.y is \"y\", not true; `is: \"y\"` waits for the string",
+        ),
         ("{for: configmap/a, field: .data.l}", "5s: .data.l is unset"),
         (
             "{for: configmap/a, condition: Ready}",
@@ -441,7 +445,7 @@ fn a_wait_in_vain_says_what_there_was_instead() {
         ),
     ] {
         let wait = wait.replace('}', ", timeout: 5s}");
-        let steps = SCENARIO.replace("{name: a}", "{name: a}, data: {k: v}");
+        let steps = SCENARIO.replace("{name: a}", r#"{name: a}, data: {k: v, y: "y"}"#);
         let path = file(
             "vain/scenarios/own/one.yaml",
             &format!("{steps}- wait: {wait}\n"),

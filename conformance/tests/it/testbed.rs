@@ -385,6 +385,55 @@ metadata: {name: a, namespace: shop}
     testbed.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_in_a_timeline_by_its_conditions() {
+    let testbed = Testbed::builder().start().await.unwrap();
+    testbed.apply(SITES).await.unwrap();
+    insta::assert_snapshot!(testbed.timeline(), @r"
+    # given: no nodes; no controllers
+      +0s      test                        customresourcedefinition sites.example.com created
+      +0s      -                           customresourcedefinition sites.example.com NamesAccepted True (NoConflicts), Established False (Installing)
+      +0s      -                           customresourcedefinition sites.example.com Established True (InitialNamesAccepted)
+      +0s      -                           apiservice v1.example.com created
+    ");
+    testbed.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_has_each_table_once() {
+    let objects = "
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: nginx}]}
+---
+apiVersion: example.com/v1
+kind: Site
+metadata: {name: shop}
+";
+    let testbed = Testbed::builder()
+        .manifests(Manifests::new().yaml(SITES).unwrap())
+        .shows(["rs", "sites", "replicasets"])
+        .start()
+        .await
+        .unwrap();
+    testbed.apply(objects).await.unwrap();
+    insta::assert_snapshot!(testbed.outcome().await.unwrap(), @r"
+
+      NAME   DESIRED   CURRENT   READY
+      web    0         0         0
+
+      NAME
+      shop
+    ");
+    testbed.shutdown().await;
+}
+
 #[test]
 fn a_controller_with_finalizers_that_works_comes_through_everything() {
     let report = explore(Bug::None, &[], 0);
