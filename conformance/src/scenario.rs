@@ -11,7 +11,7 @@ mod upgrade;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use kubeproof_apiserver::FieldValidation;
@@ -474,13 +474,26 @@ impl Scenario {
     }
 }
 
+/// Returns `path` from the root, without `..`: the parent of `area/../name.yaml` is the one that a reader sees.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    let from_root = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut absolute = PathBuf::new();
+    for component in from_root.components() {
+        match component {
+            Component::ParentDir => drop(absolute.pop()),
+            other => absolute.push(other),
+        }
+    }
+    absolute
+}
+
 /// The name of the scenario file at `path`: `area/name`.
 #[must_use]
 pub fn name(path: &Path) -> String {
     let part = |part: Option<&std::ffi::OsStr>| {
         part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
     };
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = absolute(path);
     let area = part(absolute.parent().and_then(Path::file_name));
     format!("{area}/{}", part(absolute.file_stem()))
 }
@@ -535,5 +548,6 @@ mod tests {
             name(Path::new("/x/scenarios/statefulset/a.yaml")),
             "statefulset/a"
         );
+        assert_eq!(name(Path::new("/x/scenarios/job/../a.yaml")), "scenarios/a");
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Checked;
 use super::evidence::{evidence, with_evidence};
 use super::paths::{golden_path, root};
+use crate::scenario::absolute;
 
 /// The way to write a golden that is missing or differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub fn update(checked: &Checked, update: Update) -> std::io::Result<Option<PathB
 
 /// The metadata that insta expects of a snapshot: where it comes from.
 fn new_header(path: &Path) -> String {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = absolute(path);
     let source = absolute.strip_prefix(root(path)).unwrap_or(&absolute);
     // A JSON string is a YAML string, whatever the name of the file.
     let source = serde_json::Value::from(source.display().to_string());

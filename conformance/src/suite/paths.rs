@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::scenario::ScenarioFile;
+use crate::scenario::{ScenarioFile, absolute};
 
 /// The directory of recordings, in the directory of goldens.
 const RECORDED: &str = "recorded";
@@ -25,7 +25,7 @@ pub fn golden_path(path: &Path, scenario_name: &str) -> PathBuf {
 
 /// The directory of the directory of goldens.
 pub(super) fn root(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = absolute(path);
     let area = absolute.parent().unwrap_or(Path::new("/"));
     let root = match area.parent() {
         Some(scenarios) if scenarios.ends_with("scenarios") => scenarios.parent(),
@@ -56,6 +56,10 @@ mod tests {
         assert_eq!(
             golden_path(Path::new("/mine/a.yaml"), "mine/a"),
             Path::new("/mine/snapshots/mine__a.snap")
+        );
+        assert_eq!(
+            golden_path(Path::new("/p/scenarios/job/../web/a.yaml"), "web/a"),
+            Path::new("/p/snapshots/web__a.snap")
         );
     }
 }

@@ -207,6 +207,43 @@ fn every_crate_says_of_itself_what_a_registry_shows() {
     }
 }
 
+/// The number of crates that a build of this one compiles, itself included.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn crates_in_a_build(name: &str, flags: &[&str]) -> usize {
+    let mut tree = cargo();
+    tree.args(["tree", "--locked", "--offline", "--package", name]);
+    tree.args([
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+    ]);
+    let output = tree.args(flags).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let named = text.lines().map(|line| {
+        let mut words = line.split(' ');
+        (words.next(), words.next())
+    });
+    named.collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn the_guide_has_the_number_of_crates_in_a_build() {
+    let guide = fs::read_to_string(root().join("docs/testing.md")).unwrap();
+    let (_, table) = guide.split_once("| crates in the build |").unwrap();
+    let rows = table.lines().skip(2).map_while(|line| {
+        let (_, number) = line.trim_end_matches(" |").rsplit_once("| ")?;
+        number.parse().ok()
+    });
+    let none = ["--no-default-features"];
+    let counted = ["kubeproof-apiserver", "kubeproof"]
+        .map(|name| [crates_in_a_build(name, &none), crates_in_a_build(name, &[])]);
+    assert_eq!(rows.collect::<Vec<usize>>(), counted.concat());
+}
+
 #[test]
 fn the_crates_are_published_with_the_version_that_they_ask_of_each_other() {
     let workspace = toml("Cargo.toml")["workspace"].clone();
