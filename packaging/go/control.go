@@ -40,6 +40,16 @@ type InjectedFault struct {
 	Met int `json:"met"`
 }
 
+// ImportResult is what came of an import.
+type ImportResult struct {
+	// Stored and Unchanged are numbers of objects.
+	Stored    int `json:"stored"`
+	Unchanged int `json:"unchanged"`
+	// LeftOut has the objects whose kind is not served.
+	LeftOut  []string `json:"leftOut"`
+	Warnings []string `json:"warnings"`
+}
+
 // NewControl returns a client for the server at a URL. The token and the authority, a certificate in PEM, may be empty.
 func NewControl(url, token string, authority []byte) (*Control, error) {
 	// The proxies of the environment are not for a server on loopback.
@@ -74,6 +84,11 @@ func (c *Control) DropWatches(ctx context.Context, resource string) error {
 	return c.post(ctx, "watches/drop", "resource", resource)
 }
 
+// ExpireWatches ends watches with 410 Expired, so that clients list again.
+func (c *Control) ExpireWatches(ctx context.Context, resource string) error {
+	return c.post(ctx, "watches/expire", "resource", resource)
+}
+
 // Restart does what clients see of a restart: watches break, past events are forgotten.
 func (c *Control) Restart(ctx context.Context) error {
 	return c.post(ctx, "restart", "", "")
@@ -87,6 +102,30 @@ func (c *Control) Jump(ctx context.Context, duration string) error {
 // Snapshot returns everything that is stored, one JSON object a line, as Options.FromLog reads it.
 func (c *Control) Snapshot(ctx context.Context) ([]byte, error) {
 	return c.Request(ctx, http.MethodGet, "/kubeproof/v1/snapshot", nil)
+}
+
+// Import takes in all objects or none, and those with a uid and a version as they were in their cluster. Replace says
+// whether objects that exist are replaced; otherwise they are an error.
+func (c *Control) Import(ctx context.Context, objects []any, replace bool) (ImportResult, error) {
+	path := "/kubeproof/v1/import"
+	if replace {
+		path += "?replace=true"
+	}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}
+	var result ImportResult
+	text, err := c.Request(ctx, http.MethodPost, path, list)
+	if err != nil {
+		return result, err
+	}
+	err = json.Unmarshal(text, &result)
+	return result, err
+}
+
+// PutMetric puts a value of a custom or external metric, or takes it away if it has no value: a value whose JSON has the
+// form of a scenario's metric step.
+func (c *Control) PutMetric(ctx context.Context, value any) error {
+	_, err := c.Request(ctx, http.MethodPost, "/kubeproof/v1/metrics", value)
+	return err
 }
 
 // Inject injects a fault: a value whose JSON has the form of a scenario's fault step.

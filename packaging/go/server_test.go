@@ -156,11 +156,22 @@ func TestControlEndpoints(t *testing.T) {
 	}
 	for _, err := range []error{
 		control.Jump(ctx, "10m"), control.Compact(ctx, "configmaps"), control.BookmarkWatches(ctx, ""),
-		control.CloseWatches(ctx, "configmaps"), control.DropWatches(ctx, ""), control.Restart(ctx),
+		control.CloseWatches(ctx, "configmaps"), control.DropWatches(ctx, ""),
+		control.ExpireWatches(ctx, "configmaps"), control.Restart(ctx),
 	} {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+	imported := configMap("imported")
+	if result, err := control.Import(ctx, []any{imported}, false); err != nil || result.Stored != 1 {
+		t.Errorf("%v, %v", result, err)
+	}
+	if _, err := control.Import(ctx, []any{imported}, false); err == nil {
+		t.Error("an object that exists was taken in")
+	}
+	if _, err := control.Import(ctx, []any{imported}, true); err != nil {
+		t.Error(err)
 	}
 	snapshot, err := control.Snapshot(ctx)
 	if err != nil {
@@ -173,6 +184,24 @@ func TestControlEndpoints(t *testing.T) {
 	other := Start(t, Options{FromLog: log})
 	if _, err := other.Control.Request(ctx, http.MethodGet, configMaps+"/a", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestValuesOfMetricsArePut(t *testing.T) {
+	ctx := t.Context()
+	control := Start(t, Options{Controllers: "none", Args: []string{"--metrics", "all"}}).Control
+	for _, value := range []string{"30", ""} {
+		metric := object{"name": "queue_length"}
+		if value != "" {
+			metric["value"] = value
+		}
+		if err := control.PutMetric(ctx, metric); err != nil {
+			t.Fatal(err)
+		}
+		text, err := control.Request(ctx, http.MethodGet, "/kubeproof/v1/metrics", nil)
+		if err != nil || strings.Contains(string(text), "queue_length") != (value != "") {
+			t.Errorf("%s, %v", text, err)
+		}
 	}
 }
 

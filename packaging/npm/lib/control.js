@@ -40,6 +40,10 @@ class Control {
     return this.#post('watches/drop', { resource });
   }
 
+  expireWatches(resource) {
+    return this.#post('watches/expire', { resource });
+  }
+
   restart() {
     return this.#post('restart', {});
   }
@@ -50,6 +54,19 @@ class Control {
 
   snapshot() {
     return this.request('GET', '/kubeproof/v1/snapshot');
+  }
+
+  async importObjects(objects, { replace = false } = {}) {
+    const body = { apiVersion: 'v1', kind: 'List', items: [...objects] };
+    return JSON.parse(await this.request('POST', `/kubeproof/v1/import${replace ? '?replace=true' : ''}`, body));
+  }
+
+  async putMetric(value) {
+    await this.request('POST', '/kubeproof/v1/metrics', value);
+  }
+
+  async metrics() {
+    return JSON.parse(await this.request('GET', '/kubeproof/v1/metrics')).items;
   }
 
   async inject(fault) {

@@ -31,6 +31,22 @@ export interface Fault {
   [effect: string]: unknown;
 }
 
+/** What came of an import: the numbers of objects, those whose kind is not served, and warnings. */
+export interface ImportResult {
+  stored: number;
+  unchanged: number;
+  leftOut: string[];
+  warnings: string[];
+}
+
+/** A value of a custom or external metric, in the form of a scenario's `metric` step. */
+export interface MetricValue {
+  name: string;
+  value?: string;
+  labels?: Record<string, string>;
+  [field: string]: unknown;
+}
+
 /** A server in memory, on a free port of loopback. It ends with `stop`, and with Node, also when Node is killed. */
 export class Kubeproof implements AsyncDisposable {
   /** Starts a server. The promise is fulfilled when it listens, and rejected with a `StartError` if it does not. */
@@ -68,12 +84,23 @@ export class Control {
   closeWatches(resource?: string): Promise<void>;
   /** Breaks the connections of watches. */
   dropWatches(resource?: string): Promise<void>;
+  /** Ends watches with 410 Expired, so that clients list again. */
+  expireWatches(resource?: string): Promise<void>;
   /** Does what clients see of a restart: watches break, past events are forgotten. */
   restart(): Promise<void>;
   /** Sets the clock forward by a duration such as `10m`, or back by a negative one. */
   jump(duration: string): Promise<void>;
   /** Returns everything that is stored, one JSON object a line, as `fromLog` reads it. */
   snapshot(): Promise<string>;
+  /**
+   * Takes in all objects or none, and those with a uid and a version as they were in their cluster. With `replace` objects that
+   * exist are replaced; without it they are an error.
+   */
+  importObjects(objects: Iterable<object>, options?: { replace?: boolean }): Promise<ImportResult>;
+  /** Puts a value of a custom or external metric, or takes it away if it has no `value`. */
+  putMetric(value: MetricValue): Promise<void>;
+  /** Returns the values that were put. */
+  metrics(): Promise<MetricValue[]>;
   /** Injects a fault. */
   inject(fault: Fault): Promise<void>;
   /** Lifts the faults of that name. */

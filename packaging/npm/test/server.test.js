@@ -110,6 +110,7 @@ test('the clock jumps, watches are controlled, and a snapshot is where another s
     await control.bookmarkWatches('configmaps');
     await control.closeWatches('configmaps');
     await control.dropWatches();
+    await control.expireWatches('configmaps');
     await control.restart();
     await assert.rejects(control.lift('none'), { name: 'ControlError', code: 400 });
     const fromLog = `${kubeconfig}.jsonl`;
@@ -117,6 +118,21 @@ test('the clock jumps, watches are controlled, and a snapshot is where another s
     await withServer({ fromLog }, (other) =>
       other.control.request('GET', '/api/v1/namespaces/default/configmaps/before'),
     );
+  }));
+
+test('objects and values of metrics are put into a running server', () =>
+  withServer({ ...alone, args: ['--metrics', 'all'] }, async ({ control }) => {
+    const one = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data: { k: 'v' } };
+    assert.equal((await control.importObjects([one])).stored, 1);
+    const other = { ...one, data: { k: 'w' } };
+    await assert.rejects(control.importObjects([other]), { name: 'ControlError', code: 409 });
+    await control.importObjects([other], { replace: true });
+    const stored = await control.request('GET', '/api/v1/namespaces/default/configmaps/a');
+    assert.deepEqual(JSON.parse(stored).data, { k: 'w' });
+    await control.putMetric({ name: 'queue_length', value: '30' });
+    assert.deepEqual((await control.metrics()).map(({ name, value }) => [name, value]), [['queue_length', '30']]);
+    await control.putMetric({ name: 'queue_length' });
+    assert.deepEqual(await control.metrics(), []);
   }));
 
 for (const end of ['killed', 'ends']) {

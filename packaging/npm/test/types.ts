@@ -1,6 +1,6 @@
 // A user's program, which is only checked: it names everything that the declarations export.
 import { CoreV1Api } from '@kubernetes/client-node';
-import { Control, ControlError, Kubeproof, StartError, findProgram, type Fault, type Options } from 'kubeproof';
+import { Control, ControlError, Kubeproof, StartError, findProgram, type Fault, type ImportResult, type MetricValue, type Options } from 'kubeproof';
 import { kubeConfig } from 'kubeproof/client-node';
 import { useKubeproof, type Current } from 'kubeproof/jest';
 import { kubeproofTest, test, type Fixtures } from 'kubeproof/vitest';
@@ -15,9 +15,12 @@ export async function program(): Promise<string> {
   const control: Control = server.control;
   const names: string[] = (await control.faults()).map(({ name }) => name);
   const count: number = await control.withFault(fault, () => names.length);
+  const imported: ImportResult = await control.importObjects([{ kind: 'ConfigMap' }], { replace: true });
+  const queued: MetricValue = { name: 'queue_length', value: '30' };
+  await control.putMetric(queued);
   const core: CoreV1Api = (await kubeConfig(server)).makeApiClient(CoreV1Api);
   await core.listNode();
-  return `${findProgram()} ${count} ${server.pid} ${wrong.pace}`;
+  return `${findProgram()} ${count} ${imported.stored} ${server.pid} ${wrong.pace}`;
 }
 
 export function code(error: unknown): number | undefined {

@@ -101,11 +101,34 @@ def test_the_clock_jumps_and_faults_are_met():
         with control.fault({**refusal, "times": 2}):
             pass
         created("fourth")
-        for method in (control.compact, control.bookmark_watches, control.close_watches, control.drop_watches):
+        for method in (
+            control.compact,
+            control.bookmark_watches,
+            control.close_watches,
+            control.drop_watches,
+            control.expire_watches,
+        ):
             method("configmaps")
         control.restart()
         with pytest.raises(ControlError, match="no active fault"):
             control.lift("full")
+
+
+def test_objects_and_values_of_metrics_are_put_into_a_running_server():
+    with Kubeproof(controllers="none", args=["--metrics", "all"]) as server:
+        control = server.control
+        objects = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}]
+        assert control.import_objects(objects)["stored"] == 1
+        assert get(server, "/api/v1/namespaces/default/configmaps/a")["data"] == {"k": "v"}
+        objects[0]["data"] = {"k": "w"}
+        with pytest.raises(ControlError, match="already exists"):
+            control.import_objects(objects)
+        control.import_objects(objects, replace=True)
+        assert get(server, "/api/v1/namespaces/default/configmaps/a")["data"] == {"k": "w"}
+        control.put_metric({"name": "queue_length", "value": "30"})
+        assert [(value["name"], value["value"]) for value in control.metrics()] == [("queue_length", "30")]
+        control.put_metric({"name": "queue_length"})
+        assert control.metrics() == []
 
 
 def test_a_snapshot_is_where_another_server_begins(tmp_path):

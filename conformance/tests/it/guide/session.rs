@@ -114,12 +114,13 @@ impl Drop for Session {
 }
 
 /// The lines with what differs from run to run replaced: ports of loopback, durations of real time, and the directory of
-/// the page, which is `/home/you` there.
+/// the page, which is `/home/you` there. The lines about the progress of runs that last longer than a minute are left out.
 fn settled(lines: &[String], directory: &Path) -> String {
     let port = Regex::new(r"127\.0\.0\.1:\d+").expect("a pattern");
     let took = Regex::new(r"\(\d+ ms\)").expect("a pattern");
+    let progress = Regex::new(r"^\d+ of \d+ runs, .* left$").expect("a pattern");
     let mut text = String::new();
-    for line in lines {
+    for line in lines.iter().filter(|line| !progress.is_match(line)) {
         let line = line.replace(&directory.display().to_string(), "/home/you");
         let line = port.replace_all(&line, "127.0.0.1:PORT");
         let _ = writeln!(text, "{}", took.replace_all(&line, "(N ms)"));

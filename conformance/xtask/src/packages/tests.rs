@@ -207,6 +207,36 @@ fn every_crate_says_of_itself_what_a_registry_shows() {
     }
 }
 
+#[test]
+fn the_clients_of_each_language_know_every_control_endpoint() {
+    let guide = fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let paths = guide.lines().filter_map(|line| {
+        let path = line.strip_prefix("\"path\":\"/kubeproof/v1/")?;
+        Some(path.trim_end_matches('"').trim_end_matches("/NAME"))
+    });
+    let paths: BTreeSet<&str> = paths.collect();
+    assert!(paths.contains("watches/expire"), "{paths:?}");
+    for file in [
+        "python/src/kubeproof/_control.py",
+        "npm/lib/control.js",
+        "go/control.go",
+    ] {
+        let client = fs::read_to_string(root().join("packaging").join(file)).unwrap();
+        for path in &paths {
+            // With the root of the endpoints, or as the argument of a function that knows it.
+            let forms = [
+                format!("/kubeproof/v1/{path}"),
+                format!("\"{path}\""),
+                format!("'{path}'"),
+            ];
+            assert!(
+                forms.iter().any(|form| client.contains(form)),
+                "{file}: {path}"
+            );
+        }
+    }
+}
+
 /// The number of crates that a build of this one compiles, itself included.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn crates_in_a_build(name: &str, flags: &[&str]) -> usize {

@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,10 @@ class Control:
         """Breaks the connections of watches."""
         self._post("watches/drop", resource=resource)
 
+    def expire_watches(self, resource: str | None = None) -> None:
+        """Ends watches with 410 Expired, so that clients list again."""
+        self._post("watches/expire", resource=resource)
+
     def restart(self) -> None:
         """Does what clients see of a restart: watches break, past events are forgotten."""
         self._post("restart")
@@ -66,6 +70,29 @@ class Control:
     def snapshot(self) -> str:
         """Returns everything that is stored, one JSON object a line, as ``kubeproof serve --from-log`` reads it."""
         return self.request("GET", "/kubeproof/v1/snapshot").decode()
+
+    def import_objects(self, objects: Iterable[Mapping[str, Any]], *, replace: bool = False) -> dict[str, Any]:
+        """Takes in all objects or none, and those with a uid and a version as they were in their cluster.
+
+        With ``replace`` objects that exist are replaced; without it they are an error. Returns the numbers ``stored`` and
+        ``unchanged``, and the lists ``leftOut`` and ``warnings``.
+        """
+        body = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        path = "/kubeproof/v1/import" + ("?replace=true" if replace else "")
+        result: dict[str, Any] = json.loads(self.request("POST", path, body))
+        return result
+
+    def put_metric(self, value: Mapping[str, Any]) -> None:
+        """Puts a value of a custom or external metric, or takes it away if it has no ``value``.
+
+        Its fields are those of a scenario's ``metric`` step.
+        """
+        self.request("POST", "/kubeproof/v1/metrics", value)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Returns the values that were put."""
+        items: list[dict[str, Any]] = json.loads(self.request("GET", "/kubeproof/v1/metrics"))["items"]
+        return items
 
     def inject(self, fault: Mapping[str, Any]) -> None:
         """Injects a fault, which has the form of a scenario's ``fault`` step."""
