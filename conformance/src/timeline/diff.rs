@@ -73,8 +73,8 @@ fn named(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
-        Value::String(text) if text.is_empty() => r#""""#.to_owned(),
-        Value::String(text) => text.clone(),
+        // A text that is empty or has several lines is in quotes.
+        Value::String(text) if !text.is_empty() && !text.contains(char::is_control) => text.clone(),
         other => other.to_string(),
     }
 }
@@ -92,6 +92,12 @@ mod tests {
             fields("", &pod("nginx:1.25"), &pod("nginx:1.26")),
             ["spec.containers[nginx].image nginx:1.25 → nginx:1.26"]
         );
+    }
+
+    #[test]
+    fn a_text_of_lines_is_one_line() {
+        let found = fields("", &json!({"a": "b"}), &json!({"a": "b\nc"}));
+        assert_eq!(found, [r#"a b → "b\nc""#]);
     }
 
     #[test]
