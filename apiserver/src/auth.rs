@@ -4,6 +4,7 @@
 //! - `certificate`: the user in a client's certificate
 //! - `request_header`: the user that a proxy names
 //! - `token_file`: tokens of a file
+//! - `bootstrap_token`: tokens with which nodes join
 //! - `impersonation`: from that user to the one it asks to be taken for
 //! - `attributes`: the attributes of an action that needs a permission
 //! - `authorization`: the chain of authorizers
@@ -21,6 +22,7 @@ mod authentication;
 mod authentication_webhook;
 mod authorization;
 mod authorization_webhook;
+mod bootstrap_token;
 mod certificate;
 pub(crate) mod escalation;
 mod impersonation;
@@ -132,6 +134,8 @@ pub(crate) struct Authenticators {
     /// Proxies that name the user.
     pub(crate) proxies: Option<Arc<Proxies>>,
     pub(crate) token_file: Option<Arc<TokenFile>>,
+    /// Whether bootstrap tokens count.
+    pub(crate) bootstrap_tokens: bool,
     /// Whether a request without credentials is refused instead of being anonymous.
     pub(crate) refuses_anonymous: bool,
     /// Knows tokens that nothing else knows.

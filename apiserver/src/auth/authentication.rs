@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::tokens::{BoundKind, Claims, ObjectReference, SecretClaims, TokenError};
 use super::{
-    AUTHENTICATED, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, certificate, service_account_groups,
+    AUTHENTICATED, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, bootstrap_token, certificate,
+    service_account_groups,
 };
 use super::{Peer, State, check_local};
 use crate::meta::GroupVersionResource;
@@ -120,12 +121,16 @@ fn known_token<'a>(
     }
     let listed = state.authenticators.token_file.as_ref();
     if let Some(user) = listed.and_then(|file| file.user(token)) {
-        let own = state.tokens.audiences();
-        let meant = audiences.iter().filter(|audience| own.contains(audience));
-        let meant: Vec<String> = meant.cloned().collect();
+        let meant = own_audiences(state, audiences);
         if !meant.is_empty() {
             return Ok((Arc::new(user.authenticated()), meant.into()));
         }
+    }
+    if state.authenticators.bootstrap_tokens
+        && let Some(user) = bootstrap_token::holder(state, token)
+    {
+        let meant = own_audiences(state, audiences);
+        return Ok((Arc::new(user.authenticated()), meant.into()));
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
     let message = |error: TokenError| match error {
@@ -136,10 +141,8 @@ fn known_token<'a>(
         Err(TokenError::Foreign) => {
             let claims = state.tokens.secret_claims(token).map_err(message)?;
             check_secret(state, &claims, token).map_err(|why| refused(&why))?;
-            let own = state.tokens.audiences();
-            let meant = audiences.iter().filter(|audience| own.contains(audience));
             let user = Arc::new(holder_by_secret(&claims));
-            return Ok((user, meant.cloned().collect()));
+            return Ok((user, own_audiences(state, audiences).into()));
         }
         claims => claims.map_err(message)?,
     };
@@ -162,6 +165,13 @@ fn known_token<'a>(
         state.metrics.access().token_used(now > warn_after);
     }
     Ok((Arc::new(holder(&claims)), meant.into()))
+}
+
+/// Those of `audiences` that the server is one of.
+fn own_audiences(state: &State, audiences: &[String]) -> Vec<String> {
+    let own = state.tokens.audiences();
+    let meant = audiences.iter().filter(|audience| own.contains(audience));
+    meant.cloned().collect()
 }
 
 fn go_list(items: &[String]) -> String {

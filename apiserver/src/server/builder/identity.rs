@@ -15,6 +15,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Makes bootstrap tokens count, as `--enable-bootstrap-token-auth` does: Secrets in `kube-system` of the type
+    /// `bootstrap.kubernetes.io/token`, whose holders are `system:bootstrap:ID`. Default: they do not.
+    pub fn bootstrap_tokens(mut self) -> Self {
+        self.authenticators.bootstrap_tokens = true;
+        self
+    }
+
     /// Lets proxies name the user of a request, as the flags `--requestheader-…` do. A proxy shows a
     /// client certificate of the authorities in `pem`. Default: no proxies.
     ///

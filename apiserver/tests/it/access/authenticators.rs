@@ -127,3 +127,52 @@ async fn projected_tokens_need_not_outlive_their_time() {
         assert_eq!(claims["exp"].as_i64(), Some(issued + lifetime));
     }
 }
+
+/// Source: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap_test.go.
+#[tokio::test]
+async fn a_bootstrap_token_names_its_user_while_its_secret_permits_it() {
+    let builder = ApiServer::builder().token(Some("secret".to_owned()));
+    let server = builder.clone().bootstrap_tokens().build();
+    let whole = json!({
+        "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": "system:bootstrappers:workers", "expiration": "2026-01-01T00:00:01Z",
+    });
+    let secrets = "/api/v1/namespaces/kube-system/secrets";
+    let changes = [
+        (json!({}), 201),
+        (json!({ "token-id": "abcdeg" }), 401),
+        (json!({ "token-secret": "0123456789abcdeg" }), 401),
+        (json!({ "usage-bootstrap-authentication": null }), 401),
+        (json!({ "auth-extra-groups": "system:masters" }), 401),
+        (json!({ "expiration": "2026-01-01T00:00:00Z" }), 401),
+    ];
+    let own = [("authorization", "Bearer abcdef.0123456789abcdef")];
+    for (change, want) in changes {
+        let mut data = whole.clone();
+        for (key, value) in change.as_object().unwrap() {
+            data[key] = value.clone();
+        }
+        data.as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        let secret = json!({
+            "metadata": { "name": "bootstrap-token-abcdef" },
+            "type": "bootstrap.kubernetes.io/token", "stringData": data,
+        });
+        let (code, _) = send(&server, &format!("POST {secrets}"), &[ADMIN], secret).await;
+        assert_eq!(code, 201);
+        let (code, answer) = send(&server, &format!("POST {SELF}"), &own, json!({})).await;
+        assert_eq!(code, want, "{change}");
+        if want == 201 {
+            let user = json!({
+                "username": "system:bootstrap:abcdef",
+                "groups": ["system:bootstrappers", "system:bootstrappers:workers", "system:authenticated"],
+            });
+            assert_eq!(answer["status"]["userInfo"], user);
+        }
+        let delete = format!("DELETE {secrets}/bootstrap-token-abcdef");
+        send(&server, &delete, &[ADMIN], Value::Null).await;
+    }
+    let (code, _) = send(&builder.build(), &format!("POST {SELF}"), &own, json!({})).await;
+    assert_eq!(code, 401);
+}

@@ -28,6 +28,10 @@ pub(super) struct IdentityArgs {
     /// anonymous.
     #[arg(long, value_name = "FILE", requires = "tls")]
     client_ca_file: Option<PathBuf>,
+    /// Authenticate the holders of bootstrap tokens, Secrets in kube-system of the type bootstrap.kubernetes.io/token,
+    /// as system:bootstrap:ID.
+    #[arg(long)]
+    enable_bootstrap_token_auth: bool,
     /// Sign tokens of service accounts with the private RSA or ECDSA key in this file
     /// [default: an ECDSA key made at the start].
     #[arg(long, value_name = "FILE")]
@@ -103,6 +107,9 @@ impl IdentityArgs {
             .token(self.token.clone())
             .authorization(self.authorization.clone())
             .own_hosts(self.own_host.clone());
+        if self.enable_bootstrap_token_auth {
+            builder = builder.bootstrap_tokens();
+        }
         if self.client_ca_file.is_some() {
             builder = builder.ask_for_credentials();
         }

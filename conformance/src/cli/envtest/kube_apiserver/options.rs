@@ -41,6 +41,9 @@ fn authentication(
         let tokens = TokenFile::read(path, &read(path)?);
         builder = builder.token_file(tokens.with_context(|| path.to_owned())?);
     }
+    if parsed.is_on("enable-bootstrap-token-auth") {
+        builder = builder.bootstrap_tokens();
+    }
     if let Some(path) = parsed.text("requestheader-client-ca-file") {
         let used = builder.request_headers(&read(path)?, request_headers(parsed));
         builder = used.with_context(|| format!("unable to load request header CA {path}"))?;
