@@ -177,6 +177,7 @@ fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
     let known = [
         &["all", "none"],
         usual,
+        kubeproof_controller::DISABLED_BY_DEFAULT,
         kubeproof_controller::KRUISE_CONTROLLERS,
     ]
     .concat();
@@ -278,6 +279,9 @@ mod tests {
         );
         assert_eq!(controller_names("statefulset").unwrap(), ["statefulset"]);
         assert_eq!(controller_names("cloneset").unwrap(), ["cloneset"]);
+        let more = controller_names("*,ttl").unwrap();
+        assert_eq!(more.len(), kubeproof_controller::CONTROLLERS.len() + 1);
+        assert_eq!(controller_names("ttl,bootstrapsigner").unwrap().len(), 2);
         let most = controller_names("*,-deployment, -job").unwrap();
         assert_eq!(most.len(), kubeproof_controller::CONTROLLERS.len() - 2);
         assert!(

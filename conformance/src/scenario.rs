@@ -126,7 +126,7 @@ fn default_seed() -> u64 {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Given {
-    /// The namespace of everything that names none; created first.
+    /// The namespace of everything that names none; created first, unless every cluster has it.
     pub namespace: String,
     /// The number of simulated nodes.
     pub nodes: usize,

@@ -6,8 +6,8 @@
 //! The caches, queues and recorders are [`kubeproof_runtime`]'s.
 //!
 //! - `workload`: what workload controllers of several groups share
-//! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`policy`], [`rbac`]: the
-//!   controllers of these API groups
+//! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`networking`], [`policy`],
+//!   [`rbac`]: the controllers of these API groups
 //! - [`cloud`]: load balancers and Ingresses
 //! - [`garbage_collector`]: the controller of all kinds
 //! - [`kruise`]: the controllers and the node daemon of OpenKruise
@@ -25,6 +25,7 @@ pub mod error;
 pub mod garbage_collector;
 pub mod kruise;
 pub mod manager;
+pub mod networking;
 pub mod policy;
 pub mod rbac;
 mod workload;
@@ -33,4 +34,6 @@ pub use cloud::{AddressPool, InvalidPool};
 pub use error::Error;
 pub use kubeproof_runtime::retry::BACKOFF_MAX as RETRY_MAX;
 pub use kubeproof_runtime::supervisor::{Ended, panic_message};
-pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
+pub use manager::{
+    CONTROLLERS, DISABLED_BY_DEFAULT, KRUISE_CONTROLLERS, Manager, Options, Restarter, known,
+};

@@ -21,20 +21,22 @@ use crate::autoscaling::horizontal;
 use crate::batch::{cronjob, job, ttl_after_finished};
 use crate::cloud::{self, AddressPool};
 use crate::core::{
-    endpoint_slice, endpoint_slice_mirroring, endpoints, namespace, node_lifecycle,
-    persistent_volume, pod_garbage_collector, replication_controller, resource_quota, root_ca,
-    service_account, service_account_tokens, taint_eviction,
+    bootstrap, endpoint_slice, endpoint_slice_mirroring, endpoints, legacy_token_cleaner,
+    namespace, node_lifecycle, node_ttl, persistent_volume, pod_garbage_collector,
+    replication_controller, resource_quota, root_ca, service_account, service_account_tokens,
+    taint_eviction,
 };
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::kruise::{
     self, advanced_statefulset, cloneset, image_pull_job, launch_priority, node_image,
 };
+use crate::networking::service_cidr;
 use crate::policy::disruption;
 use crate::rbac::cluster_role_aggregation;
 use crate::{certificates, garbage_collector};
 
-/// The names of all controllers, in the order they are started.
+/// The names of Kubernetes' controllers that run by default, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
     "clusterrole-aggregation",
     "cronjob",
@@ -66,6 +68,16 @@ pub const CONTROLLERS: &[&str] = &[
     "validatingadmissionpolicy-status",
 ];
 
+/// The names of the controllers that run only when they are named, in the order they are started. kube-controller-manager
+/// leaves out `bootstrapsigner` and `tokencleaner`, too; the others would change every cluster for the few tests that look at it.
+pub const DISABLED_BY_DEFAULT: &[&str] = &[
+    "bootstrapsigner",
+    "legacy-serviceaccount-token-cleaner",
+    "service-cidr",
+    "tokencleaner",
+    "ttl",
+];
+
 /// The names of OpenKruise's controllers. Those of its workloads need its definitions on the server; the
 /// others wait for theirs.
 pub const KRUISE_CONTROLLERS: &[&str] = &[
@@ -79,7 +91,7 @@ pub const KRUISE_CONTROLLERS: &[&str] = &[
 /// The options of a [`Manager`].
 #[derive(Clone)]
 pub struct Options {
-    /// Names out of [`CONTROLLERS`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
+    /// Names out of [`CONTROLLERS`], [`DISABLED_BY_DEFAULT`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
     /// The number of simulated nodes; 0 also omits the scheduler.
     pub nodes: usize,
@@ -356,8 +368,12 @@ impl Restarter {
 }
 
 /// The names of all controllers, in the order they are started.
-fn known() -> impl Iterator<Item = &'static str> {
-    CONTROLLERS.iter().chain(KRUISE_CONTROLLERS).copied()
+pub fn known() -> impl Iterator<Item = &'static str> {
+    CONTROLLERS
+        .iter()
+        .chain(DISABLED_BY_DEFAULT)
+        .chain(KRUISE_CONTROLLERS)
+        .copied()
 }
 
 fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static, ()> {
@@ -369,6 +385,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
     }
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
+        "bootstrapsigner" => bootstrap::signer::run(ctx).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
         "clusterrole-aggregation" => cluster_role_aggregation::run(ctx).boxed(),
         "container-launch-priority" => launch_priority::run(ctx).boxed(),
@@ -388,6 +405,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         // A controller that a gate disables is pending rather than ended.
         "imagepulljob" => std::future::pending().boxed(),
         "job" => job::run(ctx).boxed(),
+        "legacy-serviceaccount-token-cleaner" => legacy_token_cleaner::run(ctx).boxed(),
         "namespace" => namespace::run(ctx, options.namespace).boxed(),
         "nodeimage" if gates.daemon => node_image::run(ctx).boxed(),
         "nodeimage" => std::future::pending().boxed(),
@@ -398,9 +416,12 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "replicationcontroller" => replication_controller::run(ctx).boxed(),
         "resourcequota" => resource_quota::run(ctx, options.count_usage).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, options.root_ca.clone()).boxed(),
+        "service-cidr" => service_cidr::run(ctx).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
+        "tokencleaner" => bootstrap::token_cleaner::run(ctx).boxed(),
+        "ttl" => node_ttl::run(ctx).boxed(),
         "ttl-after-finished" => ttl_after_finished::run(ctx).boxed(),
         "validatingadmissionpolicy-status" => policy_status::run(ctx, options.check_types).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
@@ -466,11 +487,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let known: Vec<&str> = CONTROLLERS
-            .iter()
-            .chain(KRUISE_CONTROLLERS)
-            .copied()
-            .collect();
+        let known: Vec<&str> = known().collect();
         let message = format!("unknown controller \"cron\" (known: {})", known.join(", "));
         assert_eq!(refused.unwrap_err().to_string(), message);
     }

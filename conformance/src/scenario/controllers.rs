@@ -91,16 +91,15 @@ impl TryFrom<Vec<String>> for Controllers {
     type Error = String;
 
     fn try_from(words: Vec<String>) -> Result<Self, String> {
-        let known = || CONTROLLERS.iter().chain(KRUISE_CONTROLLERS).copied();
         let choice = Choice::read(words.iter().map(String::as_str))?;
         let mut asked = choice.named.iter().chain(&choice.excluded);
-        if let Some(unknown) = asked.find(|name| known().all(|known| known != **name)) {
-            let known: Vec<&str> = known().collect();
+        let known: Vec<&str> = kubeproof_controller::known().collect();
+        if let Some(unknown) = asked.find(|name| !known.contains(name)) {
             let known = known.join(", ");
             return Err(format!("unknown controller {unknown:?} (known: {known})"));
         }
         Ok(Self {
-            names: choice.names(known()),
+            names: choice.names(CONTROLLERS.iter().chain(KRUISE_CONTROLLERS).copied()),
             has_all: choice.has_all,
         })
     }

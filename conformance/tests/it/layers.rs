@@ -107,6 +107,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("garbage_collector", &[]),
     ("kruise", &["workload"]),
+    ("networking", &[]),
     ("policy", &[]),
     ("rbac", &[]),
 ];
