@@ -282,6 +282,7 @@ impl Testbed {
             Options {
                 controllers,
                 nodes: options.nodes,
+                scheduler: options.nodes > 0,
                 default_storage_class: options.default_storage_class,
                 load_balancers: options.load_balancers.clone(),
                 same_images: options.same_images.clone(),

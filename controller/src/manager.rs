@@ -93,8 +93,10 @@ pub const KRUISE_CONTROLLERS: &[&str] = &[
 pub struct Options {
     /// Names out of [`CONTROLLERS`], [`DISABLED_BY_DEFAULT`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
-    /// The number of simulated nodes; 0 also omits the scheduler.
+    /// The number of simulated nodes.
     pub nodes: usize,
+    /// Whether the simulated scheduler binds pods, to simulated nodes and to any others.
+    pub scheduler: bool,
     /// Whether nodes come with the storage class `standard` and its provisioner, as in kind. Unless
     /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
     /// claims that name no class get a volume at once.
@@ -247,6 +249,7 @@ impl Manager {
             }
         }
         let node_config = node::NodeConfig {
+            scheduler: options.scheduler,
             timings: options.timings,
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
@@ -288,8 +291,8 @@ impl Manager {
             });
             manager.spawn(lives.boxed(), stopped.clone());
         }
-        // Without nodes and stages nothing is simulated; this does not count as an end.
-        if options.nodes > 0 || !node_config.stages.is_empty() {
+        // Without nodes, scheduler and stages nothing is simulated; this does not count as an end.
+        if options.nodes > 0 || options.scheduler || !node_config.stages.is_empty() {
             let shared_nodes = manager.shared_nodes.clone();
             let lives = supervisor.run("nodes", never, move || {
                 node::run(ctx.clone(), shared_nodes.clone(), node_config.clone()).boxed()
@@ -466,6 +469,7 @@ mod tests {
         Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
+            scheduler: nodes > 0,
             default_storage_class: false,
             load_balancers: None,
             timings: node::Timings::default(),

@@ -177,6 +177,7 @@ pub(super) fn options(
     Options {
         controllers,
         nodes,
+        scheduler: nodes > 0,
         default_storage_class: true,
         load_balancers: None,
         timings: pace.timings(),

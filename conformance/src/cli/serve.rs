@@ -62,6 +62,10 @@ pub(super) struct ServeArgs {
         allow_negative_numbers = true
     )]
     nodes: usize,
+    /// What binds pods to nodes: simulated is a scheduler of kubeproof, also for nodes that are not simulated; none leaves
+    /// pods to another scheduler, such as kube-scheduler [default: simulated with nodes, none without].
+    #[arg(long, value_name = "simulated|none", hide_possible_values = true)]
+    scheduler: Option<Scheduler>,
     /// The metrics APIs: all serves metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io [default: all with
     /// nodes, none without].
     #[arg(long, value_name = "all|none")]
@@ -200,13 +204,13 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         .map(|path| Recording::begin(&server, path))
         .transpose()?;
     let keeper = directory.map(|directory| directory.keep(&server));
-    if args.nodes > 0 {
+    if args.has_scheduler() {
         server.set_component_running("scheduler");
     }
     if !controllers.is_empty() {
         server.set_component_running("controller-manager");
     }
-    let is_alone = args.nodes == 0 && controllers.is_empty();
+    let is_alone = args.nodes == 0 && !args.has_scheduler() && controllers.is_empty();
     let others = args.identity.other_client_authorities()?;
     if let Some(tls) = tls.as_ref().filter(|_| !is_alone || others.is_some()) {
         authentication::publish(&client, tls.authority_pem(), others.as_deref()).await?;
@@ -278,6 +282,7 @@ impl ServeArgs {
         Ok(Options {
             controllers,
             nodes: self.nodes,
+            scheduler: self.has_scheduler(),
             default_storage_class: true,
             load_balancers: self.load_balancers.clone(),
             timings: self.pace().timings(),
@@ -343,12 +348,26 @@ impl ServeArgs {
         self.pace.pace
     }
 
+    fn has_scheduler(&self) -> bool {
+        match self.scheduler {
+            None => self.nodes > 0,
+            Some(chosen) => chosen == Scheduler::Simulated,
+        }
+    }
+
     fn has_metrics(&self) -> bool {
         match self.metrics {
             None => self.nodes > 0,
             Some(chosen) => chosen == Metrics::All,
         }
     }
+}
+
+/// What binds pods to nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scheduler {
+    Simulated,
+    None,
 }
 
 /// The metrics APIs that are served.

@@ -86,6 +86,8 @@ pub struct Nodes {
 /// The configuration of the nodes.
 #[derive(Clone)]
 pub struct NodeConfig {
+    /// Whether the simulated scheduler binds pods to nodes.
+    pub scheduler: bool,
     /// The default durations of pods.
     pub timings: Timings,
     /// The interval at which a kubelet renews its Lease.
@@ -99,17 +101,22 @@ pub struct NodeConfig {
 }
 
 /// Registers the nodes `node-1` to `node-N` of `nodes`, sends their heartbeats, schedules pods
-/// onto them and runs those, for as long as it is polled.
-///
-/// Without nodes it only applies the stages, so that pods stay unscheduled.
+/// and runs those of these nodes, for as long as it is polled.
 pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     let Nodes { containers, faults } = nodes;
     let nodes = containers.nodes();
     let stager = ctx.for_component("stage-controller");
     let has_kubelets = !stages::concern_pods(&config.stages);
     let staged = stages::run(stager, config.stages.clone(), nodes);
+    let scheduled = async {
+        if config.scheduler {
+            let scheduler = ctx.for_component("kube-scheduler");
+            scheduler::run(scheduler, config.default_storage_class).await;
+        }
+    };
     if nodes == 0 {
-        return staged.await;
+        tokio::join!(scheduled, staged);
+        return;
     }
     let kubelet = ctx.for_component("kubelet");
     registration::register(&kubelet, nodes, &config).await;
@@ -121,10 +128,7 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     };
     tokio::join!(
         registration::send_heartbeats(kubelet.clone(), &faults, config.lease_renewal),
-        scheduler::run(
-            ctx.for_component("kube-scheduler"),
-            config.default_storage_class,
-        ),
+        scheduled,
         pods,
         staged,
     );

@@ -36,6 +36,7 @@ impl Cluster {
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
+            scheduler: true,
             default_storage_class: false,
             load_balancers: None,
             timings,

@@ -33,6 +33,7 @@ impl Node {
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 1,
+            scheduler: true,
             default_storage_class: false,
             load_balancers: None,
             timings: Timings::default(),

@@ -32,6 +32,7 @@ impl Nodes {
         let options = Options {
             controllers: Vec::new(),
             nodes: 1,
+            scheduler: true,
             default_storage_class: false,
             load_balancers: None,
             timings: Timings::default(),

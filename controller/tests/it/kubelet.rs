@@ -40,6 +40,7 @@ impl Node {
         let options = Options {
             controllers: vec!["serviceaccount".to_owned()],
             nodes: 1,
+            scheduler: true,
             default_storage_class: false,
             load_balancers: None,
             timings,

@@ -23,6 +23,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
     let options = Options {
         controllers: Vec::new(),
         nodes: 1,
+        scheduler: true,
         default_storage_class: false,
         load_balancers: None,
         timings: Timings::default(),
@@ -116,6 +117,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
     let options = Options {
         controllers: vec!["persistent-volume".to_owned()],
         nodes: 3,
+        scheduler: true,
         default_storage_class: true,
         load_balancers: None,
         timings: Timings::default(),

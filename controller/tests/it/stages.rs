@@ -24,6 +24,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
     let options = Options {
         controllers: vec!["serviceaccount".to_owned()],
         nodes: 1,
+        scheduler: true,
         default_storage_class: false,
         load_balancers: None,
         timings: Timings::default(),

@@ -108,6 +108,7 @@ impl Cluster {
         let options = Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
+            scheduler: true,
             default_storage_class: false,
             load_balancers: None,
             timings: Timings::default(),
