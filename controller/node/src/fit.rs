@@ -2,8 +2,11 @@
 
 mod fit_error;
 mod inter_pod_affinity;
+mod node_resources;
 mod preemption;
+mod scores;
 mod spread;
+mod volumes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +18,14 @@ use inter_pod_affinity::InterPodAffinity;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 use kubeproof_runtime::tolerations::tolerated;
+use node_resources::{Requests, counted, requests_of, shortage};
 use spread::Spread;
+use volumes::PodVolumes;
 
 pub(super) use fit_error::{FitError, Misfit, Reason};
+pub(super) use node_resources::lacking;
 pub(super) use preemption::{Plan, plan, priority};
+pub(super) use volumes::{Bindings, Storage};
 
 /// A host port in use: protocol, address, port.
 type HostPort = (String, String, i32);
@@ -29,10 +36,14 @@ pub(super) struct Load {
     pods: Vec<Arc<Pod>>,
     /// The pods among them with required anti-affinity, which keep others away.
     repelling: Vec<Arc<Pod>>,
+    /// The pods among them with terms about other pods.
+    with_affinity: Vec<Arc<Pod>>,
     /// The number of pods, including those counted without details.
     count: usize,
     ports: BTreeSet<HostPort>,
     requested: Amounts,
+    /// The processor and the memory that count for scores.
+    counted: [i128; 2],
 }
 
 impl Load {
@@ -41,6 +52,11 @@ impl Load {
         if let Some(spec) = &pod.spec {
             self.ports.extend(host_ports(spec));
             resources::add(&mut self.requested, &resources::requests(spec));
+            let counted = counted(spec);
+            self.counted = [0, 1].map(|index| self.counted[index] + counted[index]);
+        }
+        if inter_pod_affinity::has_affinity(pod) {
+            self.with_affinity.push(Arc::clone(pod));
         }
         if inter_pod_affinity::repels(pod) {
             self.repelling.push(Arc::clone(pod));
@@ -65,14 +81,18 @@ pub(super) struct Cluster<'a> {
     pub(super) loads: &'a BTreeMap<String, Load>,
     /// The lookup of a Namespace's labels.
     pub(super) namespace_labels: &'a NamespaceLabels<'a>,
+    /// The claims and their volumes, if the scheduler follows them.
+    pub(super) storage: Option<Storage<'a>>,
 }
 
 static IDLE: Load = Load {
     pods: Vec::new(),
     repelling: Vec::new(),
+    with_affinity: Vec::new(),
     count: 0,
     ports: BTreeSet::new(),
     requested: Amounts::new(),
+    counted: [0; 2],
 };
 
 impl<'a> Cluster<'a> {
@@ -91,25 +111,35 @@ struct Filters<'a> {
     requests: Requests,
     inter_pod_affinity: InterPodAffinity,
     spread: Spread,
+    volumes: PodVolumes<'a>,
     pinned: Option<BTreeSet<String>>,
 }
 
 impl<'a> Filters<'a> {
-    fn of(pod: &'a Pod, cluster: &Cluster<'_>) -> Self {
+    /// # Errors
+    ///
+    /// The reason why no node can have the pod.
+    fn of(pod: &'a Pod, cluster: &Cluster<'a>) -> Result<Self, String> {
         let requests = pod.spec.as_ref().map(requests_of);
-        Self {
+        let pinned = pod.spec.as_ref().and_then(affinity::pinned);
+        if pinned.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Err("pod affinity terms conflict".to_owned());
+        }
+        Ok(Self {
             pod,
             requests: requests.unwrap_or_default(),
+            volumes: PodVolumes::of(pod, cluster)?,
             inter_pod_affinity: InterPodAffinity::of(pod, cluster),
             spread: Spread::of(pod, cluster),
-            pinned: pod.spec.as_ref().and_then(affinity::pinned),
-        }
+            pinned,
+        })
     }
 
     fn misfit(&self, node: &Node, load: &Load) -> Option<Misfit> {
         match &self.pinned {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
             _ => misfit((self.pod, &self.requests), node, load)
+                .or_else(|| self.volumes.misfit(self.pod, node, load))
                 .or_else(|| self.spread.misfit(node))
                 .or_else(|| self.inter_pod_affinity.misfit(node)),
         }
@@ -118,11 +148,23 @@ impl<'a> Filters<'a> {
 
 /// Returns the reason why the pod does not fit on a node of the cluster.
 fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> Option<Misfit> {
-    Filters::of(pod, cluster).misfit(node, cluster.load(node))
+    match Filters::of(pod, cluster) {
+        Ok(filters) => filters.misfit(node, cluster.load(node)),
+        // A pod that no node can have preempts none.
+        Err(_) => Some(Misfit::pinned()),
+    }
 }
 
-/// Chooses a node for `pod` among those it fits on: the `nominated` one, else the most preferred,
-/// else the one with the fewest pods, else the first.
+/// A node for a pod.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) node: String,
+    /// The volumes that the pod gets there.
+    pub(super) bindings: Bindings,
+}
+
+/// Chooses a node for `pod` among those it fits on: the `nominated` one, else the one with the
+/// highest score, else the one with the fewest pods, else the first.
 ///
 /// # Errors
 ///
@@ -131,47 +173,46 @@ pub(super) fn choose(
     pod: &Pod,
     cluster: &Cluster<'_>,
     nominated: Option<&str>,
-) -> Result<String, FitError> {
-    let filters = Filters::of(pod, cluster);
+) -> Result<Choice, FitError> {
+    let filters =
+        Filters::of(pod, cluster).map_err(|reason| FitError::before_filters(reason, cluster))?;
     let mut fit_error = FitError::default();
-    let mut best = None;
+    let mut feasible: Vec<&Node> = Vec::new();
     for node in &cluster.nodes {
-        let load = cluster.load(node);
-        match filters.misfit(node, load) {
+        match filters.misfit(node, cluster.load(node)) {
             Some(misfit) => fit_error.add(name(node), misfit),
-            None if nominated == Some(name(node)) => return Ok(name(node).to_owned()),
-            None => {
-                let unwanted = unwanted_taints(pod, node);
-                let liked =
-                    affinity::preference(pod, node) + filters.inter_pod_affinity.preference(node);
-                let rank = (unwanted, Reverse(liked), load.count, natural(name(node)));
-                best = Some(match best {
-                    Some(best) => rank.min(best),
-                    None => rank,
-                });
-            }
+            None => feasible.push(node),
         }
     }
-    match best {
-        Some((_, _, _, (_, name))) => Ok(name.to_owned()),
-        None => Err(fit_error),
-    }
+    let nominated = feasible.iter().find(|node| nominated == Some(name(node)));
+    let chosen = nominated.copied().or_else(|| match feasible.as_slice() {
+        [only] => Some(only),
+        nodes => best(pod, cluster, nodes),
+    });
+    let node = chosen.ok_or(fit_error)?;
+    Ok(Choice {
+        node: name(node).to_owned(),
+        bindings: filters.volumes.bindings(node).unwrap_or_default(),
+    })
+}
+
+/// Returns the node with the highest score; upstream decides ties at random.
+fn best<'n>(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&'n Node]) -> Option<&'n Node> {
+    let scores = scores::of(pod, cluster, nodes);
+    let ranked = nodes.iter().copied().zip(scores);
+    let best = ranked.min_by_key(|(node, score)| {
+        (
+            Reverse(*score),
+            cluster.load(node).count,
+            natural(name(node)),
+        )
+    });
+    best.map(|(node, _)| node)
 }
 
 /// Returns a sort key that orders `node-2` before `node-10`.
 fn natural(name: &str) -> (usize, &str) {
     (name.len(), name)
-}
-
-/// Counts the node's `PreferNoSchedule` taints that the pod does not tolerate.
-fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
-    let spec = pod.spec.as_ref();
-    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
-    let taints = kubeproof_runtime::taints::of(node).iter();
-    taints
-        .filter(|taint| taint.effect == "PreferNoSchedule")
-        .filter(|taint| !tolerated(taint, tolerations.unwrap_or_default()))
-        .count()
 }
 
 /// Returns the reason of the first filter that rejects the node for the pod, regardless of the rest
@@ -215,85 +256,6 @@ pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
     let wanted = host_ports(spec);
     let mut taken = load.ports.iter();
     !wanted.is_empty() && taken.any(|taken| wanted.iter().any(|port| conflict(port, taken)))
-}
-
-/// Returns a misfit with the resources that the node lacks.
-fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<Misfit> {
-    let lacking = lacking_of(requests, node, load);
-    let lasts = lacking
-        .iter()
-        .any(|lack| lack.resource != "pods" && lack.requested > lack.capacity);
-    let reasons: Vec<Reason> = lacking
-        .into_iter()
-        .map(|lack| match lack.resource.as_str() {
-            "pods" => Reason::Full,
-            _ => Reason::Insufficient(lack.resource),
-        })
-        .collect();
-    Misfit::new(reasons, lasts)
-}
-
-/// A resource of which a node has too little.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lack {
-    pub(super) resource: String,
-    pub(super) requested: i128,
-    pub(super) used: i128,
-    pub(super) capacity: i128,
-}
-
-/// Returns the resources that the pod requests and the node lacks, in upstream's order.
-pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
-    lacking_of(&requests_of(spec), node, load)
-}
-
-/// The requests of a pod, in upstream's order of resources.
-type Requests = Vec<(String, i128)>;
-
-fn requests_of(spec: &PodSpec) -> Requests {
-    let mut requests: Requests = resources::requests(spec).into_iter().collect();
-    let order = |name: &str| match name {
-        "cpu" => 0,
-        "memory" => 1,
-        "ephemeral-storage" => 2,
-        _ => 3,
-    };
-    requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
-    requests
-}
-
-fn lacking_of(requests: &Requests, node: &Node, load: &Load) -> Vec<Lack> {
-    let status = node.status.as_ref();
-    let allocatable = status.and_then(|status| status.allocatable.as_ref());
-    // Only the quantities that count are read.
-    let capacity = |resource: &str| {
-        let quantity = allocatable.and_then(|all| all.get(resource));
-        quantity.map(|quantity| resources::amount(resource, quantity))
-    };
-    let mut lacking = Vec::new();
-    let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
-    // A node without a capacity for pods has room for any number.
-    if let Some(capacity) = capacity("pods").filter(|places| pods >= *places) {
-        lacking.push(Lack {
-            resource: "pods".to_owned(),
-            requested: 1,
-            used: pods,
-            capacity,
-        });
-    }
-    for (resource, requested) in requests.iter().filter(|(_, requested)| *requested > 0) {
-        let used = load.requested.get(resource).copied().unwrap_or(0);
-        let capacity = capacity(resource).unwrap_or(0);
-        if *requested > capacity - used {
-            lacking.push(Lack {
-                resource: resource.clone(),
-                requested: *requested,
-                used,
-                capacity,
-            });
-        }
-    }
-    lacking
 }
 
 fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {

@@ -25,7 +25,7 @@ use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
-use super::fit::{self, Cluster, FitError, Load, Plan};
+use super::fit::{self, Choice, Cluster, FitError, Load, Plan, Storage};
 use super::status::wire_time;
 
 /// The scheduler's profile: pods with another `schedulerName` are ignored.
@@ -234,21 +234,21 @@ impl Scheduler {
                 nodes: nodes.collect(),
                 loads: &loads,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
+                storage: self.follows_volumes.then_some(Storage {
+                    claims: &self.claims,
+                    volumes: &self.volumes,
+                    classes: &self.classes,
+                }),
             };
             let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
-            let wishes = self.wishes(&key, &pod);
-            let chosen = match self.unusable_claim(&key, &pod) {
-                Some(reason) => Err(FitError::before_filters(reason, &cluster)),
-                None => fit::choose(&wishes.pod, &cluster, nominated.as_deref()),
-            };
-            match chosen {
-                // The pod keeps its place on the node while its volumes are provisioned.
-                Ok(node) if !wishes.delayed.is_empty() => {
-                    self.select_node(&wishes.delayed, &node).await?;
-                    loads.entry(node).or_default().add(&pod);
+            match fit::choose(&pod, &cluster, nominated.as_deref()) {
+                // The pod keeps its place on the node until its volumes are bound.
+                Ok(Choice { node, bindings }) if !bindings.is_empty() => {
+                    self.nominate(&pod, &node).await?;
+                    self.bind_volumes(&bindings, &node).await?;
                 }
-                Ok(node) => {
+                Ok(Choice { node, .. }) => {
                     if self.bind(&key, &pod, &node).await? {
                         loads.entry(node).or_default().add(&pod);
                     }
@@ -266,6 +266,18 @@ impl Scheduler {
             }
         }
         Ok(())
+    }
+
+    /// Reports the node where the pod is to run once its volumes are bound
+    /// (`NominatedNodeNameForExpectation`).
+    async fn nominate(&mut self, pod: &Arc<Pod>, node: &str) -> Result<(), kube::Error> {
+        let uid = store::uid(&**pod);
+        if self.nominated.get(&uid).map(String::as_str) == Some(node) {
+            return Ok(());
+        }
+        self.nominated.insert(uid.clone(), node.to_owned());
+        let patch = json!({ "metadata": { "uid": uid }, "status": { "nominatedNodeName": node } });
+        self.patch_status(pod, patch).await
     }
 
     fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {

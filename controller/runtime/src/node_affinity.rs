@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec,
+};
 use kubeproof_machinery::meta::selector::Operator;
 
 /// Whether `node` matches all that `spec` requires of a node.
@@ -20,11 +22,15 @@ pub fn matches(spec: &PodSpec, node: &Node) -> bool {
             .required_during_scheduling_ignored_during_execution
             .as_ref()
     });
-    selected.all(|holds| holds)
-        && required.is_none_or(|required| {
-            let mut terms = required.node_selector_terms.iter();
-            terms.any(|term| term_matches(term, node, labels))
-        })
+    selected.all(|holds| holds) && required.is_none_or(|required| is_selected(required, node))
+}
+
+/// Whether any term of `selector` matches the node.
+pub fn is_selected(selector: &NodeSelector, node: &Node) -> bool {
+    let empty = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let mut terms = selector.node_selector_terms.iter();
+    terms.any(|term| term_matches(term, node, labels))
 }
 
 /// How much the pod's preferences like the node.

@@ -24,16 +24,32 @@ pub fn amounts(list: Option<&BTreeMap<String, Quantity>>) -> Amounts {
 
 /// The requests of a pod: the maximum of resources requested at any time.
 pub fn requests(spec: &PodSpec) -> Amounts {
+    requests_or(spec, &[])
+}
+
+/// Returns the requests of a pod whose containers request at least `defaults`, by resource, where they request nothing.
+///
+/// Source: `NonMissingContainerRequests` of `PodRequests`.
+pub fn requests_or(spec: &PodSpec, defaults: &[(&str, &str)]) -> Amounts {
+    let of_container = |resources: Option<&ResourceRequirements>| {
+        let mut requested = requested(resources);
+        for (name, quantity) in defaults {
+            if let Ok(quantity) = quantity::Quantity::parse(quantity) {
+                requested.entry((*name).to_owned()).or_insert(quantity);
+            }
+        }
+        requested
+    };
     let init = spec.init_containers.iter().flatten();
     let pod = PodAmounts {
         containers: spec
             .containers
             .iter()
-            .map(|container| requested(container.resources.as_ref()))
+            .map(|container| of_container(container.resources.as_ref()))
             .collect(),
         init_containers: init
             .map(|container| InitContainer {
-                amounts: requested(container.resources.as_ref()),
+                amounts: of_container(container.resources.as_ref()),
                 is_sidecar: container.restart_policy.as_deref() == Some("Always"),
             })
             .collect(),

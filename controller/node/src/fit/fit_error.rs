@@ -22,6 +22,13 @@ pub(crate) enum Reason {
     PodAntiAffinity,
     /// The anti-affinity of a pod that is running already.
     OthersAntiAffinity,
+    Disk,
+    /// Another pod uses a claim that only one pod may use.
+    ExclusiveClaim,
+    VolumeAffinity,
+    NoVolume,
+    VolumeGone,
+    VolumeZone,
     Spread,
     /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
@@ -40,6 +47,17 @@ impl fmt::Display for Reason {
             Self::PodAffinity => "node(s) didn't match pod affinity rules",
             Self::PodAntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Self::OthersAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Self::Disk => "node(s) had no available disk",
+            Self::ExclusiveClaim => {
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access \
+                 mode already in-use by another pod"
+            }
+            Self::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity",
+            Self::NoVolume => "node(s) didn't find available persistent volumes to bind",
+            Self::VolumeGone => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+            }
+            Self::VolumeZone => "node(s) had no available volume zone",
             Self::Spread => "node(s) didn't match pod topology spread constraints",
             Self::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -126,6 +144,11 @@ impl FitError {
         self.misfit(node).is_some_and(|misfit| !misfit.lasts)
     }
 
+    /// Returns whether the pod was refused before any node was looked at.
+    pub(super) fn is_before_filters(&self) -> bool {
+        self.before_filters.is_some()
+    }
+
     /// Returns the scheduler's message; `preemption` is the reason why no pod was evicted.
     pub(crate) fn message(&self, preemption: Option<&str>) -> String {
         if self.misfits.is_empty() {
@@ -138,6 +161,10 @@ impl FitError {
             None => histogram(reasons),
         };
         let filtered = format!("0/{total} nodes are available: {reasons}.");
+        if self.is_before_filters() {
+            // The plugin DynamicResources, which comes last, misses its state, and ends the attempt.
+            return format!("{filtered} not found");
+        }
         match preemption {
             Some(preemption) => {
                 format!("{filtered} no new claims to deallocate, preemption: {preemption}")

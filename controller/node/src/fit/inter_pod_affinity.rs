@@ -1,27 +1,33 @@
 //! Affinity and anti-affinity between pods.
+//!
+//! Source: plugin InterPodAffinity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm};
 use kube::core::{Selector, SelectorExt};
 
+use super::scores::SCORE_MAX;
 use super::{Cluster, Misfit, NamespaceLabels, Reason};
+
+/// The weight of required terms of other pods in scores.
+const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
 
 /// A topology domain: a label of nodes with one of its values.
 type Domain = (String, String);
 
 /// The inter-pod affinity of one pod, precomputed for the whole cluster.
 pub(super) struct InterPodAffinity {
-    /// The topology key of each required term, and the values where it is met.
-    wanted: Vec<(String, BTreeSet<String>)>,
+    /// The topology keys of the required terms.
+    wanted: Vec<String>,
+    /// The domains of the wanted keys with a pod that meets all required terms.
+    met: BTreeSet<Domain>,
     /// Whether only the pod itself meets its required terms, so that it may be the first.
     may_be_first: bool,
     /// The domains that the pod's own anti-affinity excludes.
     avoided: BTreeSet<Domain>,
     /// The domains that the anti-affinity of other pods excludes.
     forbidden: BTreeSet<Domain>,
-    /// The weights of preferred domains.
-    liked: BTreeMap<Domain, i64>,
 }
 
 /// The pods and namespaces that a term selects.
@@ -83,6 +89,11 @@ fn refused(pod: &Pod) -> &[PodAffinityTerm] {
     terms.unwrap_or_default()
 }
 
+/// Whether the pod has terms about other pods.
+pub(super) fn has_affinity(pod: &Pod) -> bool {
+    affinity(pod).is_some_and(|own| own.pod_affinity.is_some() || own.pod_anti_affinity.is_some())
+}
+
 /// Whether required anti-affinity of the pod keeps others away.
 pub(super) fn repels(pod: &Pod) -> bool {
     !refused(pod).is_empty()
@@ -128,45 +139,45 @@ impl InterPodAffinity {
                 })
                 .collect()
         };
-        let wanted: Vec<(String, BTreeSet<String>)> = required(pod)
+        let scopes: Vec<Scope<'_>> = required(pod)
             .iter()
-            .map(|term| {
-                (
-                    term.topology_key.clone(),
-                    values(term).into_iter().collect(),
-                )
-            })
-            .collect();
-        let includes_self = required(pod).iter().all(|term| {
-            let scope = Scope {
+            .map(|term| Scope {
                 term,
                 namespace,
                 labels: cluster.namespace_labels,
-            };
-            scope.includes(pod)
-        });
+            })
+            .collect();
+        let meets_all = |other: &Pod| scopes.iter().all(|scope| scope.includes(other));
+        let mut met = BTreeSet::new();
+        for node in cluster.nodes.iter().filter(|_| !scopes.is_empty()) {
+            if cluster.load(node).pods.iter().any(|other| meets_all(other)) {
+                met.extend(scopes.iter().filter_map(|scope| {
+                    let key = &scope.term.topology_key;
+                    Some((key.clone(), label(node, key)?.clone()))
+                }));
+            }
+        }
         let avoided = refused(pod).iter().flat_map(|term| {
             let values = values(term).into_iter();
             values.map(|value| (term.topology_key.clone(), value))
         });
-        let mut liked: BTreeMap<Domain, i64> = BTreeMap::new();
-        for (weight, term) in preferred(pod) {
-            for value in values(term) {
-                *liked.entry((term.topology_key.clone(), value)).or_default() += weight;
-            }
-        }
         Self {
-            may_be_first: wanted.iter().all(|(_, values)| values.is_empty()) && includes_self,
-            wanted,
+            may_be_first: met.is_empty() && meets_all(pod),
+            wanted: scopes
+                .iter()
+                .map(|scope| scope.term.topology_key.clone())
+                .collect(),
+            met,
             avoided: avoided.collect(),
             forbidden: forbidden(pod, cluster),
-            liked,
         }
     }
 
     pub(super) fn misfit(&self, node: &Node) -> Option<Misfit> {
-        let is_near = |(key, values): &(String, BTreeSet<String>)| {
-            label(node, key).is_some_and(|value| self.may_be_first || values.contains(value))
+        let is_near = |key: &String| {
+            label(node, key).is_some_and(|value| {
+                self.may_be_first || self.met.contains(&(key.clone(), value.clone()))
+            })
         };
         if !self.wanted.iter().all(is_near) {
             return Some(Misfit::lasting(Reason::PodAffinity));
@@ -183,14 +194,60 @@ impl InterPodAffinity {
             .iter()
             .any(|(key, value)| label(node, key) == Some(value))
     }
+}
 
-    pub(super) fn preference(&self, node: &Node) -> i64 {
-        let liked = self.liked.iter();
-        liked
-            .filter(|((key, value), _)| label(node, key) == Some(value))
-            .map(|(_, weight)| weight)
-            .sum()
+/// Returns the scores of the nodes by preferred terms of the pod, and by terms of pods on the nodes
+/// of the cluster that select it.
+pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+    let mut liked: BTreeMap<Domain, i64> = BTreeMap::new();
+    let own = preferred(pod);
+    for node in &cluster.nodes {
+        let load = cluster.load(node);
+        // Only pods with terms of their own matter to a pod without preferences.
+        let others = if own.is_empty() {
+            &load.with_affinity
+        } else {
+            &load.pods
+        };
+        for other in others {
+            let mut like = |weight: i64, (term, from, to): (&PodAffinityTerm, &Pod, &Pod)| {
+                let scope = Scope {
+                    term,
+                    namespace: from.metadata.namespace.as_deref().unwrap_or_default(),
+                    labels: cluster.namespace_labels,
+                };
+                if let Some(value) = label(node, &term.topology_key)
+                    && scope.includes(to)
+                {
+                    let domain = (term.topology_key.clone(), value.clone());
+                    *liked.entry(domain).or_default() += weight;
+                }
+            };
+            for (weight, term) in &own {
+                like(*weight, (term, pod, other));
+            }
+            for term in required(other) {
+                like(HARD_POD_AFFINITY_WEIGHT, (term, other, pod));
+            }
+            for (weight, term) in preferred(other) {
+                like(weight, (term, other, pod));
+            }
+        }
     }
+    let raw = nodes.iter().map(|node| {
+        let here = liked
+            .iter()
+            .filter(|((key, value), _)| label(node, key) == Some(value));
+        here.map(|(_, weight)| weight).sum()
+    });
+    let raw: Vec<i64> = raw.collect();
+    let least = raw.iter().copied().min().unwrap_or(0);
+    let most = raw.iter().copied().max().unwrap_or(0);
+    let scaled = |score: i64| match most - least {
+        0 => 0,
+        range => (SCORE_MAX as f64 * ((score - least) as f64 / range as f64)) as i64,
+    };
+    raw.into_iter().map(scaled).collect()
 }
 
 /// Returns the domains that the anti-affinity of running pods excludes for `pod`.

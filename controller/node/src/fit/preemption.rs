@@ -174,6 +174,7 @@ fn misfit_beside(
         nodes: cluster.nodes.clone(),
         loads: &loads,
         namespace_labels: cluster.namespace_labels,
+        storage: cluster.storage,
     };
     examine_one(pod, &reduced, node)
 }

@@ -1,4 +1,8 @@
-//! Topology spread constraints with `whenUnsatisfiable: DoNotSchedule`.
+//! Topology spread constraints with `whenUnsatisfiable: DoNotSchedule`; `score` has the others.
+//!
+//! Source: plugin PodTopologySpread.
+
+pub(super) mod score;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +10,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use kube::core::{Selector, SelectorExt};
 
 use super::inter_pod_affinity::pod_labels;
-use super::{Cluster, Misfit, Reason, affinity, tolerated};
+use super::{Cluster, Load, Misfit, Reason, affinity, tolerated};
 
 /// The constraints of one pod, with the current counts of matching pods.
 pub(super) struct Spread(Vec<Constraint>);
@@ -24,11 +28,7 @@ struct Constraint {
 
 impl Spread {
     pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>) -> Self {
-        let constraints = pod.spec.iter().flat_map(|spec| {
-            let constraints = spec.topology_spread_constraints.iter().flatten();
-            constraints.filter(|own| own.when_unsatisfiable == "DoNotSchedule")
-        });
-        let constraints: Vec<&TopologySpreadConstraint> = constraints.collect();
+        let constraints = constraints_of(pod, "DoNotSchedule");
         let keys: BTreeSet<&str> = constraints
             .iter()
             .map(|constraint| constraint.topology_key.as_str())
@@ -55,6 +55,15 @@ impl Spread {
     }
 }
 
+/// Returns the pod's constraints that are kept in this way.
+fn constraints_of<'p>(pod: &'p Pod, when: &str) -> Vec<&'p TopologySpreadConstraint> {
+    let constraints = pod.spec.iter().flat_map(|spec| {
+        let constraints = spec.topology_spread_constraints.iter().flatten();
+        constraints.filter(|own| own.when_unsatisfiable == when)
+    });
+    constraints.collect()
+}
+
 impl Constraint {
     fn of(
         pod: &Pod,
@@ -62,8 +71,7 @@ impl Constraint {
         constraint: &TopologySpreadConstraint,
         keys: &BTreeSet<&str>,
     ) -> Self {
-        let selector = selector(pod, constraint);
-        let namespace = &pod.metadata.namespace;
+        let selector = Counted::of(pod, constraint);
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for node in &cluster.nodes {
             let empty = BTreeMap::new();
@@ -75,13 +83,7 @@ impl Constraint {
             if !has_all || !is_counted(pod, node, constraint) {
                 continue;
             }
-            let pods = cluster.load(node).pods.iter().filter(|other| {
-                other.metadata.namespace == *namespace
-                    && other.metadata.deletion_timestamp.is_none()
-                    && selector.matches(&pod_labels(other))
-            });
-            *counts.entry(value.clone()).or_default() +=
-                i64::try_from(pods.count()).unwrap_or(i64::MAX);
+            *counts.entry(value.clone()).or_default() += selector.count(pod, cluster.load(node));
         }
         let domains = i32::try_from(counts.len()).unwrap_or(i32::MAX);
         let least = match constraint.min_domains {
@@ -92,7 +94,7 @@ impl Constraint {
             key: constraint.topology_key.clone(),
             max_skew: i64::from(constraint.max_skew),
             least,
-            counts_self: selector.matches(&pod_labels(pod)),
+            counts_self: selector.matches(pod),
             counts,
         }
     }
@@ -113,12 +115,36 @@ fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> 
         && (!by_taints || strict.all(|taint| tolerated(taint, tolerations)))
 }
 
-/// Returns the selector of the pods that the constraint counts.
-fn selector(pod: &Pod, constraint: &TopologySpreadConstraint) -> Selector {
-    let own = pod_labels(pod);
-    let mut selector = constraint.label_selector.clone().unwrap_or_default();
-    let same = constraint.match_label_keys.iter().flatten();
-    let same = same.filter_map(|key| Some((key.clone(), own.get(key)?.clone())));
-    selector.match_labels.get_or_insert_default().extend(same);
-    Selector::try_from(selector).unwrap_or_default()
+/// The pods that a constraint counts; None for no pod.
+struct Counted(Option<Selector>);
+
+impl Counted {
+    fn of(pod: &Pod, constraint: &TopologySpreadConstraint) -> Self {
+        let own = pod_labels(pod);
+        Self(constraint.label_selector.clone().and_then(|mut selector| {
+            let same = constraint.match_label_keys.iter().flatten();
+            let same = same.filter_map(|key| Some((key.clone(), own.get(key)?.clone())));
+            selector.match_labels.get_or_insert_default().extend(same);
+            Selector::try_from(selector).ok()
+        }))
+    }
+
+    fn matches(&self, pod: &Pod) -> bool {
+        let selector = self.0.as_ref();
+        selector.is_some_and(|selector| selector.matches(&pod_labels(pod)))
+    }
+
+    /// Counts the pods of the namespace of `pod` that stay on a node. An empty selector counts none
+    /// (`countPodsMatchSelector`).
+    fn count(&self, pod: &Pod, load: &Load) -> i64 {
+        let Some(selector) = self.0.as_ref().filter(|own| !own.selects_all()) else {
+            return 0;
+        };
+        let counted = load.pods.iter().filter(|other| {
+            other.metadata.namespace == pod.metadata.namespace
+                && other.metadata.deletion_timestamp.is_none()
+                && selector.matches(&pod_labels(other))
+        });
+        i64::try_from(counted.count()).unwrap_or(i64::MAX)
+    }
 }

@@ -36,8 +36,10 @@ fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<S
         nodes: nodes.iter().collect(),
         loads,
         namespace_labels: &labels,
+        storage: None,
     };
-    super::choose(pod, &cluster, None).map_err(|fit_error| {
+    let chosen = super::choose(pod, &cluster, None);
+    chosen.map(|choice| choice.node).map_err(|fit_error| {
         let planned = super::plan(pod, &cluster, &fit_error, &[]);
         fit_error.message(planned.err().as_deref())
     })
@@ -248,4 +250,77 @@ fn only_nodes_that_affinity_names_are_looked_at() {
         reasons(choose(&pinned, &zones(), &BTreeMap::new())),
         expected
     );
+}
+
+#[test]
+fn a_node_without_a_capacity_for_pods_takes_none() {
+    let bare: Node = serde_json::from_value(json!({ "metadata": { "name": "node-1" } })).unwrap();
+    let refused = choose(&pod(json!({})), &[bare], &BTreeMap::new());
+    assert_eq!(reasons(refused), "0/1 nodes are available: 1 Too many pods");
+}
+
+#[test]
+fn terms_that_name_two_nodes_refuse_all() {
+    let field = |name: &str| json!({ "key": "metadata.name", "operator": "In", "values": [name] });
+    let terms = json!([{ "matchFields": [field("node-1"), field("node-2")] }]);
+    let node =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+    let torn = pod(json!({ "affinity": { "nodeAffinity": node } }));
+    let expected = "0/3 nodes are available: pod affinity terms conflict. not found";
+    let refused = choose(&torn, &zones(), &BTreeMap::new());
+    assert_eq!(refused, Err(expected.to_owned()));
+}
+
+#[test]
+fn one_pod_has_to_meet_all_affinity_terms() {
+    let version = json!({
+        "topologyKey": "zone", "labelSelector": { "matchLabels": { "version": "v1" } },
+    });
+    let required =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term("db"), version] });
+    let seeking = labelled("x", json!({ "affinity": { "podAffinity": required } }));
+    let mut both = labelled("db", json!({}));
+    let labels = both.metadata.labels.get_or_insert_default();
+    labels.insert("version".to_owned(), "v1".to_owned());
+    let mut other = labelled("other", json!({}));
+    other.metadata.labels.clone_from(&both.metadata.labels);
+    other
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .insert("app".to_owned(), "other".to_owned());
+    // In zone a two pods meet one term each.
+    let apart = [("node-1", labelled("db", json!({}))), ("node-2", other)];
+    let expected = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules";
+    assert_eq!(
+        reasons(choose(&seeking, &zones(), &running(&apart))),
+        expected
+    );
+    let mut together = apart.to_vec();
+    together.push(("node-3", both));
+    let chosen = choose(&seeking, &zones(), &running(&together));
+    assert_eq!(chosen.as_deref(), Ok("node-3"));
+}
+
+#[test]
+fn a_spread_without_a_selector_counts_no_pod() {
+    let loads = running(&[
+        ("node-1", labelled("web", json!({}))),
+        ("node-2", labelled("web", json!({}))),
+    ]);
+    let spread = |selector: &Value| {
+        let mut constraint = json!({
+            "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+            "nodeAffinityPolicy": "Ignore",
+        });
+        if !selector.is_null() {
+            constraint["labelSelector"] = selector.clone();
+        }
+        let zone = json!({ "zone": "a" });
+        let spec = json!({ "topologySpreadConstraints": [constraint], "nodeSelector": zone });
+        choose(&labelled("web", spec), &zones(), &loads).is_ok()
+    };
+    assert!(spread(&Value::Null));
+    assert!(spread(&json!({})));
+    assert!(!spread(&json!({ "matchLabels": { "app": "web" } })));
 }

@@ -117,7 +117,7 @@ impl Scheduler {
     }
 
     /// Patches a pod's status; a pod that is gone is not an error.
-    async fn patch_status(&self, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
+    pub(super) async fn patch_status(&self, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
         let namespace = pod.namespace().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &namespace);
         let patch = Patch::Strategic(patch);

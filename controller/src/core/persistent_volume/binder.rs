@@ -2,13 +2,12 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kubeproof_runtime::volume::{SELECTED_NODE, waits_for_consumer};
+use kubeproof_runtime::volume::{SELECTED_NODE, suits, waits_for_consumer};
 use serde_json::{Value, json};
 
 use super::matching::{self, Volumes};
 
-pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+pub(super) use kubeproof_runtime::volume::{BIND_COMPLETED, BOUND_BY_CONTROLLER};
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 pub(super) const PROVISIONER: &str = "kubeproof.dev/volumes";
@@ -181,7 +180,7 @@ fn satisfies(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(volume), Some(claim)) = (&volume.spec, &claim.spec) else {
         return false;
     };
-    matching::suits(volume, claim)
+    suits(volume, claim)
 }
 
 /// The next step for `volume`, given the claim that has the name it is tied to.

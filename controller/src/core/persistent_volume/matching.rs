@@ -3,17 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{
-    PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,
-};
-use kube::core::{Selector, SelectorExt};
-use kubeproof_runtime::pod_resources::amount;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec};
+use kubeproof_runtime::volume::{capacity, is_selected, suits};
 
 /// Volumes by name.
 pub(super) type Volumes = BTreeMap<String, Arc<PersistentVolume>>;
-
-const STORAGE: &str = "storage";
-const FILESYSTEM: &str = "Filesystem";
 
 /// The name of the available volume that suits `claim` best: of those with the fewest access modes the smallest.
 pub(super) fn best<'a>(claim: &PersistentVolumeClaim, volumes: &'a Volumes) -> Option<&'a str> {
@@ -26,22 +20,6 @@ pub(super) fn best<'a>(claim: &PersistentVolumeClaim, volumes: &'a Volumes) -> O
     suitable.min().map(|(_, _, name)| name)
 }
 
-/// Whether a volume satisfies `claim`, whichever party chose it.
-pub(super) fn suits(volume: &PersistentVolumeSpec, claim: &PersistentVolumeClaimSpec) -> bool {
-    let requests = claim.resources.as_ref();
-    let requests = requests.and_then(|resources| resources.requests.as_ref());
-    let requested = requests.and_then(|requests| requests.get(STORAGE));
-    let requested = requested.map_or(0, |quantity| amount(STORAGE, quantity));
-    let mut wanted_modes = claim.access_modes.iter().flatten();
-    let (offered, wanted) = (volume.volume_mode.as_deref(), claim.volume_mode.as_deref());
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    capacity(volume) >= requested
-        && wanted_modes.all(|mode| modes(volume).contains(mode))
-        && offered.unwrap_or(FILESYSTEM) == wanted.unwrap_or(FILESYSTEM)
-        && text(&volume.storage_class_name) == text(&claim.storage_class_name)
-        && text(&volume.volume_attributes_class_name) == text(&claim.volume_attributes_class_name)
-}
-
 /// Whether the volume is Available, claimed by no claim, and not being deleted.
 fn is_available(volume: &PersistentVolume) -> bool {
     let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
@@ -49,23 +27,8 @@ fn is_available(volume: &PersistentVolume) -> bool {
     phase == Some("Available") && tied.is_none() && volume.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether the claim's selector, if any, selects the volume.
-fn is_selected(volume: &PersistentVolume, claim: &PersistentVolumeClaimSpec) -> bool {
-    let Some(selector) = claim.selector.clone() else {
-        return true;
-    };
-    let labels = volume.metadata.labels.clone().unwrap_or_default();
-    Selector::try_from(selector).is_ok_and(|selector| selector.matches(&labels))
-}
-
 fn modes(volume: &PersistentVolumeSpec) -> &[String] {
     volume.access_modes.as_deref().unwrap_or_default()
-}
-
-/// Bytes.
-fn capacity(volume: &PersistentVolumeSpec) -> i128 {
-    let quantity = volume.capacity.as_ref().and_then(|it| it.get(STORAGE));
-    quantity.map_or(0, |quantity| amount(STORAGE, quantity))
 }
 
 #[cfg(test)]

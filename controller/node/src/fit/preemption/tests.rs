@@ -51,6 +51,7 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
         nodes: machines.iter().collect(),
         loads: &loads,
         namespace_labels: &|_| BTreeMap::new(),
+        storage: None,
     };
     let preemptor: Pod = serde_json::from_value(pod("new", 100, 4)).unwrap();
     let fit_error = choose(&preemptor, &cluster, None).unwrap_err();

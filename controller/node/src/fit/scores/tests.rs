@@ -1,0 +1,145 @@
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fit::Load;
+
+fn node(name: &str, labels: &Value, more: &Value) -> Node {
+    let allocatable = json!({ "cpu": "4", "memory": "4Gi", "pods": "110" });
+    let mut node = json!({
+        "metadata": { "name": name, "labels": labels },
+        "status": { "allocatable": allocatable },
+    });
+    node["spec"] = more["spec"].clone();
+    node["status"]["images"] = more["images"].clone();
+    serde_json::from_value(node).unwrap()
+}
+
+fn pod(app: &str, mut spec: Value, cpu: Option<&str>) -> Pod {
+    let requests = cpu.map(|cpu| json!({ "requests": { "cpu": cpu } }));
+    spec["containers"] = json!([{ "name": "main", "image": "app", "resources": requests }]);
+    let metadata = json!({ "name": app, "namespace": "default", "labels": { "app": app } });
+    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+}
+
+/// Returns the scores of the nodes in zone a, in zone b, and in no zone.
+fn scores(pod: &Pod, more: &Value, running: &[(&str, Pod)]) -> Vec<i64> {
+    let nodes = [
+        node("node-1", &json!({ "zone": "a" }), more),
+        node("node-2", &json!({ "zone": "b" }), &json!({})),
+        node("node-3", &json!({}), &json!({})),
+    ];
+    let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+    for (node, pod) in running {
+        let load = loads.entry((*node).to_owned()).or_default();
+        load.add(&Arc::new(pod.clone()));
+    }
+    let cluster = Cluster {
+        nodes: nodes.iter().collect(),
+        loads: &loads,
+        namespace_labels: &|_| BTreeMap::new(),
+        storage: None,
+    };
+    of(pod, &cluster, &nodes.iter().collect::<Vec<_>>())
+}
+
+// Taints give 3 * 100 to each node; a pod without requests counts for 100m of 4 and 200Mi of
+// 4096Mi, which leaves 97 and 95 of 100.
+const EMPTY: i64 = 300 + 96;
+
+#[test]
+fn the_least_allocated_node_scores_highest() {
+    let plain = pod("web", json!({}), None);
+    let running = [("node-2", pod("db", json!({}), Some("2")))];
+    // 47 of the processor and 90 of the memory are left there.
+    assert_eq!(
+        scores(&plain, &json!({}), &running),
+        [EMPTY, 300 + 68, EMPTY]
+    );
+}
+
+#[test]
+fn a_pod_with_requests_prefers_the_node_that_it_balances() {
+    let one = pod("web", json!({}), Some("1"));
+    let running = [("node-2", pod("db", json!({}), Some("2")))];
+    // The share of the processor grows by 25 of 100, so the deviation grows by 12.
+    let empty = 300 + (75 + 95) / 2 + (50 + (50 + 87 - 100) / 2);
+    let taken = 300 + (25 + 90) / 2 + (50 + (50 + 62 - 75) / 2);
+    assert_eq!(scores(&one, &json!({}), &running), [empty, taken, empty]);
+}
+
+#[test]
+fn unwanted_taints_and_preferred_labels_count() {
+    let taint = json!({ "spec": { "taints": [{ "key": "k", "effect": "PreferNoSchedule" }] } });
+    let plain = pod("web", json!({}), None);
+    assert_eq!(scores(&plain, &taint, &[]), [EMPTY - 300, EMPTY, EMPTY]);
+    let prefers = |zone: &str, weight: i32| {
+        let rule = json!({ "key": "zone", "operator": "In", "values": [zone] });
+        json!({ "weight": weight, "preference": { "matchExpressions": [rule] } })
+    };
+    let terms = json!([prefers("a", 1), prefers("b", 4)]);
+    let affinity = json!({ "preferredDuringSchedulingIgnoredDuringExecution": terms });
+    let choosy = pod(
+        "web",
+        json!({ "affinity": { "nodeAffinity": affinity } }),
+        None,
+    );
+    assert_eq!(
+        scores(&choosy, &json!({}), &[]),
+        [EMPTY + 2 * 25, EMPTY + 2 * 100, EMPTY]
+    );
+}
+
+#[test]
+fn terms_of_running_pods_count_for_the_pod_that_they_select() {
+    let term = json!({
+        "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } },
+    });
+    let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let follower = pod(
+        "db",
+        json!({ "affinity": { "podAffinity": required } }),
+        None,
+    );
+    let web = pod("web", json!({}), None);
+    let running = [("node-2", follower.clone()), ("node-3", follower)];
+    // The term on node-3 has no zone to count for. Two pods take 94 and 90 of 100 there.
+    let taken = 300 + (95 + 90) / 2;
+    assert_eq!(
+        scores(&web, &json!({}), &running),
+        [EMPTY, taken + 2 * 100, taken]
+    );
+}
+
+#[test]
+fn soft_constraints_prefer_domains_with_fewer_pods() {
+    let constraint = json!([{
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }]);
+    let web = pod(
+        "web",
+        json!({ "topologySpreadConstraints": constraint }),
+        None,
+    );
+    let running = [("node-2", pod("web", json!({}), None))];
+    let taken = 300 + (95 + 90) / 2;
+    // A node without the topology key has no score.
+    assert_eq!(
+        scores(&web, &json!({}), &running),
+        [EMPTY + 2 * 100, taken, EMPTY]
+    );
+}
+
+#[test]
+fn images_on_a_node_count_by_size_and_spread() {
+    let size = 3 * 500 * 1024 * 1024;
+    let images = json!({ "images": [{ "names": ["app:latest"], "sizeBytes": size }] });
+    // A third of the nodes has 1500Mi: 500Mi, between 23Mi and 1000Mi.
+    let web = pod("web", json!({}), None);
+    assert_eq!(
+        scores(&web, &images, &[]),
+        [EMPTY + 100 * (500 - 23) / (1000 - 23), EMPTY, EMPTY]
+    );
+}

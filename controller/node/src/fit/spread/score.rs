@@ -1,0 +1,117 @@
+//! Topology spread constraints with `whenUnsatisfiable: ScheduleAnyway`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
+
+use super::super::Cluster;
+use super::super::scores::SCORE_MAX;
+use super::{Counted, constraints_of, is_counted};
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Returns the scores of the nodes; the fewer pods in the node's domains, the higher.
+pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+    let constraints = constraints_of(pod, "ScheduleAnyway");
+    if constraints.is_empty() {
+        return vec![0; nodes.len()];
+    }
+    let has_all = |node: &Node| {
+        let labels = node.metadata.labels.as_ref();
+        let mut keys = constraints
+            .iter()
+            .map(|constraint| &constraint.topology_key);
+        keys.all(|key| labels.is_some_and(|labels| labels.contains_key(key)))
+    };
+    let scored: Vec<&Node> = nodes.iter().copied().filter(|node| has_all(node)).collect();
+    let domains: Vec<Domains<'_>> = constraints
+        .iter()
+        .map(|constraint| Domains::of((pod, constraint), cluster, &scored, &has_all))
+        .collect();
+    let raw = nodes.iter().map(|node| {
+        let score = |own: &Domains<'_>| own.score(pod, cluster, node);
+        has_all(node).then(|| domains.iter().map(score).sum::<f64>().round() as i64)
+    });
+    let raw: Vec<Option<i64>> = raw.collect();
+    let least = raw.iter().flatten().copied().min().unwrap_or(0);
+    let most = raw.iter().flatten().copied().max().unwrap_or(0);
+    let scaled = |score: Option<i64>| match (score, most) {
+        // The node lacks a topology key.
+        (None, _) => 0,
+        (Some(_), 0) => SCORE_MAX,
+        (Some(score), most) => SCORE_MAX * (most + least - score) / most,
+    };
+    raw.into_iter().map(scaled).collect()
+}
+
+/// The domains of one constraint among the nodes that are scored.
+struct Domains<'a> {
+    constraint: &'a TopologySpreadConstraint,
+    counted: Counted,
+    /// The number of matching pods by value of the topology key; empty for host names.
+    counts: BTreeMap<&'a str, i64>,
+    /// The weight of the topology, which grows with the number of its domains.
+    weight: f64,
+}
+
+fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    let labels = node.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
+
+impl<'a> Domains<'a> {
+    fn of(
+        (pod, constraint): (&Pod, &'a TopologySpreadConstraint),
+        cluster: &Cluster<'a>,
+        scored: &[&'a Node],
+        has_all: &dyn Fn(&Node) -> bool,
+    ) -> Self {
+        let counted = Counted::of(pod, constraint);
+        let key = constraint.topology_key.as_str();
+        let mut counts = BTreeMap::new();
+        if key == HOSTNAME {
+            return Self {
+                constraint,
+                counted,
+                counts,
+                weight: weight_of(scored.len()),
+            };
+        }
+        counts.extend(
+            scored
+                .iter()
+                .filter_map(|node| Some((label(node, key)?, 0))),
+        );
+        for node in &cluster.nodes {
+            if has_all(node)
+                && is_counted(pod, node, constraint)
+                && let Some(count) = label(node, key).and_then(|value| counts.get_mut(value))
+            {
+                *count += counted.count(pod, cluster.load(node));
+            }
+        }
+        let weight = weight_of(counts.len());
+        Self {
+            constraint,
+            counted,
+            counts,
+            weight,
+        }
+    }
+
+    fn score(&self, pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> f64 {
+        let Some(value) = label(node, &self.constraint.topology_key) else {
+            return 0.0;
+        };
+        let count = match self.constraint.topology_key.as_str() {
+            HOSTNAME => self.counted.count(pod, cluster.load(node)),
+            _ => self.counts.get(value).copied().unwrap_or(0),
+        };
+        count as f64 * self.weight + f64::from(self.constraint.max_skew - 1)
+    }
+}
+
+/// Returns the weight of a topology of this many domains (`topologyNormalizingWeight`).
+fn weight_of(domains: usize) -> f64 {
+    ((domains + 2) as f64).ln()
+}

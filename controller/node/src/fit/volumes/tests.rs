@@ -1,0 +1,269 @@
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::fit::choose;
+
+#[derive(Default)]
+struct Stored {
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    classes: Store<StorageClass>,
+}
+
+impl Stored {
+    fn claim(mut self, name: &str, spec: &Value, phase: &str) -> Self {
+        let mut metadata = json!({ "name": name, "namespace": "default", "uid": name });
+        if spec["volumeName"].is_string() {
+            metadata["annotations"] = json!({ BIND_COMPLETED: "yes" });
+        }
+        let claim = json!({ "metadata": metadata, "spec": spec, "status": { "phase": phase } });
+        let claim = serde_json::from_value(claim).unwrap();
+        self.claims.apply(Event::Apply(Arc::new(claim)));
+        self
+    }
+
+    fn volume(mut self, name: &str, labels: &Value, spec: &Value) -> Self {
+        let volume = json!({
+            "metadata": { "name": name, "labels": labels },
+            "spec": spec, "status": { "phase": "Available" },
+        });
+        let volume = serde_json::from_value(volume).unwrap();
+        self.volumes.apply(Event::Apply(Arc::new(volume)));
+        self
+    }
+
+    fn class(mut self, name: &str, provisioner: &str, mode: &str, zones: &[&str]) -> Self {
+        let mut class = json!({
+            "metadata": { "name": name }, "provisioner": provisioner, "volumeBindingMode": mode,
+        });
+        if !zones.is_empty() {
+            let rule = json!({ "key": "zone", "values": zones });
+            class["allowedTopologies"] = json!([{ "matchLabelExpressions": [rule] }]);
+        }
+        let class = serde_json::from_value(class).unwrap();
+        self.classes.apply(Event::Apply(Arc::new(class)));
+        self
+    }
+
+    /// Returns the node and the volumes of a pod with these claims, or the message that refuses it.
+    fn place(&self, used: &[&str], running: &[(&str, Value)]) -> String {
+        let nodes = ["a", "b"].map(|zone| {
+            let labels = json!({ "zone": zone, "topology.kubernetes.io/zone": zone });
+            let node = json!({
+                "metadata": { "name": format!("node-{zone}"), "labels": labels },
+                "status": { "allocatable": { "pods": "9" } },
+            });
+            serde_json::from_value::<Node>(node).unwrap()
+        });
+        let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+        for (node, volume) in running {
+            let load = loads.entry((*node).to_owned()).or_default();
+            load.add(&Arc::new(pod("other", &[volume.clone()])));
+        }
+        let cluster = Cluster {
+            nodes: nodes.iter().collect(),
+            loads: &loads,
+            namespace_labels: &|_| BTreeMap::new(),
+            storage: Some(Storage {
+                claims: &self.claims,
+                volumes: &self.volumes,
+                classes: &self.classes,
+            }),
+        };
+        let volumes: Vec<Value> = used.iter().map(|name| of_claim(name)).collect();
+        match choose(&pod("web", &volumes), &cluster, None) {
+            Ok(choice) => {
+                let bindings = choice.bindings;
+                let existing = bindings.existing.iter();
+                let existing = existing
+                    .map(|(claim, volume)| format!(" {}={}", claim.name_any(), volume.name_any()));
+                let provisioned = bindings.provisioned.iter();
+                let provisioned = provisioned.map(|claim| format!(" {}=new", claim.name_any()));
+                let bound: String = existing.chain(provisioned).collect();
+                format!("{}{bound}", choice.node)
+            }
+            Err(fit_error) => {
+                let message = fit_error.message(None);
+                let reasons = message.strip_prefix("0/2 nodes are available: ");
+                reasons.unwrap_or(&message).to_owned()
+            }
+        }
+    }
+}
+
+fn of_claim(name: &str) -> Value {
+    json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
+}
+
+fn pod(name: &str, volumes: &[Value]) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": { "containers": [], "volumes": volumes },
+    }))
+    .unwrap()
+}
+
+fn wants(class: &str, size: &str) -> Value {
+    json!({
+        "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+        "resources": { "requests": { "storage": size } },
+    })
+}
+
+fn bound_to(volume: &str, mode: &str) -> Value {
+    json!({ "volumeName": volume, "accessModes": [mode] })
+}
+
+/// A volume that nodes of one zone reach.
+fn in_zone(zone: &str, class: &str, size: &str) -> Value {
+    let rule = json!({ "key": "zone", "operator": "In", "values": [zone] });
+    let terms = json!([{ "matchExpressions": [rule] }]);
+    json!({
+        "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+        "capacity": { "storage": size },
+        "nodeAffinity": { "required": { "nodeSelectorTerms": terms } },
+    })
+}
+
+#[test]
+fn claims_that_cannot_be_used_refuse_all_nodes() {
+    let stored = Stored::default()
+        .class("now", "p", "Immediate", &[])
+        .claim("unbound", &wants("now", "1Gi"), "Pending")
+        .claim("lost", &bound_to("gone", "ReadWriteOnce"), "Lost")
+        .claim("dangling", &bound_to("gone", "ReadWriteOnce"), "Bound");
+    for (claim, expected) in [
+        ("none", "persistentvolumeclaim \"none\" not found"),
+        (
+            "unbound",
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            "lost",
+            "persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"gone\"",
+        ),
+        ("dangling", "persistentvolume \"gone\" not found"),
+    ] {
+        let expected = format!("{expected}. not found");
+        assert_eq!(stored.place(&[claim], &[]), expected);
+    }
+}
+
+#[test]
+fn bound_volumes_choose_their_nodes() {
+    let zone = json!({ "topology.kubernetes.io/zone": "b__c" });
+    let stored = Stored::default()
+        .claim("near-b", &bound_to("in-b", "ReadWriteOnce"), "Bound")
+        .claim("near-a", &bound_to("in-a", "ReadWriteOnce"), "Bound")
+        .claim("far", &bound_to("in-c", "ReadWriteOnce"), "Bound")
+        .claim(
+            "labelled",
+            &bound_to("with-label", "ReadWriteOnce"),
+            "Bound",
+        )
+        .volume("in-b", &json!({}), &in_zone("b", "", "1Gi"))
+        .volume("in-a", &json!({}), &in_zone("a", "", "1Gi"))
+        .volume("in-c", &json!({}), &in_zone("c", "", "1Gi"))
+        .volume("with-label", &zone, &json!({}));
+    assert_eq!(stored.place(&["near-b"], &[]), "node-b");
+    assert_eq!(stored.place(&["labelled"], &[]), "node-b");
+    let expected = "1 node(s) didn't match PersistentVolume's node affinity, \
+        1 node(s) had no available volume zone.";
+    assert_eq!(stored.place(&["near-a", "labelled"], &[]), expected);
+    let expected = "2 node(s) didn't match PersistentVolume's node affinity.";
+    assert_eq!(stored.place(&["far"], &[]), expected);
+}
+
+#[test]
+fn claims_that_wait_get_the_smallest_volume_that_their_node_reaches() {
+    let stored = Stored::default()
+        .class("local", NO_PROVISIONER, "WaitForFirstConsumer", &[])
+        .class("made", "p", "WaitForFirstConsumer", &["b"])
+        .claim("big", &wants("local", "5Gi"), "Pending")
+        .claim("small", &wants("local", "1Gi"), "Pending")
+        .claim("made", &wants("made", "1Gi"), "Pending")
+        .volume("b-10", &json!({}), &in_zone("b", "local", "10Gi"))
+        .volume("b-6", &json!({}), &in_zone("b", "local", "6Gi"))
+        .volume("a-2", &json!({}), &in_zone("a", "local", "2Gi"));
+    assert_eq!(stored.place(&["small"], &[]), "node-a small=a-2");
+    assert_eq!(stored.place(&["big"], &[]), "node-b big=b-6");
+    // The smallest claim chooses first.
+    assert_eq!(
+        stored.place(&["big", "small"], &[]),
+        "node-b small=b-6 big=b-10"
+    );
+    assert_eq!(stored.place(&["made"], &[]), "node-b made=new");
+    let full = Stored::default()
+        .class("local", NO_PROVISIONER, "WaitForFirstConsumer", &[])
+        .claim("big", &wants("local", "5Gi"), "Pending");
+    let expected = "2 node(s) didn't find available persistent volumes to bind.";
+    assert_eq!(full.place(&["big"], &[]), expected);
+}
+
+#[test]
+fn a_volume_that_is_tied_to_the_claim_is_the_only_choice() {
+    let mut tied = in_zone("b", "local", "10Gi");
+    tied["claimRef"] = json!({ "namespace": "default", "name": "small", "uid": "small" });
+    let stored = Stored::default()
+        .class("local", NO_PROVISIONER, "WaitForFirstConsumer", &[])
+        .claim("small", &wants("local", "1Gi"), "Pending")
+        .volume("tied", &json!({}), &tied)
+        .volume("a-2", &json!({}), &in_zone("a", "local", "2Gi"));
+    assert_eq!(stored.place(&["small"], &[]), "node-b small=tied");
+}
+
+#[test]
+fn volumes_that_pods_may_not_share_keep_them_apart() {
+    let stored = Stored::default()
+        .claim("own", &bound_to("v", "ReadWriteOncePod"), "Bound")
+        .volume("v", &json!({}), &json!({}));
+    assert_eq!(stored.place(&["own"], &[]), "node-a");
+    let expected = "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod \
+        access mode already in-use by another pod.";
+    assert_eq!(
+        stored.place(&["own"], &[("node-b", of_claim("own"))]),
+        expected
+    );
+    for (one, other, expected) in [
+        (
+            json!({ "gcePersistentDisk": { "pdName": "d" } }),
+            json!({ "gcePersistentDisk": { "pdName": "d", "readOnly": true } }),
+            true,
+        ),
+        (
+            json!({ "gcePersistentDisk": { "pdName": "d", "readOnly": true } }),
+            json!({ "gcePersistentDisk": { "pdName": "d", "readOnly": true } }),
+            false,
+        ),
+        (
+            json!({ "awsElasticBlockStore": { "volumeID": "d", "readOnly": true } }),
+            json!({ "awsElasticBlockStore": { "volumeID": "d", "readOnly": true } }),
+            true,
+        ),
+        (
+            json!({ "iscsi": { "iqn": "i", "lun": 0, "targetPortal": "p" } }),
+            json!({ "iscsi": { "iqn": "i", "lun": 1, "targetPortal": "q" } }),
+            true,
+        ),
+        (
+            json!({ "rbd": { "monitors": ["m", "n"], "image": "i", "pool": "rbd" } }),
+            json!({ "rbd": { "monitors": ["n"], "image": "i", "pool": "rbd" } }),
+            true,
+        ),
+        (
+            json!({ "rbd": { "monitors": ["m"], "image": "i", "pool": "rbd" } }),
+            json!({ "rbd": { "monitors": ["n"], "image": "i", "pool": "rbd" } }),
+            false,
+        ),
+    ] {
+        let volume = |mut source: Value| {
+            source["name"] = json!("disk");
+            serde_json::from_value::<Volume>(source).unwrap()
+        };
+        assert_eq!(conflict(&volume(one), &volume(other)), expected);
+    }
+}
