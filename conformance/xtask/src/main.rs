@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages`, `semver` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages`, `schedulers`, `semver` and `commits`.
 
 mod book;
 mod ci;
@@ -9,6 +9,7 @@ mod import;
 mod mutants;
 mod packages;
 mod published;
+mod schedulers;
 mod semver;
 
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Build the packages from a built program and from the crates, and run their tests.
     Packages(packages::Args),
+    /// Compare the simulated scheduler with a real kube-scheduler on generated clusters.
+    Schedulers(schedulers::Args),
     /// Compare the public interface of the crates with that of a released version, by cargo-semver-checks.
     Semver(semver::Args),
     /// Check the messages of commits.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Task::Goldens(args) => goldens::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Packages(args) => packages::run(&args),
+        Task::Schedulers(args) => schedulers::run(&args),
         Task::Semver(args) => semver::run(&args),
         Task::Commits(args) => commits::run(&args),
     };
