@@ -1,22 +1,22 @@
 //! The DaemonSet controller: one pod on each node that suits.
 
+mod backoff;
 mod history;
 mod placement;
 mod rollout;
 mod status;
 mod sync;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Resource, ResourceExt};
 use kubeproof_runtime::consistency::ConsistencyStore;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::pod;
@@ -24,8 +24,8 @@ use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
-use parking_lot::Mutex;
 
+use self::backoff::Backoffs;
 use crate::workload::event_handlers::{self, Workload};
 
 /// The controller's name: its user agent and the source of its events.
@@ -34,13 +34,6 @@ const API_VERSION: &str = "apps/v1";
 const KIND: &str = "DaemonSet";
 /// The number of sets synced at once.
 const WORKERS: usize = 2;
-
-/// When a failed pod may be deleted again, and how long to wait after that.
-#[derive(Clone, Copy, Debug)]
-struct Backoff {
-    until: Timestamp,
-    delay: Duration,
-}
 
 struct Controller {
     ctx: Context,
@@ -52,8 +45,7 @@ struct Controller {
     revisions: Informer<ControllerRevision>,
     expectations: Expectations,
     consistency: ConsistencyStore,
-    /// By the set's uid and the node's name.
-    backoffs: Mutex<BTreeMap<(String, String), Backoff>>,
+    backoffs: Backoffs,
 }
 
 /// Runs the controller until the future is dropped.
@@ -69,7 +61,7 @@ pub async fn run(ctx: Context) {
         revisions: Informer::new(),
         expectations: Expectations::default(),
         consistency: ConsistencyStore::default(),
-        backoffs: Mutex::default(),
+        backoffs: Backoffs::default(),
     };
     controller.run().await;
 }
@@ -77,12 +69,28 @@ pub async fn run(ctx: Context) {
 impl Controller {
     async fn run(&self) {
         Informers::new(&self.ctx.client)
-            .add(&self.sets, |change| self.queue.add(change.key()))
+            .add(&self.sets, |change| self.set_changed(change))
             .add(&self.pods, |change| self.pod_changed(change))
             .add(&self.nodes, |change| self.node_changed(change))
             .add(&self.revisions, |change| self.revision_changed(change))
             .run(worker::run(self, &self.queue, WORKERS))
             .await;
+    }
+
+    /// A set that is gone, or another of its name, leaves nothing to expect.
+    fn set_changed(&self, change: &Change<DaemonSet>) {
+        let gone = match change {
+            Change::Added(_) => None,
+            Change::Updated { old, new } => Some(old).filter(|old| old.uid() != new.uid()),
+            Change::Deleted { last, .. } => Some(last),
+        };
+        let key = change.key();
+        if let Some(gone) = gone {
+            self.expectations.forget(&key);
+            self.consistency
+                .clear(&key, &gone.uid().unwrap_or_default());
+        }
+        self.queue.add(key);
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
@@ -102,6 +110,13 @@ impl Controller {
     }
 
     fn revision_changed(&self, change: &Change<ControllerRevision>) {
+        // A set knows of the revisions that it makes.
+        if let Change::Added(revision) = change
+            && controller_of(&revision.metadata).is_some()
+            && revision.metadata.deletion_timestamp.is_none()
+        {
+            return;
+        }
         let namespace = change.object().namespace().unwrap_or_default();
         let cached = self.sets.in_namespace(&namespace);
         for request in event_handlers::requests_for_owners(change, &cached) {
@@ -109,18 +124,32 @@ impl Controller {
         }
     }
 
-    /// Enqueues all sets if the node's labels or spec changed; a changed status alone is ignored.
+    /// Enqueues the sets whose pods the change of a node concerns. Nodes that are gone concern none: their pods will be deleted.
     fn node_changed(&self, change: &Change<Node>) {
-        if let Change::Updated { old, new } = change
-            && old.labels() == new.labels()
-            && old.spec == new.spec
-        {
-            return;
-        }
+        let node = match change {
+            Change::Deleted { .. } => return,
+            Change::Updated { old, new } if fit_alike(old, new) => return,
+            Change::Added(node) | Change::Updated { new: node, .. } => node,
+        };
         for set in self.sets.all() {
-            self.queue.add(ObjectKey::of(&*set));
+            let namespace = set.namespace().unwrap_or_default();
+            let pods = (self.pods).controlled_by(&namespace, &set.uid().unwrap_or_default());
+            let is_there = |pod: &Arc<Pod>| placement::runs_on(pod, &node.name_any());
+            if placement::is_concerned(&set, node, pods.iter().any(is_there)) {
+                self.queue.add(ObjectKey::of(&*set));
+            }
         }
     }
+}
+
+/// Whether nothing changed that decides which pods fit.
+fn fit_alike(old: &Node, new: &Node) -> bool {
+    let taints = |node: &Node| {
+        let spec = node.spec.as_ref();
+        spec.and_then(|spec| spec.taints.clone())
+            .unwrap_or_default()
+    };
+    old.labels() == new.labels() && taints(old) == taints(new)
 }
 
 impl Workload for Arc<DaemonSet> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::meta::ResourceVersion;
+use serde_json::Value;
 
 use super::super::{Property, Violation, World};
 use super::{is_by_component, named};
@@ -16,6 +17,9 @@ const REPORTS: [&str; 2] = ["events", "leases"];
 ///
 /// [`Testbed::reconcile_again`](crate::Testbed::reconcile_again) starts them again and reports violations. As a property
 /// it is about the writes after a given version, of all clients but the test and the nodes.
+///
+/// A DaemonSet may count its nodes anew: kube-controller-manager does not when a node is gone or gets a taint with which pods
+/// may stay, only when there is something to do (`syncNodeUpdate`).
 ///
 /// Source: Kubernetes documentation, "Controllers" (desired versus current state); kubebuilder book, "Good practices"
 /// (reconciliation is idempotent).
@@ -45,7 +49,8 @@ impl Property for SecondReconcile {
         let is_counted = entry.rv > self.after_rv
             && is_by_component(entry)
             && actor(&entry.user_agent) != "kubelet"
-            && !REPORTS.contains(&&*entry.gvr.resource);
+            && !REPORTS.contains(&&*entry.gvr.resource)
+            && !counts_nodes(entry);
         if !is_counted {
             return Vec::new();
         }
@@ -59,6 +64,17 @@ impl Property for SecondReconcile {
             false => Vec::new(),
         }
     }
+}
+
+/// Whether a DaemonSet gets another number of nodes that are to have a pod.
+fn counts_nodes(entry: &JournalEntry) -> bool {
+    let Some(previous) = &entry.previous else {
+        return false;
+    };
+    let desired = |object: &Value| object["status"]["desiredNumberScheduled"].clone();
+    &*entry.gvr.resource == "daemonsets"
+        && entry.object["spec"] == previous["spec"]
+        && desired(&entry.object) != desired(previous)
 }
 
 /// Returns the writes of restarted controllers in `journal`, after the first of these versions and up to the second.

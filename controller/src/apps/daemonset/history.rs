@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
-use kubeproof_runtime::pod::REVISION_LABEL;
+use kubeproof_runtime::pod::{self, REVISION_LABEL};
 use kubeproof_runtime::sync_error::Error;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{API_VERSION, Controller, KIND};
 use crate::workload::adoption::{self, Claims};
@@ -46,7 +47,6 @@ impl Controller {
         set: &DaemonSet,
         selector: &Selector,
     ) -> Result<Revisions, Error> {
-        let api = self.revision_api(set);
         let template = set.spec.as_ref().map(|spec| &spec.template);
         let malformed = |source| Error::Malformed {
             what: format!("DaemonSet {}", set.name_any()),
@@ -55,6 +55,7 @@ impl Controller {
         let template = serde_json::to_value(template).map_err(malformed)?;
         let data = template_data(&template);
         let claimed = self.claim_revisions(set, selector).await?;
+        let claimed = self.label(set, claimed).await?;
         let is_current = |one: &Arc<ControllerRevision>| {
             one.data.as_ref().is_some_and(|recorded| recorded.0 == data)
         };
@@ -64,9 +65,13 @@ impl Controller {
             let current = Arc::new(self.create_revision(set, &template, data, number).await?);
             return Ok(Revisions { current, old });
         };
+        if !current.is_empty() {
+            self.unite(set, selector, &newest, &current).await?;
+        }
         if newest.revision < number {
             Arc::make_mut(&mut newest).revision = number;
             let params = PostParams::default();
+            let api = self.revision_api(set);
             api.replace(&newest.name_any(), &params, &newest).await?;
         }
         Ok(Revisions {
@@ -95,6 +100,51 @@ impl Controller {
         let mut revisions = claims.claim_all(cached, matches, confirm, |_| {}).await?;
         sort(&mut revisions);
         Ok(revisions)
+    }
+
+    /// Labels the revisions that have no hash with their names.
+    async fn label(
+        &self,
+        set: &DaemonSet,
+        mut revisions: Vec<Arc<ControllerRevision>>,
+    ) -> Result<Vec<Arc<ControllerRevision>>, Error> {
+        let api = self.revision_api(set);
+        for revision in &mut revisions {
+            if revision.labels().contains_key(REVISION_LABEL) {
+                continue;
+            }
+            let mut labeled = ControllerRevision::clone(revision);
+            let name = labeled.name_any();
+            let labels = labeled.metadata.labels.get_or_insert_default();
+            labels.insert(REVISION_LABEL.to_owned(), name.clone());
+            *revision = Arc::new(api.replace(&name, &PostParams::default(), &labeled).await?);
+        }
+        Ok(revisions)
+    }
+
+    /// Gives all pods of the set the hash of `kept`, and deletes its `copies`.
+    async fn unite(
+        &self,
+        set: &DaemonSet,
+        selector: &Selector,
+        kept: &ControllerRevision,
+        copies: &[Arc<ControllerRevision>],
+    ) -> Result<(), Error> {
+        let namespace = set.namespace().unwrap_or_default();
+        let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &namespace);
+        let patch = json!({"metadata": {"labels": {REVISION_LABEL: hash_of(kept)}}});
+        for pod in self.claim_pods(set, selector).await? {
+            if pod::revision(&pod) != hash_of(kept) {
+                let (name, params) = (pod.name_any(), PatchParams::default());
+                api.patch(&name, &params, &Patch::Merge(&patch)).await?;
+            }
+        }
+        let api = self.revision_api(set);
+        for copy in copies {
+            api.delete(&copy.name_any(), &DeleteParams::default())
+                .await?;
+        }
+        Ok(())
     }
 
     async fn create_revision(
@@ -132,10 +182,17 @@ impl Controller {
                 if history::is_equal(&existing, &revision) {
                     return Ok(existing);
                 }
-                // The next attempt takes another name.
                 let sets = self.api(set);
                 let mut live = sets.get(&set.name_any()).await?;
                 let status = live.status.get_or_insert_default();
+                let known = set.status.as_ref();
+                if status.collision_count != known.and_then(|known| known.collision_count) {
+                    let name = set.name_any();
+                    return Err(Error::Refused(format!(
+                        "the cached collision count of DaemonSet {name} is stale"
+                    )));
+                }
+                // The next attempt takes another name.
                 status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
                 let params = PostParams::default();
                 sets.replace_status(&set.name_any(), &params, &live).await?;
@@ -145,7 +202,8 @@ impl Controller {
         }
     }
 
-    /// Deletes the oldest revisions beyond the limit that no pod is at.
+    /// Deletes the oldest revisions beyond the limit that no pod is at. A refusal is tried again even if it says that the
+    /// revision is gone.
     pub(super) async fn truncate_history(
         &self,
         set: &DaemonSet,
@@ -161,13 +219,8 @@ impl Controller {
         let idle = old.iter().filter(|one| !live.contains(hash_of(one)));
         let api = self.revision_api(set);
         for revision in idle.take(excess) {
-            let deleted = api
-                .delete(&revision.name_any(), &DeleteParams::default())
-                .await;
-            match deleted.map_err(Error::from) {
-                Err(error) if !error.is_not_found() => return Err(error),
-                _ => {}
-            }
+            let params = DeleteParams::default();
+            api.delete(&revision.name_any(), &params).await?;
         }
         Ok(())
     }

@@ -170,6 +170,23 @@ pub(super) fn is_bound(pod: &Pod) -> bool {
         .is_some_and(|name| !name.is_empty())
 }
 
+/// Whether `node` runs the pod.
+pub(super) fn runs_on(pod: &Pod, node: &str) -> bool {
+    let spec = pod.spec.as_ref();
+    spec.and_then(|spec| spec.node_name.as_deref()) == Some(node)
+}
+
+/// Whether the set has something to do after a change of `node`, on which pods of it run or not: a pod to create or to
+/// delete, or misplaced pods to count again.
+pub(super) fn is_concerned(set: &DaemonSet, node: &Node, has_pods: bool) -> bool {
+    let misplaced = set.status.as_ref().map(|status| status.number_misscheduled);
+    match suits(set, node) {
+        Suits::Yes if !has_pods => true,
+        Suits::No if has_pods => true,
+        _ => has_pods && misplaced.unwrap_or(0) > 0,
+    }
+}
+
 /// Whether the pod is at the revision with `hash`, or at the set's template by its number.
 pub(super) fn is_updated(set: &DaemonSet, pod: &Pod, hash: &str) -> bool {
     let generation = template_generation(set);

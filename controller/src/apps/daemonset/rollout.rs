@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use kubeproof_runtime::int_or_percent::{Round, resolve};
 use kubeproof_runtime::pod;
+use kubeproof_runtime::sync_error::Error;
 
 use super::min_ready_seconds;
 use super::placement::{Suits, is_bound, is_updated, suits};
@@ -52,9 +53,10 @@ impl<'a> Observed<'a> {
         self.nodes.iter().filter(|node| self.wants(node)).count()
     }
 
-    /// How many nodes a rollout may leave without an available pod, and how many may have two.
-    fn limits(&self) -> (usize, usize) {
-        let desired = i32::try_from(self.desired()).unwrap_or(i32::MAX);
+    /// How many nodes a rollout may leave without an available pod, and how many may have two, with
+    /// pods on `desired` nodes.
+    fn limits(&self, desired: usize) -> (usize, usize) {
+        let desired = i32::try_from(desired).unwrap_or(i32::MAX);
         let strategy = self
             .set
             .spec
@@ -69,8 +71,9 @@ impl<'a> Observed<'a> {
         (count(block.max_unavailable), count(block.max_surge))
     }
 
+    /// Whether a node may have two pods. The number of nodes does not matter, and a percentage allows at least one.
     fn allows_surge(&self) -> bool {
-        is_rolling(self.set) && self.limits().1 > 0
+        is_rolling(self.set) && self.limits(1).1 > 0
     }
 }
 
@@ -98,8 +101,9 @@ pub(super) fn reconcile(observed: Observed<'_>) -> Plan {
     // No scheduler binds a pod to a node that is gone, and no other controller deletes such a pod.
     for (node, pods) in observed.pods {
         if !observed.nodes.iter().any(|one| one.name_any() == *node) {
-            plan.delete
-                .extend(living(pods).filter(|pod| !is_bound(pod)));
+            // Those that are terminating are deleted again, as upstream does.
+            let unbound = pods.iter().filter(|pod| !is_bound(pod));
+            plan.delete.extend(unbound.cloned());
         }
     }
     plan
@@ -156,10 +160,13 @@ fn old_and_new<'a>(observed: Observed<'a>, node: &str) -> Option<OldAndNew<'a>> 
 }
 
 /// Replaces pods at an old template, within the limits.
-pub(super) fn roll(observed: Observed<'_>) -> Plan {
-    let (max_unavailable, max_surge) = observed.limits();
+///
+/// # Errors
+/// With surge, a node is gone on which only a pod at an old template runs: nothing is done until that pod is gone, too.
+pub(super) fn roll(observed: Observed<'_>) -> Result<Plan, Error> {
+    let (max_unavailable, max_surge) = observed.limits(observed.desired());
     if max_surge == 0 {
-        roll_by_deletion(observed, max_unavailable)
+        Ok(roll_by_deletion(observed, max_unavailable))
     } else {
         roll_by_surge(observed, max_surge)
     }
@@ -192,7 +199,7 @@ fn roll_by_deletion(observed: Observed<'_>, max_unavailable: usize) -> Plan {
     }
 }
 
-fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Plan {
+fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Result<Plan, Error> {
     let (mut surging, mut available) = (0, 0);
     let mut plan = Plan::default();
     let (mut candidates, mut leaving) = (Vec::new(), Vec::new());
@@ -205,10 +212,12 @@ fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Plan {
             |pod: Option<&Arc<Pod>>| pod.is_some_and(|pod| observed.is_available(pod));
         available += usize::from(is_available(old.or(new)));
         let Some(old) = old else { continue };
-        let is_wanted = observed
-            .nodes
-            .iter()
-            .any(|one| one.name_any() == *node && observed.wants(one));
+        let known = observed.nodes.iter().find(|one| one.name_any() == *node);
+        if new.is_none() && known.is_none() {
+            let what = format!("couldn't get node for nodeName {node:?}: node {node:?} not found");
+            return Err(Error::Refused(what));
+        }
+        let is_wanted = known.is_some_and(|node| observed.wants(node));
         match (new, is_available(Some(old))) {
             (Some(_), _) if is_available(new) => plan.delete.push(old.clone()),
             (Some(_), _) => surging += 1,
@@ -223,7 +232,7 @@ fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Plan {
     // Pods that may stay where none would be placed go once they are not needed.
     leaving.truncate(usize::saturating_sub(available, observed.desired()));
     plan.delete.extend(leaving);
-    plan
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -304,6 +313,47 @@ mod tests {
         lines.join(" ")
     }
 
+    fn rolled(observed: Observed<'_>) -> Plan {
+        roll(observed).unwrap()
+    }
+
+    /// What is decided with one pod, at the old template, for a node that is gone.
+    fn without_the_node<T>(pod: Pod, decide: impl Fn(Observed<'_>) -> T) -> T {
+        let pods = BTreeMap::from([("gone".to_owned(), vec![Arc::new(pod)])]);
+        decide(Observed {
+            set: &set(&json!({"maxUnavailable": 0, "maxSurge": 1})),
+            nodes: &[],
+            pods: &pods,
+            hash: "new",
+            now: NOW.parse().unwrap(),
+        })
+    }
+
+    #[test]
+    fn pods_for_a_node_that_is_gone_are_deleted_if_none_runs_them() {
+        let deleted = |pod| without_the_node(pod, |observed| reconcile(observed).delete.len());
+        for shorthand in ["old", "old~"] {
+            let bound = Pod::clone(&pod("gone", 0, shorthand));
+            let mut unbound = bound.clone();
+            unbound.spec.as_mut().unwrap().node_name = None;
+            assert_eq!((deleted(bound), deleted(unbound)), (0, 1), "{shorthand}");
+        }
+    }
+
+    #[test]
+    fn a_surge_waits_for_the_old_pods_of_nodes_that_are_gone() {
+        for (shorthand, waits) in [
+            ("old+", true),
+            ("old", true),
+            ("old~", false),
+            ("new", false),
+        ] {
+            let pod = Pod::clone(&pod("gone", 0, shorthand));
+            let failed = without_the_node(pod, |observed| roll(observed).is_err());
+            assert_eq!(failed, waits, "{shorthand}");
+        }
+    }
+
     #[test]
     fn every_node_gets_one_pod() {
         let table: [(&[&[&str]], &str); 5] = [
@@ -351,7 +401,7 @@ mod tests {
         ];
         for (max, nodes, expected) in table {
             let block = json!({"maxUnavailable": max});
-            assert_eq!(decide(roll, &block, nodes), expected, "{max} {nodes:?}");
+            assert_eq!(decide(rolled, &block, nodes), expected, "{max} {nodes:?}");
         }
     }
 
@@ -366,7 +416,7 @@ mod tests {
         ];
         let surge = json!({"maxUnavailable": 0, "maxSurge": 1});
         for (nodes, expected) in table {
-            assert_eq!(decide(roll, &surge, nodes), expected, "{nodes:?}");
+            assert_eq!(decide(rolled, &surge, nodes), expected, "{nodes:?}");
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::PostParams;
@@ -18,10 +17,9 @@ use kubeproof_runtime::store::{ObjectKey, WrittenVersion, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::Reconcile;
 
+use super::backoff::Place;
 use super::rollout::{Observed, Plan, is_rolling};
-use super::{
-    API_VERSION, Backoff, Controller, KIND, min_ready_seconds, placement, rollout, status,
-};
+use super::{API_VERSION, Controller, KIND, min_ready_seconds, placement, rollout, status};
 use crate::workload::adoption::{self, Claims};
 use crate::workload::event_handlers::Workload;
 use crate::workload::pod_control::{PodControl, pod_from_template, slow_start};
@@ -31,9 +29,6 @@ const BURST: usize = 250;
 /// The group resources that the controller writes.
 const PODS: &str = "pods";
 const SETS: &str = "daemonsets.apps";
-/// How long a node's failed pod is left alone after the first deletion, and at most.
-const BACKOFF_MIN: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_mins(15);
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
@@ -63,7 +58,7 @@ impl Reconcile for Controller {
         let managed = if is_due {
             self.update(&set, &selector, &nodes, &revisions).await
         } else {
-            Ok(None)
+            Ok(())
         };
         let pods = placement::by_node(&self.claim_pods(&set, &selector).await?);
         let observed = Observed {
@@ -79,9 +74,13 @@ impl Reconcile for Controller {
         }
         let recheck = recheck_after(&set, &computed);
         let reported = self.write_status(&set, computed).await;
-        let backoff = managed?;
+        // A failed sync is looked at once more, too.
+        if let Some(recheck) = recheck.filter(|_| reported.is_ok()) {
+            self.queue.add_after(key.clone(), recheck);
+        }
+        managed?;
         reported?;
-        Ok(backoff.into_iter().chain(recheck).min())
+        Ok(None)
     }
 }
 
@@ -96,14 +95,14 @@ fn recheck_after(
 }
 
 impl Controller {
-    /// Puts every node in order, then goes on with a rollout. Returns when a failed pod is due.
+    /// Puts every node in order, then goes on with a rollout.
     async fn update(
         &self,
         set: &Arc<DaemonSet>,
         selector: &Selector,
         nodes: &[Arc<Node>],
         revisions: &super::history::Revisions,
-    ) -> Result<Option<Duration>, Error> {
+    ) -> Result<(), Error> {
         let claimed = self.claim_pods(set, selector).await?;
         let pods = placement::by_node(&claimed);
         let observed = Observed {
@@ -114,27 +113,25 @@ impl Controller {
             now: (self.ctx.now)(),
         };
         let mut plan = rollout::reconcile(observed);
-        let backoff = self.end(set, &mut plan).await;
+        self.end(set, &mut plan).await;
         self.apply(set, plan, revisions.hash()).await?;
         let key = ObjectKey::of(&**set);
         if is_rolling(set) && self.expectations.satisfied(&key, (self.ctx.now)()) {
             // Pods that were created just now are unavailable, and count.
             let pods = placement::by_node(&self.claim_pods(set, selector).await?);
             let pods = &pods;
-            let plan = rollout::roll(Observed { pods, ..observed });
+            let plan = rollout::roll(Observed { pods, ..observed })?;
             self.apply(set, plan, revisions.hash()).await?;
         }
         let live: BTreeSet<String> = claimed
             .iter()
             .map(|pod| pod::revision(pod).to_owned())
             .collect();
-        self.truncate_history(set, &revisions.old, &live).await?;
-        Ok(backoff)
+        self.truncate_history(set, &revisions.old, &live).await
     }
 
     /// Reports pods that ended and moves them to those to delete, unless it is too early.
-    async fn end(&self, set: &DaemonSet, plan: &mut Plan) -> Option<Duration> {
-        let mut next = None;
+    async fn end(&self, set: &DaemonSet, plan: &mut Plan) {
         for (node, pod) in std::mem::take(&mut plan.ended) {
             let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
             let has_failed = pod
@@ -150,7 +147,7 @@ impl Controller {
                 self.record_event(set, EventType::Normal, "SucceededDaemonPod", &message)
                     .await;
             } else if let Some(wait) = self.back_off(set, &node) {
-                next = next.map_or(Some(wait), |next: Duration| Some(next.min(wait)));
+                self.queue.add_after(ObjectKey::of(set), wait);
                 continue;
             } else {
                 let message = format!(
@@ -161,28 +158,20 @@ impl Controller {
             }
             plan.delete.push(pod);
         }
-        next
     }
 
-    /// How long the failed pod on `node` still has to be left alone; with none, the next one will
-    /// be for longer.
+    /// The delay after which to look at the failed pod on `node` again; with none it is to be deleted.
     fn back_off(&self, set: &DaemonSet, node: &str) -> Option<Duration> {
-        let now = (self.ctx.now)();
-        let key = (set.uid().unwrap_or_default(), node.to_owned());
-        let mut backoffs = self.backoffs.lock();
-        let known = backoffs.get(&key).copied();
-        if let Some(known) = known
-            && now < known.until
-        {
-            return Duration::try_from(known.until.duration_since(now)).ok();
-        }
-        let delay = known.map_or(BACKOFF_MIN, |known| (known.delay * 2).min(BACKOFF_MAX));
-        let backoff = Backoff {
-            until: now.checked_add(delay).unwrap_or(Timestamp::MAX),
-            delay,
+        let observed = set
+            .status
+            .as_ref()
+            .and_then(|status| status.observed_generation);
+        let place = Place {
+            set: set.uid().unwrap_or_default(),
+            generation: observed.unwrap_or(0),
+            node: node.to_owned(),
         };
-        backoffs.insert(key, backoff);
-        None
+        self.backoffs.next(place, (self.ctx.now)())
     }
 
     async fn apply(&self, set: &Arc<DaemonSet>, mut plan: Plan, hash: &str) -> Result<(), Error> {
@@ -247,7 +236,7 @@ impl Controller {
     }
 
     /// The set's pods, by name, after adopting orphans and releasing strangers.
-    async fn claim_pods(
+    pub(super) async fn claim_pods(
         &self,
         set: &DaemonSet,
         selector: &Selector,
