@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use kube::core::{Selector, SelectorExt};
 
+use kubeproof_runtime::controller_ref::controller_of;
+
 use super::inter_pod_affinity::pod_labels;
 use super::{Cluster, Load, Misfit, Reason, affinity, tolerated};
 
@@ -115,35 +117,58 @@ fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> 
         && (!by_taints || strict.all(|taint| tolerated(taint, tolerations)))
 }
 
-/// The pods that a constraint counts; None for no pod.
-struct Counted(Option<Selector>);
+/// The pods that a constraint counts.
+enum Counted {
+    None,
+    Selected(Box<Selector>),
+    /// The pods with a controller of this uid.
+    Siblings(String),
+}
 
 impl Counted {
     fn of(pod: &Pod, constraint: &TopologySpreadConstraint) -> Self {
+        let Some(mut selector) = constraint.label_selector.clone() else {
+            return Self::None;
+        };
         let own = pod_labels(pod);
-        Self(constraint.label_selector.clone().and_then(|mut selector| {
-            let same = constraint.match_label_keys.iter().flatten();
-            let same = same.filter_map(|key| Some((key.clone(), own.get(key)?.clone())));
-            selector.match_labels.get_or_insert_default().extend(same);
-            Selector::try_from(selector).ok()
-        }))
+        let same = constraint.match_label_keys.iter().flatten();
+        let same = same.filter_map(|key| Some((key.clone(), own.get(key)?.clone())));
+        selector.match_labels.get_or_insert_default().extend(same);
+        Selector::try_from(selector)
+            .map_or(Self::None, |selector| Self::Selected(Box::new(selector)))
+    }
+
+    /// Returns the pods of the pod's set, which the set's selector and its Services select; None
+    /// without a set.
+    fn siblings(pod: &Pod) -> Option<Self> {
+        let owner = controller_of(&pod.metadata)?;
+        let is_set = matches!(
+            owner.kind.as_str(),
+            "ReplicaSet" | "ReplicationController" | "StatefulSet"
+        );
+        is_set.then(|| Self::Siblings(owner.uid.clone()))
     }
 
     fn matches(&self, pod: &Pod) -> bool {
-        let selector = self.0.as_ref();
-        selector.is_some_and(|selector| selector.matches(&pod_labels(pod)))
+        match self {
+            Self::None => false,
+            Self::Selected(selector) => selector.matches(&pod_labels(pod)),
+            Self::Siblings(uid) => {
+                controller_of(&pod.metadata).is_some_and(|owner| owner.uid == *uid)
+            }
+        }
     }
 
     /// Counts the pods of the namespace of `pod` that stay on a node. An empty selector counts none
     /// (`countPodsMatchSelector`).
     fn count(&self, pod: &Pod, load: &Load) -> i64 {
-        let Some(selector) = self.0.as_ref().filter(|own| !own.selects_all()) else {
+        if matches!(self, Self::Selected(selector) if selector.selects_all()) {
             return 0;
-        };
+        }
         let counted = load.pods.iter().filter(|other| {
             other.metadata.namespace == pod.metadata.namespace
                 && other.metadata.deletion_timestamp.is_none()
-                && selector.matches(&pod_labels(other))
+                && self.matches(other)
         });
         i64::try_from(counted.count()).unwrap_or(i64::MAX)
     }

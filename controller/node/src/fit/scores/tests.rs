@@ -133,6 +133,41 @@ fn soft_constraints_prefer_domains_with_fewer_pods() {
 }
 
 #[test]
+fn pods_of_a_set_are_spread_unless_they_say_how() {
+    let of_set = |mut pod: Pod| {
+        let owner = json!([{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true,
+        }]);
+        pod.metadata.owner_references = serde_json::from_value(owner).unwrap();
+        pod
+    };
+    let web = of_set(pod("web", json!({}), None));
+    let running = [
+        ("node-2", web.clone()),
+        ("node-3", pod("web", json!({}), None)),
+    ];
+    let taken = 300 + (95 + 90) / 2;
+    // The nodes have no host names, and zones under another key: they are one domain of each.
+    assert_eq!(
+        scores(&web, &json!({}), &running),
+        [EMPTY + 200, taken + 200, taken + 200]
+    );
+    let labels = |name: &str| json!({ "kubernetes.io/hostname": name });
+    let nodes = ["node-1", "node-2"].map(|name| node(name, &labels(name), &json!({})));
+    let mut load = Load::default();
+    load.add(&Arc::new(web.clone()));
+    let cluster = Cluster {
+        nodes: nodes.iter().collect(),
+        loads: &BTreeMap::from([("node-2".to_owned(), load)]),
+        namespace_labels: &|_| BTreeMap::new(),
+        storage: None,
+    };
+    // Skews of 3 add 2 to each node, and the pod on node-2 adds ln(4): 2 of 3 and 3 of 3.
+    let spread = of(&web, &cluster, &nodes.iter().collect::<Vec<_>>());
+    assert_eq!(spread, [EMPTY + 2 * 100, taken + 2 * 66]);
+}
+
+#[test]
 fn images_on_a_node_count_by_size_and_spread() {
     let size = 3 * 500 * 1024 * 1024;
     let images = json!({ "images": [{ "names": ["app:latest"], "sizeBytes": size }] });

@@ -1,5 +1,6 @@
-//! Topology spread constraints with `whenUnsatisfiable: ScheduleAnyway`.
+//! Topology spread constraints with `whenUnsatisfiable: ScheduleAnyway`, and those of pods that have none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
@@ -9,24 +10,34 @@ use super::super::scores::SCORE_MAX;
 use super::{Counted, constraints_of, is_counted};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
+/// The topology keys and the skews of pods without constraints (`systemDefaultConstraints`).
+const DEFAULTS: &[(&str, i32)] = &[(HOSTNAME, 3), ("topology.kubernetes.io/zone", 5)];
 
 /// Returns the scores of the nodes; the fewer pods in the node's domains, the higher.
 pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
-    let constraints = constraints_of(pod, "ScheduleAnyway");
+    let own = pod
+        .spec
+        .iter()
+        .flat_map(|spec| &spec.topology_spread_constraints);
+    let is_defaulted = own.flatten().next().is_none();
+    let constraints = match is_defaulted {
+        true => defaults(pod),
+        false => constraints_of(pod, "ScheduleAnyway")
+            .into_iter()
+            .map(|own| (Cow::Borrowed(own), Counted::of(pod, own)))
+            .collect(),
+    };
     if constraints.is_empty() {
         return vec![0; nodes.len()];
     }
     let has_all = |node: &Node| {
-        let labels = node.metadata.labels.as_ref();
-        let mut keys = constraints
-            .iter()
-            .map(|constraint| &constraint.topology_key);
-        keys.all(|key| labels.is_some_and(|labels| labels.contains_key(key)))
+        let mut keys = constraints.iter().map(|(own, _)| own.topology_key.as_str());
+        is_defaulted || keys.all(|key| label(node, key).is_some())
     };
     let scored: Vec<&Node> = nodes.iter().copied().filter(|node| has_all(node)).collect();
     let domains: Vec<Domains<'_>> = constraints
         .iter()
-        .map(|constraint| Domains::of((pod, constraint), cluster, &scored, &has_all))
+        .map(|constraint| Domains::of(pod, constraint, (cluster, &scored), &has_all))
         .collect();
     let raw = nodes.iter().map(|node| {
         let score = |own: &Domains<'_>| own.score(pod, cluster, node);
@@ -44,10 +55,23 @@ pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]
     raw.into_iter().map(scaled).collect()
 }
 
+/// Returns the constraints of a pod of a set. Other pods have none.
+fn defaults(pod: &Pod) -> Vec<(Cow<'static, TopologySpreadConstraint>, Counted)> {
+    let constraints = DEFAULTS.iter().filter_map(|(key, skew)| {
+        let constraint = TopologySpreadConstraint {
+            topology_key: (*key).to_owned(),
+            max_skew: *skew,
+            ..TopologySpreadConstraint::default()
+        };
+        Some((Cow::Owned(constraint), Counted::siblings(pod)?))
+    });
+    constraints.collect()
+}
+
 /// The domains of one constraint among the nodes that are scored.
 struct Domains<'a> {
     constraint: &'a TopologySpreadConstraint,
-    counted: Counted,
+    counted: &'a Counted,
     /// The number of matching pods by value of the topology key; empty for host names.
     counts: BTreeMap<&'a str, i64>,
     /// The weight of the topology, which grows with the number of its domains.
@@ -61,12 +85,11 @@ fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
 
 impl<'a> Domains<'a> {
     fn of(
-        (pod, constraint): (&Pod, &'a TopologySpreadConstraint),
-        cluster: &Cluster<'a>,
-        scored: &[&'a Node],
+        pod: &Pod,
+        (constraint, counted): &'a (Cow<'_, TopologySpreadConstraint>, Counted),
+        (cluster, scored): (&Cluster<'a>, &[&'a Node]),
         has_all: &dyn Fn(&Node) -> bool,
     ) -> Self {
-        let counted = Counted::of(pod, constraint);
         let key = constraint.topology_key.as_str();
         let mut counts = BTreeMap::new();
         if key == HOSTNAME {
@@ -77,15 +100,13 @@ impl<'a> Domains<'a> {
                 weight: weight_of(scored.len()),
             };
         }
-        counts.extend(
-            scored
-                .iter()
-                .filter_map(|node| Some((label(node, key)?, 0))),
-        );
+        // Nodes without the label are a domain, too, if they count at all.
+        let value = |node: &'a Node| label(node, key).unwrap_or_default();
+        counts.extend(scored.iter().map(|node| (value(node), 0)));
         for node in &cluster.nodes {
             if has_all(node)
                 && is_counted(pod, node, constraint)
-                && let Some(count) = label(node, key).and_then(|value| counts.get_mut(value))
+                && let Some(count) = counts.get_mut(value(node))
             {
                 *count += counted.count(pod, cluster.load(node));
             }
