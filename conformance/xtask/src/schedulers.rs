@@ -81,6 +81,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let (differences, note) = compared.with_context(|| format!("case {number}"))?;
         if let Some(note) = note.filter(|_| args.scores) {
             println!("case {number}: {note}");
+            if args.pods {
+                println!("{}", serde_json::to_string_pretty(&case.pod)?);
+            }
         }
         if !differences.is_empty() {
             tally.different += 1;

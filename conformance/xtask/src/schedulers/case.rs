@@ -47,10 +47,22 @@ pub(super) fn shared() -> Vec<Value> {
             })
         })
     });
-    namespaces
-        .chain(classes)
-        .chain(volumes::classes())
-        .collect()
+    let sets = NAMESPACES.iter().map(|(namespace, _, _)| {
+        let labels = json!({ "set": "one" });
+        json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": { "name": "one", "namespace": namespace },
+            "spec": {
+                "selector": { "matchLabels": labels },
+                "template": {
+                    "metadata": { "labels": labels },
+                    "spec": { "containers": [{ "name": "main", "image": "app" }] },
+                },
+            },
+        })
+    });
+    let objects = namespaces.chain(classes).chain(sets);
+    objects.chain(volumes::classes()).collect()
 }
 
 impl Case {
@@ -87,12 +99,15 @@ impl Case {
         };
         let mut spec = spec(&draw, features, &nodes);
         spec["volumes"] = json!(of_pod);
-        let pod = json!({
+        let mut pod = json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": { "namespace": namespace, "labels": terms::pod_labels(&draw) },
             "spec": spec,
         });
+        if draw.chance(30) {
+            terms::join_set(&mut pod);
+        }
         Self {
             number,
             nodes,

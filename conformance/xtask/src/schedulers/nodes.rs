@@ -34,7 +34,7 @@ pub(super) fn nodes(draw: &Draw, case: u64, features: Features) -> Vec<Node> {
         1..=3 => draw.between(13, 30),
         _ => draw.between(1, 12),
     };
-    // An image has one size, wherever it is.
+    // The image has the same size on all nodes.
     let image_size = draw.between(1, 40) * 50_000_000;
     (0..count)
         .map(|index| {
@@ -137,9 +137,10 @@ pub(super) fn placed(draw: &Draw, nodes: &[Node], features: Features) -> Vec<Pla
     for node in nodes {
         // Preemption needs nodes without room.
         let most = if features.preemption { 9 } else { 5 };
-        for _ in 0..draw.below(most) {
+        for index in 0..draw.below(most) {
             let number = pods.len();
-            pods.push(placed_pod(draw, &node.name, number, features));
+            // Pods of one node have no host port in common: a kubelet refuses the second.
+            pods.push(placed_pod(draw, &node.name, (number, index == 0), features));
         }
     }
     pods
@@ -156,11 +157,16 @@ pub(super) fn fill(nodes: &mut [Node], placed: &[Placed]) {
     }
 }
 
-fn placed_pod(draw: &Draw, node: &str, number: usize, features: Features) -> Placed {
+fn placed_pod(
+    draw: &Draw,
+    node: &str,
+    (number, is_first): (usize, bool),
+    features: Features,
+) -> Placed {
     let (namespace, _, _) = NAMESPACES[draw.below(NAMESPACES.len())];
     let mut container = json!({ "name": "main", "image": "app" });
     container["resources"] = json!({ "requests": terms::requests(draw, features) });
-    if features.ports && draw.chance(25) {
+    if features.ports && is_first && draw.chance(50) {
         container["ports"] = json!([terms::host_port(draw)]);
     }
     let mut spec = json!({
@@ -184,16 +190,20 @@ fn placed_pod(draw: &Draw, node: &str, number: usize, features: Features) -> Pla
     };
     // Each pod starts at another time, so that the order of victims is certain.
     let start = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": format!("placed-{number}"), "namespace": namespace,
+            "labels": terms::pod_labels(draw),
+        },
+        "spec": spec,
+    });
+    if draw.chance(30) {
+        terms::join_set(&mut object);
+    }
     Placed {
-        object: json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": format!("placed-{number}"), "namespace": namespace,
-                "labels": terms::pod_labels(draw),
-            },
-            "spec": spec,
-        }),
+        object,
         status: json!({ "status": { "phase": phase, "startTime": start } }),
         is_terminating: draw.chance(5),
     }

@@ -22,7 +22,7 @@ const LIMIT: u32 = 20;
 /// The seconds in which a scheduler gives up the volumes of a pod that is gone, or ends a preemption.
 const SETTLING: u32 = 2;
 
-/// What a scheduler says about a pod.
+/// The answer of a scheduler about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The pod has this node, or gets it once its volumes are bound.
@@ -45,7 +45,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a scheduler does with a case.
+/// The answers of a scheduler to a case.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     /// The outcomes of copies of the pod that want one node, by node.

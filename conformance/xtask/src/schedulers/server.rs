@@ -169,6 +169,7 @@ fn collection_of(object: &Value) -> anyhow::Result<String> {
         "Pod" => ("/api/v1", "pods"),
         "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
         "PriorityClass" => ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
+        "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
         "StorageClass" => ("/apis/storage.k8s.io/v1", "storageclasses"),
         unknown => bail!("no collection of {unknown}"),
     };

@@ -13,6 +13,14 @@ pub(super) fn pod_labels(draw: &Draw) -> Value {
     }
 }
 
+/// Makes a pod one of the ReplicaSet of its namespace.
+pub(super) fn join_set(pod: &mut Value) {
+    pod["metadata"]["labels"]["set"] = json!("one");
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "one", "uid": "one", "controller": true,
+    }]);
+}
+
 /// Draws the requests of a container.
 pub(super) fn requests(draw: &Draw, features: Features) -> Value {
     let mut requests = json!({});
