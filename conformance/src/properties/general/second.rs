@@ -18,8 +18,8 @@ const REPORTS: [&str; 2] = ["events", "leases"];
 /// [`Testbed::reconcile_again`](crate::Testbed::reconcile_again) starts them again and reports violations. As a property
 /// it is about the writes after a given version, of all clients but the test and the nodes.
 ///
-/// A DaemonSet may count its nodes anew: kube-controller-manager does not when a node is gone or gets a taint with which pods
-/// may stay, only when there is something to do (`syncNodeUpdate`).
+/// A DaemonSet may count its nodes again, and a budget its pods: kube-controller-manager does not count when a node is gone or gets a
+/// taint with which pods may stay (`syncNodeUpdate`), and not when a pod leaves a budget (`updatePod`).
 ///
 /// Source: Kubernetes documentation, "Controllers" (desired versus current state); kubebuilder book, "Good practices"
 /// (reconciliation is idempotent).
@@ -50,7 +50,7 @@ impl Property for SecondReconcile {
             && is_by_component(entry)
             && actor(&entry.user_agent) != "kubelet"
             && !REPORTS.contains(&&*entry.gvr.resource)
-            && !counts_nodes(entry);
+            && !counts_again(entry);
         if !is_counted {
             return Vec::new();
         }
@@ -66,15 +66,18 @@ impl Property for SecondReconcile {
     }
 }
 
-/// Whether a DaemonSet gets another number of nodes that are to have a pod.
-fn counts_nodes(entry: &JournalEntry) -> bool {
+/// Whether a DaemonSet gets another number of nodes that are to have a pod, or a budget another number of healthy pods.
+fn counts_again(entry: &JournalEntry) -> bool {
+    let counter = match &*entry.gvr.resource {
+        "daemonsets" => "desiredNumberScheduled",
+        "poddisruptionbudgets" => "currentHealthy",
+        _ => return false,
+    };
     let Some(previous) = &entry.previous else {
         return false;
     };
-    let desired = |object: &Value| object["status"]["desiredNumberScheduled"].clone();
-    &*entry.gvr.resource == "daemonsets"
-        && entry.object["spec"] == previous["spec"]
-        && desired(&entry.object) != desired(previous)
+    let count = |object: &Value| object["status"][counter].clone();
+    entry.object["spec"] == previous["spec"] && count(&entry.object) != count(previous)
 }
 
 /// Returns the writes of restarted controllers in `journal`, after the first of these versions and up to the second.

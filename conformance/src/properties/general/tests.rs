@@ -401,20 +401,25 @@ fn what_has_settled_is_not_written_again() {
 }
 
 #[test]
-fn a_daemon_set_may_count_its_nodes_again_and_write_nothing_else() {
-    let status = |desired: u32, ready: u32, image: &str| {
-        let status = json!({"desiredNumberScheduled": desired, "numberReady": ready});
-        object("a", &json!({"spec": {"image": image}, "status": status}))
-    };
-    let written = |object: Value| {
-        let first = Writes::none().then("c", "daemonsets", status(3, 3, "1"));
-        let again = first.then("c", "daemonsets", object);
-        again.violations(|| SecondReconcile::after(ResourceVersion::new(1)))
-    };
-    assert_eq!(written(status(2, 2, "1")), [""; 0]);
-    let violation = ["c writes daemonsets x/a again"];
-    assert_eq!(written(status(3, 2, "1")), violation);
-    assert_eq!(written(status(2, 2, "2")), violation);
+fn daemon_sets_and_budgets_may_count_again_and_write_nothing_else() {
+    for (resource, counter) in [
+        ("daemonsets", "desiredNumberScheduled"),
+        ("poddisruptionbudgets", "currentHealthy"),
+    ] {
+        let status = |count: u32, other: u32, image: &str| {
+            let status = json!({counter: count, "other": other});
+            object("a", &json!({"spec": {"image": image}, "status": status}))
+        };
+        let written = |object: Value| {
+            let first = Writes::none().then("c", resource, status(3, 3, "1"));
+            let again = first.then("c", resource, object);
+            again.violations(|| SecondReconcile::after(ResourceVersion::new(1)))
+        };
+        assert_eq!(written(status(2, 2, "1")), [""; 0]);
+        let violation = [format!("c writes {resource} x/a again")];
+        assert_eq!(written(status(3, 2, "1")), violation);
+        assert_eq!(written(status(2, 2, "2")), violation);
+    }
 }
 
 #[test]
