@@ -139,9 +139,8 @@ impl Controller {
             .wrote_at(&set.key(), set.uid(), CLAIMS, written);
     }
 
-    fn wrote_status(&self, set: &Set, rv: ResourceVersion) {
+    fn wrote_status(&self, set: &Set, uid: &str, rv: ResourceVersion) {
         let written = self.sets.wrote_at(rv);
-        self.consistency
-            .wrote_at(&set.key(), set.uid(), SETS, written);
+        self.consistency.wrote_at(&set.key(), uid, SETS, written);
     }
 }

@@ -119,7 +119,9 @@ impl Effects<'_> {
     }
 }
 
-/// Writes `status` if the set's differs, onto a re-read set when the write conflicts.
+/// Writes `status` if the set's differs, onto the cached set of the name when the write conflicts.
+///
+/// Source: `UpdateStatefulSetStatus` of `realStatefulSetStatusUpdater`.
 pub(super) async fn write_status(
     controller: &Controller,
     set: &Set,
@@ -136,15 +138,15 @@ pub(super) async fn write_status(
         object.status = Some(status.to_wire());
         match metadata_response::replace_status(&sets, set.name(), &object).await {
             Ok(rv) => {
-                controller.wrote_status(set, rv);
+                let uid = object.metadata.uid.as_deref().unwrap_or_default();
+                controller.wrote_status(set, uid, rv);
                 return Ok(());
             }
             Err(error) => retry_on_conflict(&mut delays, error.into()).await?,
         }
-        object = sets.get(set.name()).await?;
-        if object.metadata.uid.as_deref() != Some(set.uid()) {
-            // Another set has taken the name; this set's status is obsolete.
-            return Ok(());
+        // The set as it is cached, even if another has taken its name since, which gets a status that is not its own.
+        if let Some(cached) = controller.sets.get(set.namespace(), set.name()) {
+            object = Set::parse(&cached, None, controller.settings)?.object();
         }
     }
 }
