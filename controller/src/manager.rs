@@ -248,17 +248,18 @@ impl Manager {
                 manager.spawn(lives.boxed(), stopped.clone());
             }
         }
+        let binds = chosen("persistent-volume");
         let node_config = node::NodeConfig {
             scheduler: options.scheduler,
             timings: options.timings,
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
             has_lifecycle_controller: chosen("node-lifecycle"),
-            default_storage_class: options.default_storage_class,
+            // The provisioner's class waits for the node of a pod.
+            default_storage_class: options.default_storage_class || !binds,
         };
         // Crashes of controllers are not crashes of nodes: these run on.
         let never = Arc::<Notify>::default();
-        let binds = chosen("persistent-volume");
         if options.nodes > 0 && (options.default_storage_class || !binds) {
             let ctx = ctx.clone();
             let lives = supervisor

@@ -68,12 +68,19 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         "nobody has asked"
     );
 
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let pod = pod_with_claim("main", &json!({}));
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    settle().await;
+    let selected = claims.get("data").await.unwrap();
+    let selected = &selected.annotations()["volume.kubernetes.io/selected-node"];
+    assert_eq!(selected, "node-1", "by the scheduler");
+    let waiting = pods.get("main").await.unwrap().spec.unwrap();
+    assert_eq!(waiting.node_name, None, "its volume is still to be made");
+
     let params = PatchParams::default();
     let merge = |patch: Value| Patch::Merge(patch);
-    let annotation = json!({
-        "volume.kubernetes.io/storage-provisioner": class.provisioner,
-        "volume.kubernetes.io/selected-node": "node-1",
-    });
+    let annotation = json!({"volume.kubernetes.io/storage-provisioner": class.provisioner});
     let handed_over = merge(json!({"metadata": {"annotations": annotation}}));
     claims.patch("data", &params, &handed_over).await.unwrap();
     settle().await;
