@@ -101,7 +101,7 @@ pub(super) fn reconcile(observed: Observed<'_>) -> Plan {
     // No scheduler binds a pod to a node that is gone, and no other controller deletes such a pod.
     for (node, pods) in observed.pods {
         if !observed.nodes.iter().any(|one| one.name_any() == *node) {
-            // Those that are terminating are deleted again, as upstream does.
+            // Upstream deletes terminating pods again, too.
             let unbound = pods.iter().filter(|pod| !is_bound(pod));
             plan.delete.extend(unbound.cloned());
         }
@@ -317,7 +317,7 @@ mod tests {
         roll(observed).unwrap()
     }
 
-    /// What is decided with one pod, at the old template, for a node that is gone.
+    /// The decision with one pod, for a node that is gone.
     fn without_the_node<T>(pod: Pod, decide: impl Fn(Observed<'_>) -> T) -> T {
         let pods = BTreeMap::from([("gone".to_owned(), vec![Arc::new(pod)])]);
         decide(Observed {

@@ -22,7 +22,7 @@ const WORKLOADS: [&str; 2] = ["apps", "extensions"];
 pub(super) struct Protected {
     pub(super) expected: i32,
     pub(super) desired_healthy: i32,
-    /// Pods have no controller, so nobody knows how many there should be.
+    /// Pods have no controller, so their number is not known.
     pub(super) has_unmanaged: bool,
 }
 
@@ -149,7 +149,7 @@ impl Owners<'_> {
         }))
     }
 
-    /// What the subresource `scale` of another owner says.
+    /// The uid and the replicas of another owner, by its subresource `scale`.
     async fn scalable(&self, group: &str, owner: &OwnerReference) -> Result<Option<Scale>, Error> {
         let discovered = server_preferred_resources(self.client).await?;
         let mut resources = discovered.resources.into_iter();

@@ -74,8 +74,7 @@ impl Reconcile for Worker<'_> {
     }
 }
 
-/// The time until the pod's condition is stale, if the pod has one that can be: the kubelet's own, and those of pods that have ended, are
-/// never stale.
+/// The time until the pod's condition is stale. A condition of the kubelet's and one of a pod that has ended are never stale.
 fn stale_after(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod::is_terminating(pod) || pod::is_finished(pod) {
         return None;
