@@ -1,6 +1,8 @@
 //! The crates that are published: members of the workspace without `publish = false`.
 
-use anyhow::Context as _;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::root;
@@ -11,11 +13,18 @@ use crate::root;
 /// # Errors
 /// A manifest cannot be read.
 pub(crate) fn manifests() -> anyhow::Result<Vec<(String, Value)>> {
-    let members = toml("Cargo.toml")?["workspace"]["members"].clone();
+    manifests_by(toml)
+}
+
+/// The crates that are published, by the function that reads a file of the repository.
+fn manifests_by(
+    read: impl Fn(&str) -> anyhow::Result<Value>,
+) -> anyhow::Result<Vec<(String, Value)>> {
+    let members = read("Cargo.toml")?["workspace"]["members"].clone();
     let members: Vec<String> = serde_json::from_value(members)?;
     let mut found = Vec::new();
     for directory in members {
-        let manifest = toml(&format!("{directory}/Cargo.toml"))?;
+        let manifest = read(&format!("{directory}/Cargo.toml"))?;
         if manifest["package"]["publish"] != false {
             found.push((directory, manifest));
         }
@@ -28,7 +37,33 @@ pub(crate) fn manifests() -> anyhow::Result<Vec<(String, Value)>> {
 /// # Errors
 /// A manifest cannot be read, or has no name.
 pub(crate) fn names() -> anyhow::Result<Vec<String>> {
-    let named = manifests()?.into_iter().map(|(directory, manifest)| {
+    named(manifests()?)
+}
+
+/// The names of the crates that were published as of a revision.
+///
+/// # Errors
+/// git does not know the revision, or a manifest has no name.
+pub(crate) fn names_at(revision: &str) -> anyhow::Result<Vec<String>> {
+    let read = |path: &str| {
+        let mut git = Command::new("git");
+        git.current_dir(root());
+        git.arg("show").arg(format!("{revision}:{path}"));
+        let output = git.output().context("cannot start git")?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "cannot read {path} of {revision}: {}",
+            error.trim()
+        );
+        let text = String::from_utf8(output.stdout)?;
+        basic_toml::from_str(&text).with_context(|| format!("{path} of {revision} is no TOML"))
+    };
+    named(manifests_by(read)?)
+}
+
+fn named(manifests: Vec<(String, Value)>) -> anyhow::Result<Vec<String>> {
+    let named = manifests.into_iter().map(|(directory, manifest)| {
         let name = manifest["package"]["name"].as_str();
         Ok(name
             .with_context(|| format!("{directory} has no name"))?

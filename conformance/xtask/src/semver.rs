@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, bail, ensure};
 
 use crate::ci::cargo;
-use crate::published::{flags, names};
+use crate::published::{flags, names, names_at};
 use crate::root;
 
 /// Arguments of the task.
@@ -20,7 +20,8 @@ pub(crate) struct Args {
     crates: Vec<String>,
 }
 
-/// Runs the comparison, whose exit code says whether the version has to rise by more than a patch.
+/// Runs the comparison, whose exit code says whether the version has to rise by more than a patch. Crates that are newer
+/// than the revision have nothing to be compared with, at which cargo-semver-checks stops; they are named and left out.
 ///
 /// # Errors
 /// cargo-semver-checks is not installed, or there is no revision to compare with.
@@ -40,6 +41,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         true => names()?,
         false => args.crates.clone(),
     };
+    let before = names_at(&baseline)?;
+    let (crates, new): (Vec<String>, Vec<String>) =
+        crates.into_iter().partition(|name| before.contains(name));
+    if !new.is_empty() {
+        println!("semver: new since {baseline}: {}", new.join(", "));
+    }
+    if crates.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut command = cargo();
     command.args(comparison(&baseline, &crates));
     let status = command.status().context("cannot start cargo")?;
@@ -70,6 +80,18 @@ fn newest_release() -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_revision_has_the_crates_that_were_published_then() {
+        // A checkout without history has this revision at least.
+        let now = names_at("HEAD").unwrap();
+        assert!(now.iter().any(|name| name == "kubeproof"), "{now:?}");
+        let error = names_at("no-such-revision").unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot read Cargo.toml of no-such-revision"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn every_published_crate_is_compared_with_the_baseline() {
