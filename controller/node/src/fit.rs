@@ -15,6 +15,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
 use inter_pod_affinity::InterPodAffinity;
+use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 use kubeproof_runtime::tolerations::tolerated;
@@ -26,6 +27,9 @@ pub(super) use fit_error::{FitError, Misfit, Reason};
 pub(super) use node_resources::lacking;
 pub(super) use preemption::{Plan, plan, priority};
 pub(super) use volumes::{Bindings, Storage};
+
+/// The highest score of a plugin.
+const SCORE_MAX: i64 = 100;
 
 /// A host port in use: protocol, address, port.
 type HostPort = (String, String, i32);
@@ -44,6 +48,8 @@ pub(super) struct Load {
     requested: Amounts,
     /// The processor and the memory that count for scores.
     counted: [i128; 2],
+    /// The number of pods that stay, by the uid of their controller.
+    siblings: BTreeMap<String, i64>,
 }
 
 impl Load {
@@ -54,6 +60,11 @@ impl Load {
             resources::add(&mut self.requested, &resources::requests(spec));
             let counted = counted(spec);
             self.counted = [0, 1].map(|index| self.counted[index] + counted[index]);
+        }
+        if pod.metadata.deletion_timestamp.is_none()
+            && let Some(owner) = controller_of(&pod.metadata)
+        {
+            *self.siblings.entry(owner.uid.clone()).or_default() += 1;
         }
         if inter_pod_affinity::has_affinity(pod) {
             self.with_affinity.push(Arc::clone(pod));
@@ -93,6 +104,7 @@ static IDLE: Load = Load {
     ports: BTreeSet::new(),
     requested: Amounts::new(),
     counted: [0; 2],
+    siblings: BTreeMap::new(),
 };
 
 impl<'a> Cluster<'a> {

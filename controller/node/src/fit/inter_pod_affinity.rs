@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm};
 use kube::core::{Selector, SelectorExt};
 
-use super::scores::SCORE_MAX;
-use super::{Cluster, Misfit, NamespaceLabels, Reason};
+use super::{Cluster, Misfit, NamespaceLabels, Reason, SCORE_MAX};
 
 /// The weight of required terms of other pods in scores.
 const HARD_POD_AFFINITY_WEIGHT: i64 = 1;

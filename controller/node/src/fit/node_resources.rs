@@ -4,8 +4,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 
-use super::scores::SCORE_MAX;
-use super::{Load, Misfit, Reason};
+use super::{Load, Misfit, Reason, SCORE_MAX};
 
 /// The requests of containers that state none, as scores count them.
 const DEFAULTS: &[(&str, &str)] = &[("cpu", "100m"), ("memory", "200Mi")];

@@ -6,13 +6,10 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kubeproof_runtime::node_affinity;
 use kubeproof_runtime::tolerations::tolerated;
 
-use super::Cluster;
 use super::inter_pod_affinity;
 use super::node_resources::ResourceScores;
 use super::spread::score as spread;
-
-/// The highest score of a plugin.
-pub(super) const SCORE_MAX: i64 = 100;
+use super::{Cluster, SCORE_MAX};
 
 /// Returns the sum of the plugins' scores for each of the nodes, which all fit.
 ///

@@ -162,8 +162,12 @@ impl Counted {
     /// Counts the pods of the namespace of `pod` that stay on a node. An empty selector counts none
     /// (`countPodsMatchSelector`).
     fn count(&self, pod: &Pod, load: &Load) -> i64 {
-        if matches!(self, Self::Selected(selector) if selector.selects_all()) {
-            return 0;
+        match self {
+            Self::None => return 0,
+            // Pods of a set are counted beforehand: there may be thousands, and each counts for all that follow.
+            Self::Siblings(uid) => return load.siblings.get(uid).copied().unwrap_or(0),
+            Self::Selected(selector) if selector.selects_all() => return 0,
+            Self::Selected(_) => {}
         }
         let counted = load.pods.iter().filter(|other| {
             other.metadata.namespace == pod.metadata.namespace

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 
-use super::super::Cluster;
-use super::super::scores::SCORE_MAX;
+use super::super::{Cluster, SCORE_MAX};
 use super::{Counted, constraints_of, is_counted};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
