@@ -3,6 +3,7 @@
 mod case;
 mod draw;
 mod feature;
+mod names;
 mod nodes;
 mod observe;
 mod programs;

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::draw::Draw;
 use super::feature::Features;
-use super::nodes::{self, NAMESPACES, Node, Placed, ZONE};
+use super::names::{NAMESPACES, ZONE};
+use super::nodes::{self, Node, Placed};
 use super::server::Stored;
 use super::terms;
 use super::volumes::{self, Volumes};

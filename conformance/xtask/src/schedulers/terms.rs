@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::draw::Draw;
 use super::feature::Features;
-use super::nodes::{APPS, HOSTNAME, ZONE};
+use super::names::{APPS, HOSTNAME, ZONE};
 
 pub(super) fn pod_labels(draw: &Draw) -> Value {
     match draw.below(10) {

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::draw::Draw;
-use super::nodes::{HOSTNAME, Node, ZONE};
+use super::names::{HOSTNAME, ZONE};
+use super::nodes::Node;
 use super::server::Stored;
 
 /// The storage classes of every case: name, provisioner, binding mode, zones.
