@@ -167,7 +167,7 @@ fn known_token<'a>(
     Ok((Arc::new(holder(&claims)), meant.into()))
 }
 
-/// Those of `audiences` that the server is one of.
+/// The server's own audiences among `audiences`.
 fn own_audiences(state: &State, audiences: &[String]) -> Vec<String> {
     let own = state.tokens.audiences();
     let meant = audiences.iter().filter(|audience| own.contains(audience));

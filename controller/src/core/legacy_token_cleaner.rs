@@ -1,5 +1,5 @@
-//! The cleaner of legacy tokens: Secrets with tokens that were made for service accounts by themselves, and that nobody has
-//! used for a year, are first marked invalid and, a year later, deleted.
+//! The cleaner of legacy tokens. Service accounts once got a Secret with a token each. One that has not been used for a
+//! year is marked as invalid, and deleted another year later.
 //!
 //! Source: pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go of Kubernetes.
 

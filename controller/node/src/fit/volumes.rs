@@ -318,7 +318,7 @@ fn matching_volume<'a>(
     smallest.map(|(volume, _)| volume)
 }
 
-/// Returns whether the volume is tied to the claim, by uid if it has one.
+/// Returns whether the volume is tied to the claim, by the claim's uid if the volume names one.
 fn is_tied(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let spec = volume.spec.as_ref();
     let tied = spec.and_then(|spec| spec.claim_ref.as_ref());

@@ -91,7 +91,7 @@ impl Reconcile for Controller {
             .replace(&key.name, &PostParams::default(), &config_map)
             .await;
         match replaced.map_err(Error::from) {
-            // Its change begins a new sync.
+            // Whoever changed the ConfigMap has begun a new sync.
             Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
             Err(error) => Err(error),
             Ok(_) => Ok(None),
