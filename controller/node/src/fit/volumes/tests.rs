@@ -62,7 +62,7 @@ impl Stored {
         let mut loads: BTreeMap<String, Load> = BTreeMap::new();
         for (node, volume) in running {
             let load = loads.entry((*node).to_owned()).or_default();
-            load.add(&Arc::new(pod("other", &[volume.clone()])));
+            load.add(&Arc::new(pod("other", std::slice::from_ref(volume))));
         }
         let cluster = Cluster {
             nodes: nodes.iter().collect(),
