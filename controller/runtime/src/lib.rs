@@ -9,6 +9,7 @@
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`consistency`], [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
+//! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end
 //! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
@@ -32,6 +33,7 @@ pub mod pod_resources;
 pub mod recorder;
 pub mod reflector;
 pub mod retry;
+pub mod selector;
 pub mod store;
 pub mod supervisor;
 pub mod sync_error;

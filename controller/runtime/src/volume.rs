@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::core::{Selector, SelectorExt};
+use serde_json::{Value, json};
 
 use crate::pod_resources::amount;
 
@@ -69,4 +70,17 @@ pub fn requested(claim: &PersistentVolumeClaimSpec) -> i128 {
 pub fn capacity(volume: &PersistentVolumeSpec) -> i128 {
     let quantity = volume.capacity.as_ref().and_then(|it| it.get(STORAGE));
     quantity.map_or(0, |quantity| amount(STORAGE, quantity))
+}
+
+/// The reference a volume keeps to its claim.
+#[must_use]
+pub fn claim_reference(claim: &PersistentVolumeClaim) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    })
 }

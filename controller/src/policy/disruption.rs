@@ -1,7 +1,6 @@
 //! The disruption controller: how many of a budget's pods may be evicted right now.
 
 mod expected;
-mod selector;
 mod stale_target;
 mod status;
 
@@ -161,7 +160,7 @@ impl Controller {
                  unmanaged. As a result, the status of the PDB cannot be calculated correctly, \
                  which may result in undefined behavior. To account for these pods please set \
                  \".spec.minAvailable\" field of the PDB to an integer value.",
-                selector::in_go(selector)
+                kubeproof_runtime::selector::in_go(selector)
             );
             self.report(budget, EventType::Warning, "UnmanagedPods", &message)
                 .await;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::sync_error::answered;
-use kubeproof_runtime::volume::{BOUND_BY_CONTROLLER, SELECTED_NODE};
+use kubeproof_runtime::volume::{BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference};
 use serde_json::json;
 
 use super::Scheduler;
@@ -46,17 +46,9 @@ impl Scheduler {
         if tied.is_none() {
             metadata["annotations"] = json!({ BOUND_BY_CONTROLLER: "yes" });
         }
-        let reference = json!({
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": claim.metadata.namespace,
-            "name": claim.metadata.name,
-            "uid": claim.metadata.uid,
-            "resourceVersion": claim.metadata.resource_version,
-        });
         let patch = Patch::Merge(json!({
             "metadata": metadata,
-            "spec": { "claimRef": reference },
+            "spec": { "claimRef": claim_reference(claim) },
         }));
         let api: Api<PersistentVolume> = Api::all(self.ctx.client.clone());
         let params = PatchParams::default();

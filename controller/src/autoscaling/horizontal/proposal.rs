@@ -10,6 +10,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kubeproof_machinery::schema::quantity;
+use kubeproof_runtime::selector;
 
 use super::calculator::{Calculator, PodMetrics, Proposal, thousandths};
 use super::metrics::{Observation, Reading, Unread};
@@ -283,7 +284,7 @@ impl Metric<'_> {
             Ok(_) => unreachable!("an external metric is read as values"),
             Err(Unread::Selector(error)) => Err(error.clone()),
             Err(Unread::Api(error)) => {
-                let (namespace, selector) = (self.namespace, go_selector(selector));
+                let (namespace, selector) = (self.namespace, selector::in_go(selector));
                 Err(format!(
                     "unable to get external metric {namespace}/{metric}/{selector}: {error}"
                 ))
@@ -373,29 +374,7 @@ fn sum_of_shares(values: &[i64]) -> i64 {
 }
 
 fn external_name(metric: &str, selector: Option<&LabelSelector>) -> String {
-    format!("external metric {metric}({})", go_selector(selector))
-}
-
-/// A selector as Go prints a pointer to it.
-fn go_selector(selector: Option<&LabelSelector>) -> String {
-    let Some(selector) = selector else {
-        return "nil".to_owned();
-    };
-    let labels = selector.match_labels.iter().flatten();
-    let labels: String = labels
-        .map(|(key, value)| format!("{key}: {value},"))
-        .collect();
-    let expressions = selector.match_expressions.iter().flatten();
-    let expressions: String = expressions
-        .map(|own| {
-            let values = own.values.as_deref().unwrap_or_default().join(" ");
-            let (key, operator) = (&own.key, &own.operator);
-            format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
-        })
-        .collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
+    format!("external metric {metric}({})", selector::in_go(selector))
 }
 
 fn quantity_of(quantity: Option<&Quantity>) -> i64 {

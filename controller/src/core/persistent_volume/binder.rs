@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kubeproof_runtime::volume::{SELECTED_NODE, suits, waits_for_consumer};
+use kubeproof_runtime::volume::{SELECTED_NODE, claim_reference, suits, waits_for_consumer};
 use serde_json::{Value, json};
 
 use super::matching::{self, Volumes};
@@ -229,18 +229,6 @@ pub(super) fn volume_step(
         Some(_) if reclaim == Some("Delete") => VolumeStep::Delete,
         Some(_) => VolumeStep::Nothing,
     }
-}
-
-/// The reference a volume keeps to its claim.
-pub(super) fn claim_reference(claim: &PersistentVolumeClaim) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": claim.metadata.namespace,
-        "name": claim.metadata.name,
-        "uid": claim.metadata.uid,
-        "resourceVersion": claim.metadata.resource_version,
-    })
 }
 
 /// The volume made for `claim`.

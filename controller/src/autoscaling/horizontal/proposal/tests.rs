@@ -248,15 +248,6 @@ fn an_invalid_selector_is_told_without_the_words_of_a_read() {
 }
 
 #[test]
-fn expressions_are_printed_as_go_prints_them() {
-    let selector =
-        json!({"matchExpressions": [{"key": "env", "operator": "In", "values": ["a", "b"]}]});
-    let selector: LabelSelector = serde_json::from_value(selector).unwrap();
-    let expected = "&LabelSelector{MatchLabels:map[string]string{},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:env,Operator:In,Values:[a b],},},}";
-    assert_eq!(go_selector(Some(&selector)), expected);
-}
-
-#[test]
 fn sums_of_external_metrics_are_capped() {
     for (values, capped, per_pod) in [
         (vec![1, 2], 3, 3),

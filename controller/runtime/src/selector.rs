@@ -2,8 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// Returns a selector in the form of its generated method `String`.
-pub(super) fn in_go(selector: Option<&LabelSelector>) -> String {
+/// Returns a selector in the form of its generated method `String`; `nil` without one.
+#[must_use]
+pub fn in_go(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else {
         return "nil".to_owned();
     };
