@@ -154,7 +154,7 @@ fn the_port_that_two_claims_get_after_a_crash_is_found() {
         scenario: "kubectl/ports.yaml",
         planted: script("ports.sh"),
         mended: script("ports-mended.sh"),
-        flags: &["--faults", "crash-after"],
+        flags: &["--faults", "crash-before,crash-after"],
         fault: "DIFF kubectl/ports: crash-after patch configmaps default/a from kubectl",
         difference: "no two claims have the same port",
         left: "2 of 2 steps, 1 of 2 given objects",

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// Returns a selector in the form of its generated method `String`; `nil` without one.
+/// Formats a selector as the generated Go method `LabelSelector.String` does. No selector is `nil`.
 #[must_use]
 pub fn in_go(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else {

@@ -1,6 +1,7 @@
 //! How many pods the owners of a budget's pods want.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
@@ -13,6 +14,7 @@ use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::discovery::{APIResource, server_preferred_resources};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
 use kubeproof_runtime::sync_error::Error;
+use serde::de::DeserializeOwned;
 
 /// The groups that ReplicaSets and Deployments have or had.
 const WORKLOADS: [&str; 2] = ["apps", "extensions"];
@@ -106,9 +108,7 @@ impl Owners<'_> {
     }
 
     async fn replication_controller(&self, owner: &OwnerReference) -> Result<Option<Scale>, Error> {
-        let api: Api<ReplicationController> = self.api();
-        let found = api.get_opt(&owner.name).await?;
-        let found = found.filter(|found| found.uid().as_ref() == Some(&owner.uid));
+        let found: Option<ReplicationController> = self.get(owner).await?;
         Ok(found.map(|found| {
             let replicas = found.spec.and_then(|spec| spec.replicas);
             (owner.uid.clone(), replicas.unwrap_or(0))
@@ -116,9 +116,7 @@ impl Owners<'_> {
     }
 
     async fn stateful_set(&self, owner: &OwnerReference) -> Result<Option<Scale>, Error> {
-        let api: Api<StatefulSet> = self.api();
-        let found = api.get_opt(&owner.name).await?;
-        let found = found.filter(|found| found.uid().as_ref() == Some(&owner.uid));
+        let found: Option<StatefulSet> = self.get(owner).await?;
         Ok(found.map(|found| {
             let replicas = found.spec.and_then(|spec| spec.replicas);
             (owner.uid.clone(), replicas.unwrap_or(0))
@@ -127,9 +125,7 @@ impl Owners<'_> {
 
     /// The replicas of the ReplicaSet's Deployment, or its own if it has none. A Deployment that is gone leaves it to the subresource.
     async fn replica_set(&self, owner: &OwnerReference) -> Result<Option<Scale>, Error> {
-        let api: Api<ReplicaSet> = self.api();
-        let found = api.get_opt(&owner.name).await?;
-        let Some(set) = found.filter(|found| found.uid().as_ref() == Some(&owner.uid)) else {
+        let Some(set) = self.get::<ReplicaSet>(owner).await? else {
             return Ok(None);
         };
         let Some(above) = controller_of(&set.metadata).filter(|above| above.kind == "Deployment")
@@ -140,9 +136,7 @@ impl Owners<'_> {
         if !WORKLOADS.contains(&group_of(&above.api_version)?) {
             return Ok(None);
         }
-        let api: Api<Deployment> = self.api();
-        let found = api.get_opt(&above.name).await?;
-        let found = found.filter(|found| found.uid().as_ref() == Some(&above.uid));
+        let found: Option<Deployment> = self.get(above).await?;
         Ok(found.map(|found| {
             let replicas = found.spec.and_then(|spec| spec.replicas);
             (above.uid.clone(), replicas.unwrap_or(0))
@@ -195,11 +189,15 @@ impl Owners<'_> {
         Ok(resources.any(|one| one.name == name && one.kind == "Scale"))
     }
 
-    fn api<K>(&self) -> Api<K>
+    /// Returns the owner; None if it is gone, or if another object has its name.
+    async fn get<K>(&self, owner: &OwnerReference) -> Result<Option<K>, Error>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+        K: Clone + Debug + DeserializeOwned,
     {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = api.get_opt(&owner.name).await?;
+        Ok(found.filter(|found| found.uid().as_ref() == Some(&owner.uid)))
     }
 }
 
