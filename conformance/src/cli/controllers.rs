@@ -96,7 +96,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     options.load_balancers = args.load_balancers;
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
-    let manager = Manager::start_supervised(client.clone(), options)?;
+    // Before the controllers start, because what they log at once goes to stderr, too.
     out::say(&format!("running {running} against {url} ({version})"))?;
     out::note(&match args.exit_on_disconnect {
         None => format!(
@@ -107,6 +107,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
             format!("Ctrl-C, SIGTERM or {limit} without the API server end the controllers")
         }
     });
+    let manager = Manager::start_supervised(client.clone(), options)?;
     let ended = tokio::select! {
         _ = tokio::signal::ctrl_c() => Ok(()),
         _ = terminate.recv() => Ok(()),
