@@ -278,7 +278,8 @@ impl fmt::Display for Recording {
 }
 
 /// Compares a derived recording with a recorded one, both without the lines that `listed` explains for `scenario`.
-/// Returns the lines that differ: `-` for a derived one, `+` for a recorded one.
+/// Returns the lines that differ: `-` for a derived one, `+` for a recorded one. Different titles are a difference, so that
+/// a recording says what its scenario says.
 #[must_use]
 pub fn differences(
     scenario: &str,
@@ -286,6 +287,10 @@ pub fn differences(
     recorded: &Recording,
     listed: &Listed,
 ) -> Option<String> {
+    if derived.title != recorded.title {
+        let (now, then) = (&derived.title, &recorded.title);
+        return Some(format!("the title is {now:?}, in the recording {then:?}\n"));
+    }
     let origin = recorded.origin.as_deref().unwrap_or_default();
     let all = [derived, recorded].map(|recording| recording.compared(Some));
     let stale = listed.stale((scenario, origin), &all[0], &all[1]);

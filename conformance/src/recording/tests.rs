@@ -85,6 +85,15 @@ fn pods_with_generated_names_are_interchangeable_and_their_changes_are_not() {
 }
 
 #[test]
+fn a_recording_has_the_title_of_its_scenario() {
+    let (derived, mut other) = (recording(["a", "b"], 0), recording(["a", "b"], 0));
+    other.title = "u".to_owned();
+    let text = differences("a/b", &derived, &other, &Listed::default());
+    let expected = "the title is \"t\", in the recording \"u\"\n";
+    assert_eq!(text.as_deref(), Some(expected));
+}
+
+#[test]
 fn a_listed_difference_is_explained_until_it_is_none() {
     let (derived, mut other) = (recording(["a", "b"], 0), recording(["a", "b"], 0));
     let event = "Warning Failed pod a by kubelet: x";
