@@ -6,11 +6,15 @@ use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::JournalEntry;
 
 use crate::heartbeat::is_heartbeat;
+use crate::properties::Violation;
 use crate::time::HumanDuration;
 
 /// Writes that continue past the limit of a wait.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the cluster did not settle within {after}: the last write is {object} by {user_agent}")]
+#[error(
+    "the cluster did not settle within {after}: the last write is {object} by {user_agent}{}",
+    .violations.iter().map(|one| format!("; {one}")).collect::<String>()
+)]
 pub struct NotSettled {
     /// The limit of the wait.
     pub after: HumanDuration,
@@ -18,6 +22,9 @@ pub struct NotSettled {
     pub user_agent: String,
     /// Resource and name of the object written last.
     pub object: String,
+    /// The violations of properties that were not reported before, such as a loop of writes; empty when the builder
+    /// ignores violations.
+    pub violations: Vec<Violation>,
 }
 
 /// A wait until nothing was written for some time. The journal decides, so that the outcome does not depend on how
@@ -70,6 +77,7 @@ impl Quiescence {
             after: HumanDuration(after),
             user_agent: newest.map_or_else(String::new, |entry| entry.user_agent.to_string()),
             object: newest.map_or_else(String::new, named),
+            violations: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -137,10 +138,10 @@ impl fmt::Debug for ExploreError {
 ///
 /// # Errors
 /// Errors of the run without faults, including violations of properties, and [`ExploreError`] when there is nothing
-/// to explore. An error of a run with faults is a divergence.
+/// to explore. An error or a panic of a run with faults is a divergence.
 ///
 /// # Panics
-/// Within a tokio runtime.
+/// Within a tokio runtime, and when the run without faults panics.
 pub fn testbed(
     builder: &TestbedBuilder,
     options: &Options,
@@ -161,15 +162,20 @@ pub fn testbed(
     if plans.is_empty() {
         return Err(ExploreError::NoPlans.into());
     }
-    let verdict = |plan: &Plan| match run(builder, plan, &script) {
-        Ok(run) => {
-            let bounds = Bounds::default();
-            compare(&reference.seen(), Ok(&run.seen()), &run.violations, &bounds)
+    let verdict = |plan: &Plan| {
+        // Scripts assert, and an assertion that fails under faults is what an exploration is for.
+        let run = AssertUnwindSafe(|| run(builder, plan, &script));
+        match catch_unwind(run) {
+            Ok(Ok(run)) => {
+                let bounds = Bounds::default();
+                compare(&reference.seen(), Ok(&run.seen()), &run.violations, &bounds)
+            }
+            Ok(Err(error)) => {
+                let why = format!("the run failed: {error}");
+                Some(Divergence::unended(why, None))
+            }
+            Err(panic) => Some(Divergence::of_panic(&*panic)),
         }
-        Err(error) => Some(Divergence::unended(
-            format!("the run failed: {error}"),
-            None,
-        )),
     };
     let verdicts = each(&plans, verdict);
     let pairs = plans.iter().cloned().zip(verdicts);

@@ -62,10 +62,19 @@ impl Testbed {
         longest: Duration,
     ) -> Result<Timestamp, TestbedError> {
         check_runtime()?;
-        let last = self.wait_until_quiet(quiet, longest).await?;
+        let fails_on_violations = self.cluster().options.fails_on_violations;
+        let mut waited = self.wait_until_quiet(quiet, longest).await;
+        if let Err(TestbedError::NotSettled(endless)) = &mut waited
+            && fails_on_violations
+            && let Err(TestbedError::Violated(violations)) = self.judge()
+        {
+            // A violation may be the reason, and a test that fails here does not ask for it.
+            endless.violations = violations;
+        }
+        let last = waited?;
         self.settled.lock().push((self.resource_version(), quiet));
         self.judge_settled();
-        if self.cluster().options.fails_on_violations {
+        if fails_on_violations {
             self.judge()?;
         }
         Ok(last)

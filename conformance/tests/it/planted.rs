@@ -256,15 +256,10 @@ async fn settling_has_a_limit_of_ones_own() {
     testbed.apply(OBJECT).await.unwrap();
     let within = Duration::from_secs(300);
     let error = testbed.settle_within(QUIET, within).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the cluster did not settle within 5m: the last write is configmaps beat by beater"
-    );
-    let loops = testbed.violations();
-    assert!(
-        loops[0].what.contains("beater wrote configmaps beat"),
-        "{loops:?}"
-    );
+    let said = error.to_string();
+    let begins = "the cluster did not settle within 5m: the last write is configmaps beat by beater; no write loops: \
+                  beater wrote configmaps beat 10 times in a row";
+    assert!(said.starts_with(begins), "{said}");
     testbed.shutdown().await;
 }
 
@@ -307,6 +302,51 @@ fn an_exploration_goes_on_behind_a_loop() {
         "{}",
         divergence.outcome
     );
+}
+
+/// Labels the object; when that fails, `failed` decides what comes of the controller.
+fn labels(failed: fn(kube::Error)) -> TestbedBuilder {
+    Testbed::builder().controller(AGENT, move |client| {
+        control(client, move |api, object| async move {
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+            let params = PatchParams::default();
+            let patched = api.patch(&object.name_any(), &params, &patch).await;
+            patched.map_or_else(failed, drop);
+            Ok(Action::await_change())
+        })
+    })
+}
+
+#[test]
+fn panics_of_the_script_and_of_controllers_under_faults_are_differences() {
+    let options = Options {
+        kinds: [Kind::Refuse].into(),
+        ..Options::default()
+    };
+    let script = async |testbed: &Testbed| {
+        testbed.apply(OBJECT).await?;
+        testbed.settle(QUIET).await?;
+        let objects = kube::Api::<ConfigMap>::default_namespaced(testbed.client());
+        let seen = objects.get("beat").await?.labels().contains_key("seen");
+        assert!(seen, "nobody has seen it");
+        Ok(())
+    };
+    for (failed, reason) in [
+        (
+            drop as fn(kube::Error),
+            "the run panicked: nobody has seen it",
+        ),
+        (|_| panic!("refused"), "controller beater panicked: "),
+    ] {
+        let report = explore::testbed(&labels(failed), &options, script).unwrap();
+        let (plan, divergence) = &report.diverged[0];
+        assert_eq!(
+            plan.to_string(),
+            "refuse patch configmaps default/beat from beater"
+        );
+        let outcome = &divergence.outcome;
+        assert!(outcome.contains(reason), "{outcome}");
+    }
 }
 
 #[test]
