@@ -133,7 +133,7 @@ pub fn check(path: &Path, options: &RunOptions) -> Checked {
     match ScenarioFile::read(path) {
         Ok(file) => check_file(file, options),
         Err(error) => Checked {
-            name: path.display().to_string(),
+            name: crate::scenario::name(path),
             verdict: Verdict::Failed(with_sources(&error)),
             file: None,
             run: None,

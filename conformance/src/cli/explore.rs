@@ -152,8 +152,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     }
     let progress = progress_bar(args.json);
     let keeps = args.report.is_some() || args.junit.is_some();
-    // Runs in real time are not the same each time.
-    let judged = base.programs.is_none().then(|| options.clone());
+    let judged = judges_differs(&base, args.points).then(|| options.clone());
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
     found.record = record;
     found.reproducers = Reproducers::of(args.reproducers, &base)?;
@@ -205,8 +204,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
         found.leave_record(dir, &page)?;
     }
-    found.report_numbers()?;
-    refuse_nothing(&found, &options, args.shard.is_some())?;
+    report_numbers(&found, &options, args.shard.is_some())?;
     Ok(match found.diverged() + found.stale() {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -283,6 +281,21 @@ fn each<B>(
     threads::in_order(how.at_once, jobs, work, report)
 }
 
+/// Whether entries of `differs` that explain nothing are reported. Runs in real time are not the same each time, and an
+/// entry may be about a point that is left out.
+fn judges_differs(base: &RunOptions, points: Option<Points>) -> bool {
+    base.programs.is_none() && matches!(points, None | Some(Points::All))
+}
+
+/// Prints the number of runs, unless there are none for want of what was asked for, which is an error.
+fn report_numbers(found: &Found<'_>, options: &Options, is_shard: bool) -> anyhow::Result<()> {
+    let explored = refuse_nothing(found, options, is_shard);
+    if found.runs() > 0 || explored.is_ok() {
+        found.report_numbers()?;
+    }
+    explored
+}
+
 /// Returns an error when nothing was explored, so that this does not count as success.
 fn refuse_nothing(found: &Found<'_>, options: &Options, is_shard: bool) -> anyhow::Result<()> {
     let agents = found.agents();
@@ -310,7 +323,7 @@ fn progress_bar(json: bool) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {msg}, {eta} left")
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs{msg}, {eta} left")
         .expect("the template has only known keys");
     ProgressBar::new(0).with_style(style)
 }

@@ -134,19 +134,20 @@ fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
 }
 
 /// Explores conflicts in a scenario with this entry of `differs`.
-fn with_entry(directory: &str, with: &str) -> Output {
+fn with_entry(directory: &str, with: &str, flags: &[&str]) -> Output {
     let path = unexplained(directory);
     let text = std::fs::read_to_string(&path).unwrap();
     let entry = format!("{text}\ndiffers: [{{with: {with}, because: it is tried here}}]\n");
     std::fs::write(&path, entry).unwrap();
     let path = path.to_str().unwrap();
-    output(&["explore", path, "--from", FROM, "--faults", "conflict"])
+    let explore = ["explore", path, "--from", FROM, "--faults", "conflict"];
+    output(&[&explore[..], flags].concat())
 }
 
 #[test]
 fn an_entry_that_explains_nothing_fails() {
     let unneeded = format!("{{fault: conflict, verb: update, from: {FROM}}}");
-    let ran = with_entry("unneeded", &unneeded);
+    let ran = with_entry("unneeded", &unneeded, &[]);
     let out = stdout(&ran);
     assert_eq!(ran.status.code(), Some(1), "{out}");
     let stale = format!(
@@ -161,14 +162,18 @@ fn an_entry_that_explains_nothing_fails() {
 
 #[test]
 fn an_entry_about_faults_that_are_not_tried_is_not_judged() {
-    for (directory, with) in [
+    let of = |fault: &str| format!("{{fault: {fault}, verb: update, from: {FROM}}}");
+    let few = ["--points", "1"];
+    for (directory, with, flags) in [
+        ("other-fault", of("refuse"), &[][..]),
         (
-            "other-fault",
-            format!("{{fault: refuse, verb: update, from: {FROM}}}"),
+            "other-client",
+            "{fault: conflict, verb: update}".to_owned(),
+            &[],
         ),
-        ("other-client", "{fault: conflict, verb: update}".to_owned()),
+        ("few-points", of("conflict"), &few),
     ] {
-        let ran = with_entry(directory, &with);
+        let ran = with_entry(directory, &with, flags);
         assert!(ran.status.success(), "{}", stdout(&ran));
     }
 }

@@ -137,9 +137,12 @@ fn a_plan_whose_point_never_comes_is_an_error_that_names_the_nearest() {
 #[test]
 fn unknown_user_agents_are_errors_that_name_those_there_are() {
     let scenario = standard("statefulset/sts-create-ordered");
-    let stderr = refused(&["explore", &scenario, "--from", "statefulset-controler"]);
+    let ran = output(&["explore", &scenario, "--from", "statefulset-controler"]);
+    assert_eq!(ran.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&ran.stderr);
     let meant = "did you mean \"statefulset-controller\"? there are: ";
     assert!(stderr.contains(meant), "{stderr}");
+    assert_eq!(stdout(&ran), "", "no numbers of an exploration of nothing");
 }
 
 #[test]
@@ -351,7 +354,7 @@ fn failures_are_listed_in_the_end_with_what_shows_and_accepts_them() {
     let wanted = format!(
         "  own/three\n    show:   kubeproof run {0}\n    accept: kubeproof run {0} --accept\n  \
          own/two\n    show:   kubeproof run {1}\n    accept: kubeproof run {1} --accept\n  \
-         {2}\n    show:   kubeproof run {2}\n\n1 passed, 3 failed\n",
+         own/wrong\n    show:   kubeproof run {2}\n\n1 passed, 3 failed\n",
         three.display(),
         two.display(),
         wrong.display()

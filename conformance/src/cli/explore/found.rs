@@ -46,7 +46,7 @@ pub(super) struct Found<'p> {
     cells: Cells,
     /// The parts of `differs` that explained something in the present scenario.
     used: BTreeSet<Part>,
-    /// The faults that are tried, by which `differs` is judged; `None` if runs are not the same each time.
+    /// The faults that are tried, by which `differs` is judged; `None` if not all are, or if runs are not the same each time.
     judged: Option<Options>,
     /// The number of parts of `differs` that explain nothing.
     stale: usize,
@@ -167,7 +167,7 @@ impl<'p> Found<'p> {
         let counted = self.progress.position().max(self.runs as u64);
         self.progress.set_position(counted);
         self.progress
-            .set_message(format!("{} diverged", self.diverged));
+            .set_message(format!(", {} diverged", self.diverged));
         self.note_progress();
         let cell = self.cells.entry(page::kind(&ran.plan)).or_default();
         cell.runs += 1;
@@ -351,7 +351,7 @@ impl<'p> Found<'p> {
             return Ok(());
         };
         let name = &one.ran.subject.file.name;
-        let tried = || self.progress.set_message(format!("shrinking {name}"));
+        let tried = || self.progress.set_message(format!(", shrinking {name}"));
         let plan = (&one.ran.plan, one.ran.schedule_seed);
         let found = (&one.ran.subject.file, plan, one.place + 1);
         let written = reproducers.write(found, &one.divergence, &tried)?;
