@@ -357,6 +357,7 @@ fn diff(expected: &str, found: &str, context: usize) -> String {
     TextDiff::from_lines(expected, found)
         .unified_diff()
         .context_radius(context)
+        .missing_newline_hint(false)
         .header("without faults", "with them")
         .to_string()
 }

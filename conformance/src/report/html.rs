@@ -312,9 +312,5 @@ fn diff(text: &str) -> String {
         let line = if line.is_empty() { " " } else { line };
         format!("<i{class}>{}</i>", escaped(line))
     };
-    // That the texts end without a line break is no difference to a reader.
-    let lines = text
-        .lines()
-        .filter(|line| !line.starts_with("\\ No newline"));
-    lines.map(line).collect()
+    text.lines().map(line).collect()
 }
