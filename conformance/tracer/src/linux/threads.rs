@@ -50,7 +50,7 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// Adds a thread, if it is new.
+    /// Adds a thread, if it is new and has not ended: its parent may be seen to begin it after it was seen to end.
     ///
     /// # Errors
     /// When it exists and `/proc` does not show it.
@@ -58,7 +58,9 @@ impl Threads {
         let Entry::Vacant(place) = self.all.entry(id.as_raw()) else {
             return Ok(());
         };
-        let process = process_of(id)?.unwrap_or(id.as_raw());
+        let Some(process) = process_of(id)? else {
+            return Ok(());
+        };
         place.insert(Thread {
             process,
             files: unless_ended(Files::open(process, id.as_raw()))?,
@@ -161,9 +163,10 @@ impl Threads {
     }
 }
 
-/// The process of a thread; `None` if it has ended.
+/// The process of a traced thread; `None` if it was seen to end. Until its parent asks how, `/proc` shows it without a tracer.
 fn process_of(thread: Pid) -> io::Result<Option<i32>> {
     let status = status_of(thread.as_raw())?;
+    let status = status.filter(|status| field(status, "TracerPid:") != Some("0"));
     let process = status.as_deref().and_then(|status| field(status, "Tgid:"));
     Ok(process.and_then(|process| process.parse().ok()))
 }
@@ -212,4 +215,22 @@ fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     lines
         .find_map(|line| line.strip_prefix(name))
         .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_ended_is_not_waited_for() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let id = Pid::from_raw(child.id().cast_signed());
+        let mut threads = Threads::default();
+        // Nobody traces it, and its parent has not asked for its end.
+        threads.add(id).unwrap();
+        child.wait().unwrap();
+        threads.add(id).unwrap();
+        assert!(threads.get(id).is_none());
+        assert!(threads.asleep().is_some());
+    }
 }

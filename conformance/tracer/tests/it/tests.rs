@@ -23,7 +23,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 30] = [
+    let tests: [(&str, Test); 31] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -36,6 +36,7 @@ pub(crate) fn all() -> Vec<Trial> {
         ("timers_of_files_go_off", timers),
         ("polls_end_with_their_limit_or_before", polls),
         ("children_are_traced_too", children),
+        ("processes_that_end_at_once_are_not_waited_for", short_lives),
         ("a_loop_that_reads_the_clock_ends", spins),
         ("a_signal_ends_a_sleep", a_signal),
         ("a_handler_runs_during_a_sleep", a_handler),
@@ -238,6 +239,15 @@ fn children() -> Tested {
 
 fn spins() -> Tested {
     prints("spins", "true\n")
+}
+
+/// Shells that fork all the time keep each other from the processors, so a child may end before its parent is seen to go on.
+fn short_lives() -> Tested {
+    let forks = "i=0; while [ $i -lt 500 ]; do (:); i=$((i + 1)); done";
+    let script = format!("for j in 1 2 3 4; do ({forks}) & done; wait; sleep 1h");
+    let (_, code, passed) = Running::start(&["sh", "-c", &script])?.live()?;
+    assert_eq!((code, passed), (Some(0), 3_600));
+    Ok(())
 }
 
 fn a_signal() -> Tested {
