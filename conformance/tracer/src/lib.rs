@@ -15,6 +15,9 @@
 //! - Waits with a limit: `nanosleep`, `poll`, `select`, `epoll_wait`, `futex` and `sigtimedwait`, with their variants.
 //! - `timerfd`, `setitimer`, `alarm`, and timers of `timer_create` that send ordinary signals.
 //!
+//! Computing takes no time, but for one thing: a process that has used 50 ms of processor time without waiting lets its waits of at most
+//! 10 ms end, no faster than processor time passes. Runtimes of languages need that: Go interrupts a goroutine after 10 ms.
+//!
 //! Random numbers of the system follow from a seed, for each process in the order in which processes begin.
 //!
 //! # Not virtual

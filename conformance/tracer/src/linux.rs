@@ -3,6 +3,7 @@
 mod answers;
 mod calls;
 mod clock;
+mod computing;
 mod control;
 mod filter;
 mod memory;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
 /// How much a thread has run: its processor time, and how often it was given a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,12 @@ impl Files {
             Some(_) => State::Runs,
         }
     }
+
+    /// The time on a processor so far; zero when the thread has ended.
+    pub(super) fn processor_time(&self) -> Duration {
+        let text = beginning::<64>(&self.schedule);
+        text.as_ref().map_or(Duration::ZERO, |text| first(text))
+    }
 }
 
 /// The first bytes of a file.
@@ -74,6 +81,16 @@ fn beginning<const N: usize>(file: &File) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     file.read_at(&mut bytes, 0).ok().filter(|read| *read > 0)?;
     Some(bytes)
+}
+
+/// The time in `NANOSECONDS …`, the text of `schedstat`.
+fn first(text: &[u8]) -> Duration {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    let nanos = digits.fold(0_u64, |sum, digit| {
+        sum.saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
+    });
+    Duration::from_nanos(nanos)
 }
 
 /// Whether the text of `syscall` is that of a thread that runs.
@@ -122,6 +139,14 @@ mod tests {
         assert_eq!(letter(b"17 (sleep) S 1 17"), Some(b'S'));
         assert_eq!(letter(b"17 (a) R (b) t 1 17"), Some(b't'));
         assert_eq!(letter(b"17 (sleep"), None);
+    }
+
+    #[test]
+    fn processor_time_is_the_first_number() {
+        let mut text = [0; 64];
+        assert_eq!(first(&text), Duration::ZERO);
+        text[..16].copy_from_slice(b"51446777 663 12\n");
+        assert_eq!(first(&text), Duration::from_nanos(51_446_777));
     }
 
     #[test]

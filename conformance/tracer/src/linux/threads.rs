@@ -4,6 +4,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
+use std::time::Duration;
 
 use nix::unistd::Pid;
 
@@ -128,6 +129,25 @@ impl Threads {
     pub(super) fn moments(&self) -> impl Iterator<Item = Moment> {
         let waits = self.all.values().filter_map(|thread| thread.wait.as_ref());
         waits.map(|wait| wait.until)
+    }
+
+    /// The short waits that are not over, with their processes.
+    pub(super) fn short_waits(&self) -> impl Iterator<Item = (i32, Moment)> {
+        self.all.values().filter_map(|thread| {
+            let wait = thread.wait.as_ref()?;
+            (wait.is_short && !wait.is_over).then_some((thread.process, wait.until))
+        })
+    }
+
+    /// The processor time of each process so far, without threads that have ended.
+    pub(super) fn processor_times(&self) -> BTreeMap<i32, Duration> {
+        let mut times = BTreeMap::new();
+        for thread in self.all.values() {
+            if let Some(files) = &thread.files {
+                *times.entry(thread.process).or_default() += files.processor_time();
+            }
+        }
+        times
     }
 
     /// A digest of how much all threads have run; `None` if one runs, or has ended and is not removed yet.

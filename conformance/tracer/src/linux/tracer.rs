@@ -26,6 +26,7 @@ use rustix::process::{
 use super::answers::Sources;
 use super::calls::{Treatment, treat};
 use super::clock::Clock;
+use super::computing::Computing;
 use super::memory;
 use super::message::Request;
 use super::pages::Pages;
@@ -39,8 +40,10 @@ use crate::{Threads as Answer, Waiting};
 
 /// A program that still runs after this time is said to run.
 const SETTLE_MAX: Duration = Duration::from_millis(50);
-/// The period of looks at threads that run.
-const LOOK_PERIOD: Duration = Duration::from_micros(30);
+/// The shortest period of looks at threads that run, and the longest: looks take processor time from those that compute.
+const LOOK_PERIODS: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(1));
+/// The part of the time since the last stop or message after which threads are looked at again.
+const LOOK_PART: u32 = 8;
 /// The tracer stays awake for this long after an answer: waking takes longer than most questions.
 const SPIN: Duration = Duration::from_micros(150);
 /// The period of looks at a program that a signal has stopped.
@@ -76,6 +79,7 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
         },
         threads: Threads::default(),
         pages: Pages::default(),
+        computing: Computing::default(),
         next: None,
         continued: BTreeSet::new(),
         stops: 0,
@@ -134,6 +138,7 @@ struct Tracer {
     sources: Sources,
     threads: Threads,
     pages: Pages,
+    computing: Computing,
     /// The earliest monotonic time, on the program's clock, at which a wait or a timer ends, or an earlier time.
     next: Option<u64>,
     /// The processes that have taken the signal that lets them go on. Threads of theirs that were stopped earlier may be reported later.
@@ -149,6 +154,7 @@ impl Tracer {
         // The time by which an answer is due, once it was asked for.
         let mut due: Option<Instant> = None;
         let mut spins_until = Instant::now();
+        let mut woken_at = Instant::now();
         loop {
             self.take_stops()?;
             if let Some(code) = self.ended {
@@ -156,7 +162,10 @@ impl Tracer {
             }
             self.let_go_on()?;
             let period = match due {
-                Some(_) => Some(LOOK_PERIOD),
+                Some(_) => {
+                    let (shortest, longest) = LOOK_PERIODS;
+                    Some((woken_at.elapsed() / LOOK_PART).clamp(shortest, longest))
+                }
                 None => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
             };
             let mut answer = None;
@@ -165,6 +174,9 @@ impl Tracer {
                 true => wait(socket, children, Some(Duration::ZERO))?,
                 false => wait(socket, children, period)?,
             };
+            if !matches!(woken, Woken::Not) {
+                woken_at = Instant::now();
+            }
             match (woken, due) {
                 (Woken::ByStop, None) | (Woken::Not, None) => {}
                 (Woken::ByStop, Some(by)) => {
@@ -212,12 +224,24 @@ impl Tracer {
         self.pages.collect(&mut self.sources.clock);
         self.end_waits();
         let Some(asleep) = self.threads.asleep() else {
+            self.let_time_pass();
             return Ok(Answer::Run);
         };
+        self.computing.ends();
         Ok(Answer::Wait(Waiting {
             until: self.next,
             ran: asleep.wrapping_add(self.stops),
         }))
+    }
+
+    /// Ends short waits in processes that compute for long.
+    fn let_time_pass(&mut self) {
+        let clock = &mut self.sources.clock;
+        if let Some(time) = self.computing.goes_on(&self.threads, clock) {
+            clock.shows_at_least(time);
+            self.pages.publish_to_all(clock);
+            self.end_waits();
+        }
     }
 
     /// Ends the waits whose time has come, and lets timers go off.

@@ -14,6 +14,8 @@ const RESTART_ALWAYS: i64 = -513;
 /// The one of them that runs the whole call again unless a handler runs.
 const RESTART_WITHOUT_HANDLER: i64 = -514;
 const MILLISECOND: i64 = 1_000_000;
+/// Waits of this length, in nanoseconds, are short: those by which runtimes of languages pass on turns.
+const SHORT: u64 = 10_000_000;
 
 /// The beginning of a wait.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(super) struct Wait {
     /// The registers of the call as the program made it.
     called: Registers,
     pub(super) until: Moment,
+    /// Whether it was short at its beginning.
+    pub(super) is_short: bool,
     /// Whether the time has come, and the thread was interrupted.
     pub(super) is_over: bool,
     /// The result when the time has come.
@@ -229,6 +233,7 @@ impl Call<'_> {
         Wait {
             called: self.registers,
             until,
+            is_short: clock.until(until) <= SHORT,
             is_over: false,
             result: 0,
             cleared: Vec::new(),

@@ -17,8 +17,8 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_gettime,
-    timerfd_settime,
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+    timerfd_create, timerfd_gettime, timerfd_settime,
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
@@ -47,6 +47,8 @@ pub(crate) fn run(name: &str) {
         "polls" => polls(),
         "children" => children(),
         "spins" => spins(),
+        "takes-turns" => takes_turns(),
+        "computes" => computes(),
         "sleepers" => sleepers(),
         "limited" => limited(None),
         "limited-for-good" => limited(Some(FILES_MAX)),
@@ -246,6 +248,39 @@ fn spins() {
         let _ = began.elapsed();
     }
     println!("{}", other.join().expect("it ends"));
+}
+
+/// A loop without a system call, which ends when another thread has slept often. Go's runtime interrupts goroutines in this way.
+fn takes_turns() {
+    let began = Instant::now();
+    let other = std::thread::spawn(move || {
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        began.elapsed().as_millis()
+    });
+    while !other.is_finished() {
+        std::hint::spin_loop();
+    }
+    println!("{}", other.join().expect("it ends"));
+}
+
+/// A thread that computes for some time, of which less passes on the clock; the sleep of another thread goes on meanwhile.
+fn computes() {
+    let computed = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("short");
+    let began = Instant::now();
+    let other = std::thread::spawn(|| std::thread::sleep(MINUTE));
+    let short = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1)));
+    while computed() < Duration::from_millis(150) {
+        std::hint::spin_loop();
+    }
+    let passed = began.elapsed();
+    println!(
+        "{} {}",
+        passed < Duration::from_millis(100),
+        short.is_finished() && !other.is_finished()
+    );
+    other.join().expect("it ends");
 }
 
 /// Threads that sleep for an hour, all of them.

@@ -23,7 +23,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 31] = [
+    let tests: [(&str, Test); 33] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -38,6 +38,8 @@ pub(crate) fn all() -> Vec<Trial> {
         ("children_are_traced_too", children),
         ("processes_that_end_at_once_are_not_waited_for", short_lives),
         ("a_loop_that_reads_the_clock_ends", spins),
+        ("a_loop_that_waits_for_short_sleeps_ends", takes_turns),
+        ("other_sleeps_outlast_what_a_thread_computes", computes),
         ("a_signal_ends_a_sleep", a_signal),
         ("a_handler_runs_during_a_sleep", a_handler),
         ("a_stopped_program_goes_on_later", a_stopped_program),
@@ -248,6 +250,14 @@ fn short_lives() -> Tested {
     let (_, code, passed) = Running::start(&["sh", "-c", &script])?.live()?;
     assert_eq!((code, passed), (Some(0), 3_600));
     Ok(())
+}
+
+fn takes_turns() -> Tested {
+    prints("takes-turns", "20\n")
+}
+
+fn computes() -> Tested {
+    prints("computes", "true true\n")
 }
 
 fn a_signal() -> Tested {
