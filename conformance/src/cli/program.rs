@@ -59,8 +59,8 @@ pub(super) struct ProgramArgs {
     #[arg(long, value_name = "FILE", requires = "program")]
     audit_log: Option<PathBuf>,
     /// In real time, or with --virtual-time: the cluster counts as settled after this long without a write [default: with
-    /// --program 500ms while the programs wait for events, else 3s, and up to 30s while they work; 60s with --virtual-time;
-    /// 4s with --kubeconfig].
+    /// --program 500ms while the programs wait for events, else 3s, and up to 30s while they work; 60s with --virtual-time,
+    /// less for programs that ask again and again; 4s with --kubeconfig].
     #[arg(long, value_name = "DURATION", alias = "quiet")]
     pub(super) settle_after: Option<HumanDuration>,
 }

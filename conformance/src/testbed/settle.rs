@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::program::activity::elapsed;
+use super::program::activity::{Asking, WAITING_TIME, asking, elapsed};
 use super::time::{Pulse, check_runtime};
 use super::{Mode, SettlePause, Testbed, TestbedError};
 use crate::quiescence::Quiescence;
@@ -104,7 +104,8 @@ impl Testbed {
                 false => quiet.min(pause),
             };
         }
-        let mut wait = Quiescence::begin(self.now(), quiet, longest);
+        let began = self.now();
+        let mut wait = Quiescence::begin(began, quiet, longest);
         loop {
             if let Some(programs) = &cluster.programs {
                 // How a program has ended says more than that it has.
@@ -121,7 +122,26 @@ impl Testbed {
             let Some(remaining) = wait.remaining(now).max(withheld) else {
                 return Ok(wait.last());
             };
-            self.pass(remaining).await?;
+            let asking = match &cluster.programs {
+                Some(programs) if programs.pause == SettlePause::ByActivity => {
+                    let last_fault = cluster.server.fault_hits().last().map(|hit| hit.time);
+                    asking(programs, (now, wait.last()), last_fault)
+                }
+                _ => Asking::Otherwise,
+            };
+            let next_look = match asking {
+                // Each of their rounds costs real time, and changes nothing.
+                Asking::InVain if withheld.is_none() && !self.is_unfinished() => {
+                    return Ok(wait.last());
+                }
+                Asking::InVain | Asking::Again => WAITING_TIME,
+                Asking::Otherwise => elapsed(began, now).max(WAITING_TIME),
+            };
+            self.pass(match cluster.programs {
+                Some(_) => remaining.min(next_look),
+                None => remaining,
+            })
+            .await?;
             wait.see(&self.journal())?;
         }
     }

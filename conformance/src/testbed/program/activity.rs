@@ -36,6 +36,17 @@ pub(in crate::testbed) enum Doing {
     Unknown,
 }
 
+/// What programs without watches do, as far as their requests show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::testbed) enum Asking {
+    /// They have watches after all, or have not read the same twice.
+    Otherwise,
+    /// They read the same again and again.
+    Again,
+    /// They have read everything twice since the last write or fault, without a write.
+    InVain,
+}
+
 /// Looks at programs from time to time.
 #[derive(Debug, Default)]
 pub(in crate::testbed) struct Observer {
@@ -57,6 +68,16 @@ struct Period {
 /// The time of the last request of a kind that had not been sent before since a program was started.
 pub(in crate::testbed) fn last_new_kind(programs: &RunningPrograms) -> Option<Timestamp> {
     programs.environment.requests().traffic().last_new_kind
+}
+
+/// Returns what programs without watches do at `now`, after a last write at `last_write` and a last fault at `last_fault`.
+pub(in crate::testbed) fn asking(
+    programs: &RunningPrograms,
+    (now, last_write): (Timestamp, Timestamp),
+    last_fault: Option<Timestamp>,
+) -> Asking {
+    let traffic = programs.environment.requests().traffic();
+    traffic.asking((now, last_write), Some(last_write).max(last_fault))
 }
 
 /// The facts about programs at one moment.
@@ -91,16 +112,11 @@ impl Observer {
 
     fn judge(&mut self, moment: &Moment<'_>) -> Doing {
         let Moment { now, traffic, .. } = moment;
-        if traffic.repeats && !traffic.watches && !traffic.is_starting {
-            let disturbed = Some(moment.last_write).max(moment.last_fault);
-            let since = traffic
-                .cycled_since
-                .filter(|since| Some(*since) > disturbed);
-            let is_late = elapsed(moment.last_write, *now) >= WAITING_TIME;
-            return match since.is_some() && is_late {
-                true => Doing::Waiting,
-                false => Doing::Working,
-            };
+        let disturbed = Some(moment.last_write).max(moment.last_fault);
+        match traffic.asking((*now, moment.last_write), disturbed) {
+            Asking::InVain => return Doing::Waiting,
+            Asking::Again => return Doing::Working,
+            Asking::Otherwise => {}
         }
         let is_same = |period: &&Period| {
             period.requests == traffic.requests && moment.last_write <= period.began
@@ -129,6 +145,23 @@ impl Observer {
 }
 
 impl Traffic {
+    /// What programs without watches do at `now`, after a last write and something that may lead to another one, at `disturbed`.
+    fn asking(
+        &self,
+        (now, last_write): (Timestamp, Timestamp),
+        disturbed: Option<Timestamp>,
+    ) -> Asking {
+        if !self.repeats || self.watches || self.is_starting {
+            return Asking::Otherwise;
+        }
+        let since = self.cycled_since.filter(|since| Some(*since) > disturbed);
+        let is_late = elapsed(last_write, now) >= WAITING_TIME;
+        match since.is_some() && is_late {
+            true => Asking::InVain,
+            false => Asking::Again,
+        }
+    }
+
     /// Whether a program is about to go on.
     fn is_busy(&self, now: Timestamp) -> bool {
         let is_lost = |ended| elapsed(ended, now) < REOPENING_TIME_MAX;

@@ -204,7 +204,7 @@ impl Testbed {
 
     /// Whether the simulated nodes or a finalizer visibly have work left: a pod is neither ready nor over, or an object
     /// is being deleted.
-    fn is_unfinished(&self) -> bool {
+    pub(super) fn is_unfinished(&self) -> bool {
         let mut objects = BTreeMap::new();
         for entry in self.journal() {
             let metadata = &entry.object["metadata"];

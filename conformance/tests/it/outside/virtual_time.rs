@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::Controller;
 use kube::runtime::controller::Action;
 use kube::runtime::watcher;
@@ -33,6 +33,10 @@ const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 /// The number of renewals after which the first leader stops.
 const RENEWALS: usize = 5;
+/// The pause of a program that asks again and again.
+const ASKING: Duration = Duration::from_millis(200);
+/// How often it asks in a step that is over when it has seen everything twice. A minute has 300 rounds.
+const ROUNDS: std::ops::Range<u32> = 2..10;
 /// The number of requests in parts.
 const REQUESTS: usize = 20;
 
@@ -41,6 +45,7 @@ pub(super) async fn act(role: &str, client: &Client) {
     match role {
         "resyncs" => resync(client).await,
         "backs-off" => back_off(client).await,
+        "asks" => ask(client).await,
         "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
         "creates-late" => create_late(client).await,
         "waits-for-moment" => wait_for_moment(client).await,
@@ -104,6 +109,31 @@ async fn back_off(client: &Client) {
     note(client, "tries", json!({"count": tries.to_string()}))
         .await
         .unwrap();
+    std::future::pending().await
+}
+
+/// Reads all ConfigMaps five times a second, and counts how often it sees `a` before `b`.
+async fn ask(client: &Client) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let mut rounds = 0;
+    loop {
+        let read = maps.list(&ListParams::default()).await.unwrap();
+        let has = |name| read.iter().any(|map| map.name_any() == name);
+        match (has("a"), has("b")) {
+            (false, _) => {}
+            (true, false) => rounds += 1,
+            (true, true) => break,
+        }
+        tokio::time::sleep(ASKING).await;
+    }
+    let is_few = ROUNDS.contains(&rounds);
+    note(
+        client,
+        "rounds",
+        json!({"few": is_few.to_string(), "count": rounds.to_string()}),
+    )
+    .await
+    .unwrap();
     std::future::pending().await
 }
 
@@ -296,6 +326,20 @@ steps:
 - wait: {for: configmap/tries, field: .data.count, is: \"12\", timeout: 1h}
 ";
     lives("virtual-back-off", scenario, &["backs-off"]);
+}
+
+#[test]
+fn a_program_that_asks_again_and_again_settles_when_it_has_seen_everything_twice() {
+    let scenario = "
+title: The second step begins soon
+source: none
+given: {nodes: 0}
+steps:
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
+- wait: {for: configmap/rounds, field: .data.few, is: \"true\", timeout: 1s}
+";
+    lives("virtual-asks", scenario, &["asks"]);
 }
 
 #[test]
