@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::api_services::ApiServices;
 use crate::clock::{Clock, Entropy};
 use crate::metrics::Metrics;
 use crate::registry::catalog::Catalog;
@@ -24,6 +25,8 @@ pub(crate) struct Cluster {
     pub(crate) metrics: Arc<Metrics>,
     /// The addresses of services that the server was given.
     pub(crate) services: Services,
+    /// The API services that other servers serve.
+    pub(crate) api_services: ApiServices,
 }
 
 impl Cluster {
@@ -60,6 +63,7 @@ impl Cluster {
             definitions: self.definitions.forked(),
             metrics: Arc::new(Metrics::default()),
             services,
+            api_services: self.api_services.forked(),
         }
     }
 }

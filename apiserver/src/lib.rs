@@ -10,6 +10,7 @@
 //! - `metrics`: the families of `/metrics`
 //! - [`audit`]: the record of requests, as `audit.k8s.io/v1`
 //! - `webhook`: calls over HTTPS of configured webhooks
+//! - `api_services`: the APIServices that other servers serve
 //! - `metric_values`: values of custom and external metrics
 //! - `cluster`: the state that everything above shares
 //! - `usage`: what simulated containers use of processor and memory
@@ -17,6 +18,7 @@
 //! - `admission`: the default admission plugins of a cluster, webhooks and policies
 //! - `store`: creates, updates and deletes objects
 //! - `apiextensions`: the controllers of CustomResourceDefinitions
+//! - `aggregator`: APIServices that other servers serve: whether they answer, and discovery with their resources
 //! - [`resource_quota`]: the usage of quotas by objects
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
 //! - [`invariant`]: what must hold at every revision, in CEL
@@ -34,6 +36,8 @@
 //! - `tls`: [`serve_tls`], and certificates made at the start
 
 mod admission;
+mod aggregator;
+mod api_services;
 mod apiextensions;
 pub mod audit;
 mod auth;

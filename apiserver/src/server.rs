@@ -1,5 +1,7 @@
 //! The server: the state that requests share, and the way from a request to its handler.
 
+mod aggregation;
+mod api_services;
 mod audit;
 mod bootstrap;
 mod builder;
@@ -23,18 +25,15 @@ mod panics;
 mod paths;
 mod respond;
 mod served;
+mod service;
 mod stall;
 mod state;
 #[cfg(feature = "tls")]
 mod tls;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -47,6 +46,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::aggregator;
 use crate::apiextensions;
 use crate::audit::Audit;
 use crate::auth::{self, Peer};
@@ -97,7 +97,11 @@ pub use tls::{ClientCertificate, ServingCertificate, ServingCertificateError, Tl
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
 
 /// The controllers of the server.
-const AFTER_WRITE: &[AfterWrite] = &[apiextensions::after_write, flow_control::after_write];
+const AFTER_WRITE: &[AfterWrite] = &[
+    apiextensions::after_write,
+    flow_control::after_write,
+    aggregator::after_write,
+];
 
 /// What all requests share.
 #[derive(Debug)]
@@ -419,6 +423,21 @@ impl ApiServer {
         if paths::is_unknown(path) {
             return response::error(&ApiError::PageNotFound, Accepted::JSON);
         }
+        if let Some(entry) = self.aggregated(path) {
+            let body = match body::read_within(body, timeout, aggregation::BODY_BYTES_MAX).await {
+                Ok(body) => body,
+                Err(error) => return failed(&error),
+            };
+            let passed = aggregation::Passed {
+                body,
+                user,
+                audit_id: trail.audit_id.clone(),
+                client: trail.peer.and_then(Peer::address),
+                timeout,
+                parts,
+            };
+            return Box::pin(self.pass_on(entry, passed)).await;
+        }
         let Some(info) = info else {
             let body = match control::body_bytes_max(path) {
                 Some(bytes_max) => body::read_within(body, timeout, bytes_max).await,
@@ -577,23 +596,4 @@ fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
         .get(name)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default()
-}
-
-impl<B> tower::Service<Request<B>> for ApiServer
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Send,
-{
-    type Response = Response<ResponseBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let server = self.clone();
-        Box::pin(async move { Ok(server.handle(request).await) })
-    }
 }

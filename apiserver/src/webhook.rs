@@ -24,7 +24,9 @@ use crate::yaml::decode::Yaml;
 use transport::Target;
 
 pub use kubeconfig::{KubeconfigError, WebhookKubeconfig};
-pub(crate) use service::{ServicePort, Services};
+pub(crate) use service::{SERVICE_NAME, ServicePort, Services, resolve};
+pub(crate) use tls::{Identity, connector_of, handshake_error};
+pub(crate) use transport::dial;
 
 /// Services whose webhooks are in this process: calls are not encrypted, and take no time.
 pub(crate) trait LocalServices: Debug + Send + Sync {

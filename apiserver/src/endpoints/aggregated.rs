@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::body::ResponseBody;
 use super::negotiation::{Accepted, MediaType, encode};
 use super::{discovery, response};
+use crate::aggregator::discovery::Remote;
 use crate::registry::catalog::Catalog;
 
 /// The parameters that ask for it and come back with it.
@@ -18,11 +19,12 @@ const PARAMETERS: &str = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers `/api` and `/apis` to a client that accepts the aggregated form; `None` for all else.
 pub(crate) fn answer(
-    catalog: &Catalog,
+    (catalog, remote): (&Catalog, Option<&Remote<'_>>),
     path: &str,
     headers: &HeaderMap,
 ) -> Option<Response<ResponseBody>> {
     let documents = &catalog.documents;
+    let remote = remote.filter(|_| path.trim_matches('/') == "apis");
     let (document, made): (fn(&Catalog) -> Value, _) = match path.trim_matches('/') {
         "api" => (discovery::aggregated_api, &documents.aggregated_api),
         "apis" => (discovery::aggregated_apis, &documents.aggregated_apis),
@@ -34,13 +36,18 @@ pub(crate) fn answer(
             media,
             ..Accepted::JSON
         };
-        let body = encode(&document(catalog), accepted);
+        let mut document = document(catalog);
+        if let Some(remote) = remote {
+            remote.add_aggregated(&mut document);
+        }
+        let body = encode(&document, accepted);
         let body = body.expect("builtin.txt has the types of discovery");
         let etag = format!("\"{:016X}\"", fnv1a(&body));
         (body, etag)
     };
     let (body, etag) = match media {
-        MediaType::Json => made.get_or_init(encoded).clone(),
+        // What other servers serve changes at any time.
+        MediaType::Json if remote.is_none() => made.get_or_init(encoded).clone(),
         _ => encoded(),
     };
     let held = text(headers, &IF_NONE_MATCH) == etag;
@@ -113,7 +120,7 @@ mod tests {
     fn get(headers: &[(http::HeaderName, &str)]) -> Option<Response<ResponseBody>> {
         let headers = headers.iter();
         let headers = headers.map(|(name, value)| (name.clone(), value.parse().unwrap()));
-        answer(Catalog::builtin(), "/apis", &headers.collect())
+        answer((Catalog::builtin(), None), "/apis", &headers.collect())
     }
 
     fn asking(version: &str) -> String {

@@ -31,7 +31,7 @@ pub(super) struct Trail<'r> {
     pub(super) peer: Option<&'r Peer>,
     /// The flow that the request belongs to, once it is classified.
     pub(super) flow: Option<Arc<Flow>>,
-    audit_id: &'r HeaderValue,
+    pub(super) audit_id: &'r HeaderValue,
     audited: Option<Audited>,
 }
 

@@ -19,6 +19,7 @@ use crate::admission::listers::Listers;
 use crate::admission::optional::event_rate_limit::Buckets;
 use crate::admission::webhook::Configurations;
 use crate::admission::{AdmissionConfiguration, AdmissionPlugins};
+use crate::api_services::ApiServices;
 use crate::audit::Audit;
 use crate::auth::{self, Authenticators, Authorizers, LastModes, TokenKeys};
 use crate::auth::{TokenSettings, Tokens};
@@ -44,7 +45,7 @@ use crate::registry::{ApiGroup, GroupSource};
 #[cfg(test)]
 use crate::schema;
 use crate::storage::{Initial, Storage, WindowLimits};
-use crate::webhook::Services;
+use crate::webhook::{Identity, Services};
 use crate::x509::Authorities;
 use crate::{admission, endpoints, registry, store};
 
@@ -82,6 +83,7 @@ pub struct ApiServerBuilder {
     pace: Option<Pace>,
     timeouts: RequestTimeouts,
     services: Services,
+    proxy_client: Option<Arc<Identity>>,
     local_webhooks: LocalWebhooks,
     token_keys: Option<TokenKeys>,
     authenticators: Authenticators,
@@ -127,6 +129,7 @@ impl Default for ApiServerBuilder {
             pace: None,
             timeouts: RequestTimeouts::DEFAULT,
             services: Services::default(),
+            proxy_client: None,
             local_webhooks: LocalWebhooks::default(),
             token_keys: None,
             authenticators: Authenticators::default(),
@@ -424,8 +427,7 @@ impl ApiServerBuilder {
         let running = Arc::clone(&components);
         let is_fresh = self.state.is_none();
         let begun = self.state.as_ref().map(ServerState::resource_version);
-        let builtin = || Arc::clone(Catalog::builtin());
-        let catalog = self.catalog.unwrap_or_else(builtin);
+        let catalog = (self.catalog).unwrap_or_else(|| Arc::clone(Catalog::builtin()));
         let has_metrics = catalog.group(registry::metrics::RESOURCE).is_some();
         let initial = Initial {
             resource_version: begun.unwrap_or_else(registry::bootstrap::resource_version),
@@ -448,6 +450,7 @@ impl ApiServerBuilder {
                 served,
                 metrics: Arc::new(Metrics::default()),
                 services: services.with_local(self.local_webhooks.called_by(weak)),
+                api_services: ApiServices::with_identity(self.proxy_client),
             };
             let auth = auth::State {
                 cluster,

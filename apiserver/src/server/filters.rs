@@ -24,6 +24,11 @@ pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
     }
 }
 
+/// Names the id in a request that is passed on.
+pub(super) fn set_audit_id(headers: &mut HeaderMap, audit_id: HeaderValue) {
+    headers.insert(AUDIT_ID, audit_id);
+}
+
 /// Adds the headers that every answer has; a request refused before its classification has no flow.
 pub(super) fn add_headers(
     response: &mut Response<ResponseBody>,

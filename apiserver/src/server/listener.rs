@@ -66,6 +66,7 @@ pub(super) async fn accept(
     acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let checking = server.clone();
     let failed = Arc::clone(&server.core.metrics);
     let acceptor = acceptor.map(|acceptor| Handshake {
         acceptor,
@@ -86,7 +87,12 @@ pub(super) async fn accept(
             response.map(AnswerBody::Own)
         })
     });
-    serve_connections(listener, acceptor, shutdown, answer).await
+    let serving = serve_connections(listener, acceptor, shutdown, answer);
+    tokio::select! {
+        biased;
+        served = serving => served,
+        never = checking.keep_api_services().boxed() => match never {},
+    }
 }
 
 /// Serves the answers of any HTTP service, over TLS if there is an acceptor, under the rules of

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::{ApiServer, control, header};
+use crate::aggregator::discovery::Remote;
 use crate::auth::{ISSUER, ISSUER_PATH, KEY_SET_PATH};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{self, Accepted, Produces};
@@ -139,13 +140,19 @@ impl ApiServer {
             };
             return page.answer(facts, headers);
         }
+        let remote = Remote::of(&self.core);
         #[cfg(feature = "openapi")]
         {
             if path.starts_with("/openapi/") {
                 self.core.openapi.follow(&self.core.definitions);
             }
             if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
-                return answer;
+                return match (&remote, path) {
+                    (Some(remote), "/openapi/v3") => {
+                        answer.map(|index| with_documents(remote, index))
+                    }
+                    _ => answer,
+                };
             }
         }
         if let Some(answer) = self.issuer(method, path, headers, query) {
@@ -153,25 +160,18 @@ impl ApiServer {
         }
         let catalog = &*self.core.definitions.catalog();
         if matches!(path, "/" | "/index.html") {
-            let has_issuer = self.core.tokens.is_discoverable();
-            let paths = discovery::root_paths(catalog, has_issuer);
-            return response::value(
-                200,
-                &paths,
-                Accepted {
-                    pretty: true,
-                    ..Accepted::JSON
-                },
-            );
+            return self.root(catalog, remote.as_ref());
         }
         let is_read = *method == Method::GET;
         if (is_read || path == "/apis")
-            && let Some(answer) = aggregated::answer(catalog, path, headers)
+            && let Some(answer) = aggregated::answer((catalog, remote.as_ref()), path, headers)
         {
             return answer;
         }
         let query = Query::parse(query);
-        if let Some(document) = served_to_any_method(&self.core.served, catalog, path) {
+        if let Some(document) =
+            served_to_any_method(&self.core.served, (catalog, remote.as_ref()), path)
+        {
             return negotiated(&document, headers, &query);
         }
         if !is_routed(&self.core.served, path) {
@@ -197,6 +197,20 @@ impl ApiServer {
             Some(_) => unrouted(&ApiError::MethodNotAllowed, headers, &query),
             None => unrouted(&ApiError::NoSuchPath, headers, &query),
         }
+    }
+
+    /// The paths that the server has.
+    fn root(&self, catalog: &Catalog, remote: Option<&Remote<'_>>) -> Response<ResponseBody> {
+        let has_issuer = self.core.tokens.is_discoverable();
+        let mut paths = discovery::root_paths(catalog, has_issuer);
+        if let Some(remote) = remote {
+            remote.add_paths(&mut paths);
+        }
+        let accepted = Accepted {
+            pretty: true,
+            ..Accepted::JSON
+        };
+        response::value(200, &paths, accepted)
     }
 
     /// What says who issues the tokens of service accounts, so that others can verify them.
@@ -279,6 +293,17 @@ pub(super) fn unrouted(
     response::error(error, accepted)
 }
 
+/// The index of OpenAPI documents with those of services.
+#[cfg(feature = "openapi")]
+fn with_documents(remote: &Remote<'_>, index: ResponseBody) -> ResponseBody {
+    let read = |bytes: &Bytes| serde_json::from_slice::<Value>(bytes).ok();
+    let Some(mut document) = index.bytes().and_then(read) else {
+        return index;
+    };
+    remote.add_documents(&mut document);
+    ResponseBody::whole(document.to_string())
+}
+
 /// A document of a handler that negotiates for itself.
 fn negotiated(document: &Value, headers: &HeaderMap, query: &Query) -> Response<ResponseBody> {
     match negotiation::accepted_plain(headers, query.get("pretty")) {
@@ -299,10 +324,26 @@ fn segments(path: &str) -> Vec<&str> {
 }
 
 /// The groups, a group, and a version of a group that has custom resources only.
-fn served_to_any_method(builtin: &Catalog, catalog: &Catalog, path: &str) -> Option<Value> {
+fn served_to_any_method(
+    builtin: &Catalog,
+    (catalog, remote): (&Catalog, Option<&Remote<'_>>),
+    path: &str,
+) -> Option<Value> {
     match segments(path).as_slice() {
-        ["apis"] => Some(discovery::api_group_list(catalog)),
-        ["apis", group] => discovery::api_group(catalog, group),
+        ["apis"] => {
+            let mut list = discovery::api_group_list(catalog);
+            if let Some(remote) = remote {
+                remote.add_groups(&mut list);
+            }
+            Some(list)
+        }
+        ["apis", group] => {
+            let local = discovery::api_group(catalog, group);
+            match remote {
+                Some(remote) => remote.group(group, local.as_ref()).or(local),
+                None => local,
+            }
+        }
         ["apis", group, version] if builtin.group(group).is_none() => {
             discovery::api_resource_list(catalog, group, version)
         }

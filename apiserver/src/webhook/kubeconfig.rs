@@ -196,7 +196,7 @@ impl WebhookKubeconfig {
             false => None,
             true => {
                 let bundle = (!is_insecure).then_some(bundle.as_slice());
-                Some(tls::connector_of(bundle, identity).map_err(KubeconfigError)?)
+                Some(tls::connector_of(bundle, identity.as_ref()).map_err(KubeconfigError)?)
             }
         };
         let server_name = text(cluster, "tls-server-name");

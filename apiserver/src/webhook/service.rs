@@ -14,7 +14,7 @@ use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
 
 /// The label by which a slice names the service whose endpoints it has.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// A service by namespace, name and port.
 pub(crate) type ServicePort = (String, String, u16);
@@ -39,7 +39,7 @@ impl Services {
     }
 
     /// The authorities, in PEM, that have to have signed the certificate of a webhook with this `caBundle`.
-    pub(super) fn authorities_of(&self, ca_bundle: Vec<u8>) -> Cow<'_, [u8]> {
+    pub(crate) fn authorities_of(&self, ca_bundle: Vec<u8>) -> Cow<'_, [u8]> {
         match ca_bundle.is_empty() {
             true => Cow::Borrowed(&self.authorities),
             false => Cow::Owned(ca_bundle),
@@ -54,7 +54,8 @@ impl Services {
         }
     }
 
-    fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
+    /// The address that the server was given for a port of a service.
+    pub(crate) fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
         let service = (namespace.to_owned(), name.to_owned(), port);
         self.addresses.get(&service).copied()
     }
@@ -80,7 +81,7 @@ impl Services {
 ///
 /// # Errors
 /// Upstream's text for a missing service, port or endpoint.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     client: &WebhookClient<'_>,
     namespace: &str,
     name: &str,

@@ -26,18 +26,25 @@ pub(super) fn connector(bundle: &[u8]) -> Result<TlsConnector, String> {
 }
 
 /// The certificate chain and the key, in PEM, by which calls show themselves.
-pub(super) struct Identity {
-    pub(super) certificate: Vec<u8>,
-    pub(super) key: Vec<u8>,
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
 }
 
 /// A connector that trusts only the authorities of `bundle`, or any server without a bundle.
 ///
 /// # Errors
 /// When the bundle has no certificate that can be read, or the key is not the certificate's.
-pub(super) fn connector_of(
+pub(crate) fn connector_of(
     bundle: Option<&[u8]>,
-    identity: Option<Identity>,
+    identity: Option<&Identity>,
 ) -> Result<TlsConnector, String> {
     let verifier = Verifier(bundle.map(Authorities::read).transpose()?);
     let config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
@@ -140,7 +147,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// A failed handshake in the words of Go's client.
-pub(super) fn handshake_error(error: &std::io::Error) -> String {
+pub(crate) fn handshake_error(error: &std::io::Error) -> String {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());

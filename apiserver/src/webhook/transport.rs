@@ -241,24 +241,40 @@ impl Target {
     }
 
     async fn connect(&self) -> Result<TcpStream, String> {
-        let (connected, shown) = match self.dial.as_ref().map_err(Clone::clone)? {
-            Dial::Address(address) => (TcpStream::connect(address).await, address.to_string()),
-            Dial::Name(name) => (TcpStream::connect(&**name).await, name.to_string()),
-        };
-        connected.map_err(|error| {
-            let why = match error.kind() {
-                ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-                ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
-                ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
-                ErrorKind::TimedOut => "connect: connection timed out".to_owned(),
-                _ if matches!(self.dial, Ok(Dial::Name(_))) => {
-                    return format!("dial tcp: lookup {}: no such host", self.host);
+        match self.dial.as_ref().map_err(Clone::clone)? {
+            Dial::Address(address) => dial(*address).await,
+            Dial::Name(name) => TcpStream::connect(&**name).await.map_err(|error| {
+                let why = connect_error(&error);
+                match why {
+                    Some(why) => format!("dial tcp {name}: {why}"),
+                    None => format!("dial tcp: lookup {}: no such host", self.host),
                 }
-                _ => format!("connect: {error}"),
-            };
-            format!("dial tcp {shown}: {why}")
-        })
+            }),
+        }
     }
+}
+
+/// Connects to an address.
+///
+/// # Errors
+/// The failure in the words of Go's client.
+pub(crate) async fn dial(address: SocketAddr) -> Result<TcpStream, String> {
+    TcpStream::connect(address).await.map_err(|error| {
+        let why = connect_error(&error).map_or_else(|| format!("connect: {error}"), str::to_owned);
+        format!("dial tcp {address}: {why}")
+    })
+}
+
+/// Go's text for an error of `connect`, if it has one of its own.
+fn connect_error(error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        ErrorKind::ConnectionRefused => "connect: connection refused",
+        ErrorKind::HostUnreachable => "connect: no route to host",
+        ErrorKind::NetworkUnreachable => "connect: network is unreachable",
+        ErrorKind::TimedOut => "connect: connection timed out",
+        ErrorKind::ConnectionReset => "connect: connection reset by peer",
+        _ => return None,
+    })
 }
 
 /// The shortest path that means the same, as upstream's client asks for it.

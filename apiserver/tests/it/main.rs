@@ -7,6 +7,7 @@
 mod access;
 mod admission_plugins;
 mod admission_policies;
+mod aggregation;
 mod auditing;
 mod controller_manager;
 mod conversion;

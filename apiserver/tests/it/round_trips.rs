@@ -200,10 +200,11 @@ impl Subject {
     }
 }
 
-/// Whether the server itself writes the status after each write: it accepts the names of definitions
-/// and looks for the priority levels of FlowSchemas.
+/// Whether the server itself writes the status after each write: it accepts the names of definitions,
+/// looks for the priority levels of FlowSchemas, and for the services of APIServices.
 fn has_status_of_the_server(object: &Value) -> bool {
-    object["kind"] == "CustomResourceDefinition" || object["kind"] == "FlowSchema"
+    const KINDS: [&str; 3] = ["APIService", "CustomResourceDefinition", "FlowSchema"];
+    KINDS.iter().any(|kind| object["kind"] == *kind)
 }
 
 /// The object without its metadata and status, and without what no two objects may share.

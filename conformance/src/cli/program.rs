@@ -38,7 +38,8 @@ pub(super) struct ProgramArgs {
     #[arg(long, requires = "program")]
     virtual_time: bool,
     /// Call the webhooks of a service at the port for webhooks of the only program, or of the program with this number,
-    /// counted from 1. The port of the service is 443 by default. May be repeated.
+    /// counted from 1; requests for its APIServices go there, too. The port of the service is 443 by default. May be
+    /// repeated.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME[:PORT][=NUMBER]",

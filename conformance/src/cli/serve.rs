@@ -102,8 +102,8 @@ pub(super) struct ServeArgs {
     /// The name of the cluster, the user and the context in that kubeconfig.
     #[arg(long, value_name = "NAME", default_value = "kubeproof")]
     name: String,
-    /// Call webhooks of a service that has no endpoints at this address. The port of the service is 443
-    /// by default. May be repeated.
+    /// Call webhooks of a service that has no endpoints at this address, and pass requests for its APIServices on to it.
+    /// The port of the service is 443 by default. May be repeated.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
     service: Vec<Service>,
     /// Give two names of one image the same digest. May be repeated.
@@ -416,6 +416,11 @@ fn build(
             address,
         } = service;
         builder = builder.resolve_service(namespace, name, *port, *address);
+    }
+    if let Some(tls) = tls {
+        let proxy = tls.client_certificate(authentication::PROXY, &[]);
+        let (certificate, key) = (proxy.certificate_pem, proxy.key_pem);
+        builder = builder.proxy_client_certificate(certificate.as_bytes(), key.as_bytes())?;
     }
     if let Some(audit) = args.audit.build()? {
         builder = builder.audit(audit);

@@ -7,6 +7,7 @@ use super::{ApiServerBuilder, AuthorityError, authorities};
 use crate::auth::{
     AuthenticationWebhook, Authorization, Authorizers, Proxies, RequestHeaders, TokenFile,
 };
+use crate::webhook::{Identity, connector_of};
 
 impl ApiServerBuilder {
     /// Bearer tokens with their users, as of `--token-auth-file`. Default: none.
@@ -93,5 +94,25 @@ impl ApiServerBuilder {
     pub fn without_extended_tokens(mut self) -> Self {
         self.token_settings.extends = false;
         self
+    }
+
+    /// The certificate and its key, in PEM, by which the server shows itself to the services of APIServices, as the flags
+    /// `--proxy-client-cert-file` and `--proxy-client-key-file` do. Default: none, so such a service takes no user from
+    /// the headers of its requests, if it looks at certificates at all.
+    ///
+    /// # Errors
+    /// When there is no certificate, or the key is not the certificate's.
+    pub fn proxy_client_certificate(
+        mut self,
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<Self, AuthorityError> {
+        let identity = Identity {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+        };
+        connector_of(None, Some(&identity)).map_err(AuthorityError)?;
+        self.proxy_client = Some(Arc::new(identity));
+        Ok(self)
     }
 }

@@ -156,7 +156,7 @@ impl WebhookServer {
     }
 }
 
-fn acceptor(
+pub(crate) fn acceptor(
     certificate: &Certificate,
     key: &KeyPair,
     clients: Arc<dyn ClientCertVerifier>,

@@ -9,6 +9,8 @@ use serde_json::json;
 
 const NAME: &str = "extension-apiserver-authentication";
 const NAMESPACE: &str = "kube-system";
+/// The name by which the server shows itself to the services of APIServices.
+pub(super) const PROXY: &str = "front-proxy-client";
 
 /// Removes what another server has published, whose authority was another.
 pub(super) async fn withdraw(client: &Client) -> anyhow::Result<()> {
@@ -41,7 +43,7 @@ pub(super) async fn publish(
     };
     let one = |name: &str| vec![name.to_owned()];
     let headers = RequestHeaders {
-        allowed_names: one("front-proxy-client"),
+        allowed_names: one(PROXY),
         username_headers: one("X-Remote-User"),
         uid_headers: one("X-Remote-Uid"),
         group_headers: one("X-Remote-Group"),

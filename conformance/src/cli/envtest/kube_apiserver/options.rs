@@ -48,6 +48,12 @@ fn authentication(
         let used = builder.request_headers(&read(path)?, request_headers(parsed));
         builder = used.with_context(|| format!("unable to load request header CA {path}"))?;
     }
+    let (certificate, key) = ("proxy-client-cert-file", "proxy-client-key-file");
+    if let (Some(path), Some(key)) = (parsed.text(certificate), parsed.text(key)) {
+        let used = builder.proxy_client_certificate(&read(path)?, &read(key)?);
+        builder =
+            used.with_context(|| format!("unable to load proxy client certificate {path}"))?;
+    }
     if let Some(path) = parsed.text("authentication-token-webhook-config-file") {
         builder = builder.authentication_webhook(authentication_webhook(path, parsed)?);
     }
