@@ -144,9 +144,8 @@ impl ApiServices {
         if let Some(held) = held.filter(|held| table.is_as_in(&held.snapshot)) {
             return held;
         }
-        let mut held = self.registered.write();
         let registered = Arc::new(Registered::of(table.snapshot()));
-        *held = Some(Arc::clone(&registered));
+        *self.registered.write() = Some(Arc::clone(&registered));
         registered
     }
 
