@@ -9,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+use crate::meta::GroupVersion;
 use crate::meta::object::name;
 use crate::meta::version::compare as compare_versions;
-use crate::meta::{GroupVersion, GroupVersionResource};
 use crate::registry::unstructured::{items, text};
 use crate::storage::{Snapshot, Storage, Table};
 use crate::webhook::{Identity, ServicePort};
@@ -128,13 +128,7 @@ impl ApiServices {
 
     /// The table that holds the APIServices.
     pub(crate) fn table(&self, storage: &Storage) -> &Arc<Table> {
-        self.table.get_or_init(|| {
-            storage.table(&GroupVersionResource {
-                group: GROUP.to_owned(),
-                version: VERSION.to_owned(),
-                resource: PLURAL.to_owned(),
-            })
-        })
+        self.table.get_or_init(|| storage.table_of(GROUP, PLURAL))
     }
 
     /// The present APIServices.

@@ -3,18 +3,16 @@
 //! Source: `pkg/controllers/status` of kube-aggregator.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use crate::api_services::{Backend, GROUP, PLURAL, VERSION};
 use crate::clock::rfc3339;
 use crate::field_manager::Writer;
-use crate::meta::GroupVersionResource;
-use crate::meta::object::child_mut;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::condition::set_condition;
 use crate::registry::unstructured::{items, text};
-use crate::storage::{ObjectKey, Table};
+use crate::storage::ObjectKey;
 use crate::store::{State, Store, Subresource, at_once};
 use crate::webhook::{SERVICE_NAME, resolve};
 
@@ -82,7 +80,10 @@ pub(crate) fn find(state: &State, backend: &Backend) -> Finding {
         return asked();
     }
     let refused = |reason, message| Finding::Judged(Judgement::refused(reason, message));
-    let service = table(state, "", "services").get(&ObjectKey::new(Some(namespace), name));
+    let service = state
+        .storage
+        .table_of("", "services")
+        .get(&ObjectKey::new(Some(namespace), name));
     let Some(service) = service else {
         let message = format!("service/{name} in {namespace:?} is not present");
         return refused("ServiceNotFound", message);
@@ -98,7 +99,10 @@ pub(crate) fn find(state: &State, backend: &Backend) -> Finding {
         return refused("ServicePortError", message);
     };
     let port_name = text(&wanted["name"]);
-    let slices = table(state, "discovery.k8s.io", "endpointslices").snapshot();
+    let slices = state
+        .storage
+        .table_of("discovery.k8s.io", "endpointslices")
+        .snapshot();
     let slices = slices.range(Some(namespace), None);
     let mut slices = slices
         .filter(|slice| slice.label(SERVICE_NAME) == Some(name))
@@ -172,48 +176,20 @@ pub(crate) fn judge(state: &State, name: &str, judgement: &Judgement) {
     let now = rfc3339(state.clock.now());
     let written = store.update(None, name, Subresource::Status, |current| {
         let mut next = current.clone();
-        set(&mut next, judgement, &now);
+        let Judgement {
+            status,
+            reason,
+            message,
+        } = judgement;
+        let condition = json!({
+            "type": "Available", "status": status, "lastTransitionTime": now,
+            "reason": reason, "message": message,
+        });
+        set_condition(&mut next, condition);
         Ok(next)
     });
     // Deleted meanwhile, or written by another: that write is followed by a judgement of its own.
     if let Err(error) = at_once(written) {
         tracing::debug!(name, %error, "condition of an API service not written");
     }
-}
-
-/// Sets the condition; its time stays unless the status changes.
-fn set(service: &mut Value, judgement: &Judgement, now: &str) {
-    let status = child_mut(service, "status");
-    let held = status.entry("conditions").or_insert_with(|| json!([]));
-    if !held.is_array() {
-        *held = json!([]);
-    }
-    let conditions = held.as_array_mut().expect("made a list above");
-    let found = conditions.iter_mut().find(|own| own["type"] == "Available");
-    let Judgement {
-        status,
-        reason,
-        message,
-    } = judgement;
-    let Some(own) = found else {
-        conditions.push(json!({
-            "type": "Available", "status": status, "lastTransitionTime": now,
-            "reason": reason, "message": message,
-        }));
-        return;
-    };
-    if own["status"] != *status {
-        own["status"] = (*status).into();
-        own["lastTransitionTime"] = now.into();
-    }
-    own["reason"] = (*reason).into();
-    own["message"] = message.as_str().into();
-}
-
-fn table(state: &State, group: &str, plural: &str) -> Arc<Table> {
-    state.storage.table(&GroupVersionResource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        resource: plural.to_owned(),
-    })
 }

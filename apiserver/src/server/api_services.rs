@@ -16,7 +16,7 @@ use super::ApiServer;
 use crate::aggregator::discovery::stale;
 use crate::aggregator::{Finding, check, find, judge};
 use crate::api_services::Backend;
-use crate::meta::{GroupVersion, GroupVersionResource};
+use crate::meta::GroupVersion;
 use crate::storage::Table;
 
 /// The time between two checks of a service that answers.
@@ -45,17 +45,10 @@ impl ApiServer {
     /// Cancel safety: a dropped check has no effect.
     pub(super) async fn keep_api_services(&self) -> Infallible {
         let core = &self.core;
-        let table = |group: &str, resource: &str| {
-            core.storage.table(&GroupVersionResource {
-                group: group.to_owned(),
-                version: "v1".to_owned(),
-                resource: resource.to_owned(),
-            })
-        };
         let own = Arc::clone(core.api_services.table(&core.storage));
         let others = [
-            table("", "services"),
-            table("discovery.k8s.io", "endpointslices"),
+            core.storage.table_of("", "services"),
+            core.storage.table_of("discovery.k8s.io", "endpointslices"),
         ];
         let mut checks: BTreeMap<GroupVersion, Last> = BTreeMap::new();
         loop {

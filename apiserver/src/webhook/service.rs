@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{CallError, LocalServices, WebhookClient};
-use crate::meta::{GroupResource, GroupVersionResource};
+use crate::meta::GroupResource;
 use crate::status::ApiError;
-use crate::storage::{ObjectKey, Table};
+use crate::storage::ObjectKey;
 
 /// The label by which a slice names the service whose endpoints it has.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -90,7 +90,10 @@ pub(crate) fn resolve(
     if let Some(address) = client.services.get(namespace, name, port) {
         return Ok(address);
     }
-    let service = table(client, "", "services").get(&ObjectKey::new(Some(namespace), name));
+    let service = client
+        .storage
+        .table_of("", "services")
+        .get(&ObjectKey::new(Some(namespace), name));
     let service = service.ok_or_else(|| {
         let resource = GroupResource {
             group: String::new(),
@@ -106,7 +109,10 @@ pub(crate) fn resolve(
     let wanted = wanted
         .ok_or_else(|| format!("no service port {port} found for service {name:?}"))?
         .get("name");
-    let slices = table(client, "discovery.k8s.io", "endpointslices").snapshot();
+    let slices = client
+        .storage
+        .table_of("discovery.k8s.io", "endpointslices")
+        .snapshot();
     let mut addresses = slices
         .range(Some(namespace), None)
         .map(|slice| slice.value())
@@ -126,12 +132,4 @@ fn ready(slice: &Value, port: Option<&Value>) -> Option<SocketAddr> {
     let mut ready = items("endpoints").filter(|own| own["conditions"]["ready"] != false);
     let address = ready.find_map(|own| own["addresses"][0].as_str()?.parse().ok())?;
     Some(SocketAddr::new(address, port))
-}
-
-fn table(client: &WebhookClient<'_>, group: &str, plural: &str) -> Arc<Table> {
-    client.storage.table(&GroupVersionResource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        resource: plural.to_owned(),
-    })
 }

@@ -265,7 +265,7 @@ pub(crate) async fn dial(address: SocketAddr) -> Result<TcpStream, String> {
     })
 }
 
-/// Go's text for an error of `connect`, if it has one of its own.
+/// The text of Go's client for an error of `connect`; `None` for errors that it shows as the system does.
 fn connect_error(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::ConnectionRefused => "connect: connection refused",

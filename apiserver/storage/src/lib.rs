@@ -181,6 +181,15 @@ impl Storage {
         })
     }
 
+    /// The table of a resource by its group and plural; see [`Self::table`].
+    pub fn table_of(&self, group: &str, resource: &str) -> Arc<Table> {
+        self.table(&GroupVersionResource {
+            group: group.to_owned(),
+            version: String::new(),
+            resource: resource.to_owned(),
+        })
+    }
+
     /// The table of `gvr`'s resource, made on first use; versions of a resource share it,
     /// and so do the two groups that have events.
     pub fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {

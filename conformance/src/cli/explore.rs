@@ -287,7 +287,8 @@ fn judges_differs(base: &RunOptions, points: Option<Points>) -> bool {
     base.programs.is_none() && matches!(points, None | Some(Points::All))
 }
 
-/// Prints the number of runs, unless there are none for want of what was asked for, which is an error.
+/// Prints the numbers of the exploration, if it had runs. An exploration of nothing, or of a client that does not exist, is
+/// an error.
 fn report_numbers(found: &Found<'_>, options: &Options, is_shard: bool) -> anyhow::Result<()> {
     let explored = refuse_nothing(found, options, is_shard);
     if found.runs() > 0 || explored.is_ok() {
