@@ -1,21 +1,30 @@
 //! Testbeds, in which scenarios and tests run: a server, simulated nodes and controllers in one process, under virtual
 //! time unless a controller under test needs real time.
 
-mod again;
-mod apply;
+// rustdoc lists the methods of `Testbed` in the order of these modules, and those of this file after them.
 mod builder;
+
+mod apply;
+
+mod settle;
+
+mod failures;
+
+mod faults;
+
+mod snapshot;
+
+mod again;
+
+mod logged;
+
 mod crashes;
 mod error;
-mod failures;
-mod faults;
 mod given;
 mod kubectl;
-mod logged;
 mod monitor;
 mod options;
 mod program;
-mod settle;
-mod snapshot;
 mod socket;
 mod syncs;
 mod time;
@@ -171,11 +180,6 @@ struct Before {
 }
 
 impl Testbed {
-    /// Returns a builder of testbeds, with neither nodes nor controllers by default.
-    pub fn builder() -> TestbedBuilder {
-        TestbedBuilder::default()
-    }
-
     /// Starts the server, creates the given objects, then starts the nodes and the controllers.
     ///
     /// # Errors

@@ -64,6 +64,13 @@ impl fmt::Debug for ControllerUnderTest {
     }
 }
 
+impl Testbed {
+    /// Returns a builder of testbeds, with neither nodes nor controllers by default.
+    pub fn builder() -> TestbedBuilder {
+        TestbedBuilder::default()
+    }
+}
+
 impl TestbedOptions {
     /// Marks the controllers that may return.
     ///
