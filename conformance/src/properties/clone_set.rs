@@ -197,7 +197,7 @@ impl Property for MaxSurge {
         let Some(pod) = Pod::created(entry, world) else {
             return Vec::new();
         };
-        if self.caches == Caches::MayLag && self.unanswered.contains(&entry.rv) {
+        if matches!(self.caches, Caches::MayLag { .. }) && self.unanswered.contains(&entry.rv) {
             self.unknown.insert(uid(pod.object).to_owned());
         }
         let excess = world.asked(uid(pod.set)).map(|set| {

@@ -69,7 +69,7 @@ impl Journal {
 
     /// Events may reach the controller late.
     pub(super) fn lagging(mut self) -> Self {
-        self.caches = Caches::MayLag;
+        self.caches = Caches::lagging(&[]);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Hit};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
@@ -20,16 +20,33 @@ pub enum Caches {
     #[default]
     Current,
     /// They may show any earlier state: faults hold events back, or time is real.
-    MayLag,
+    MayLag {
+        /// By how much faults have set the clock forward, so that a short time may look longer.
+        ahead: SignedDuration,
+    },
 }
 
 impl Caches {
-    /// Returns the caches of a run under virtual time with these faults.
+    /// Returns the caches of a run under virtual time with these faults, and how often it met each.
     #[must_use]
-    pub fn with<'a>(faults: impl IntoIterator<Item = &'a Fault>) -> Self {
-        match faults.into_iter().any(delays_events) {
-            true => Self::MayLag,
+    pub fn with(met: &[(Fault, u32)]) -> Self {
+        match met.iter().any(|(fault, _)| delays_events(fault)) {
+            true => Self::lagging(met),
             false => Self::Current,
+        }
+    }
+
+    /// Returns the caches of a run in which events take time, with these faults, and how often it met each.
+    #[must_use]
+    pub fn lagging(met: &[(Fault, u32)]) -> Self {
+        let ahead = met.iter().filter_map(|(fault, times)| match fault.effect {
+            Effect::Jump(by) if by.is_positive() => {
+                Some(by.saturating_mul(i32::try_from(*times).unwrap_or(i32::MAX)))
+            }
+            _ => None,
+        });
+        Self::MayLag {
+            ahead: ahead.fold(SignedDuration::ZERO, SignedDuration::saturating_add),
         }
     }
 }
@@ -128,8 +145,8 @@ impl KnownPods {
         let states = self.states.entry(key).or_default();
         match self.caches {
             _ if knows => states.clear(),
-            Caches::MayLag if entry.event == EventType::Added => states.clear(),
-            Caches::MayLag => {}
+            Caches::MayLag { .. } if entry.event == EventType::Added => states.clear(),
+            Caches::MayLag { .. } => {}
             Caches::Current => {
                 let earlier = states.partition_point(|state| state.since < entry.time);
                 states.drain(..earlier.saturating_sub(1));
@@ -165,7 +182,7 @@ impl KnownPods {
         };
         let earlier = match self.caches {
             Caches::Current => states.partition_point(|state| state.since < now),
-            Caches::MayLag => 0,
+            Caches::MayLag { .. } => 0,
         };
         let known = states.iter().skip(earlier.saturating_sub(1));
         let mut known = known.filter_map(|state| state.pod.as_deref());

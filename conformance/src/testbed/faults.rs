@@ -129,8 +129,8 @@ impl Testbed {
     /// Whether the caches of controllers have shown the present so far.
     pub(crate) fn caches(&self) -> Caches {
         match self.cluster().options.mode {
-            Mode::Virtual => Caches::with(self.faults_met().iter().map(|(fault, _)| fault)),
-            Mode::RealTime | Mode::Programs(_) => Caches::MayLag,
+            Mode::Virtual => Caches::with(&self.faults_met()),
+            Mode::RealTime | Mode::Programs(_) => Caches::lagging(&self.faults_met()),
         }
     }
 

@@ -18,7 +18,7 @@ const LAG_MAX: SignedDuration = SignedDuration::from_secs(60);
 /// The transition time of a condition changes only with its status.
 ///
 /// Where faults or real time hold events back, a controller that has changed a status may not know of that yet, and may set
-/// the condition once more; that is allowed for a minute.
+/// the condition once more; that is allowed for a minute, not counting what faults have set the clock forward.
 ///
 /// Source: API conventions, "Typical status properties".
 #[derive(Clone, Debug, Default)]
@@ -38,11 +38,12 @@ impl TransitionTimes {
 
     /// Whether the writer may not know yet that the condition has its present status.
     fn may_be_news(&self, key: &(String, String), now: Timestamp) -> bool {
-        let since = self
-            .since
-            .get(key)
-            .filter(|_| self.caches == Caches::MayLag);
-        since.is_some_and(|since| now.duration_since(*since) <= LAG_MAX)
+        let Caches::MayLag { ahead } = self.caches else {
+            return false;
+        };
+        let since = self.since.get(key);
+        let lag_max = LAG_MAX.saturating_add(ahead);
+        since.is_some_and(|since| now.duration_since(*since) <= lag_max)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{Timestamp, ToSpan};
+use jiff::{SignedDuration, Timestamp, ToSpan};
+use kubeproof_apiserver::fault::{Effect, Fault, Requests};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
@@ -134,13 +135,26 @@ fn a_controller_may_learn_late_that_it_has_changed_a_status() {
         assert_eq!(violations, [""; 0]);
         property.judge(&again, &World::default()).len()
     };
-    assert_eq!(violations(Caches::MayLag, 60), 0);
-    assert_eq!(
-        violations(Caches::MayLag, 61),
-        1,
-        "no cache lags for so long"
-    );
+    let lagging = Caches::lagging(&[]);
+    assert_eq!(violations(lagging, 60), 0);
+    assert_eq!(violations(lagging, 61), 1, "no cache lags for so long");
     assert_eq!(violations(Caches::Current, 0), 1);
+    let jump = |minutes: i64| Fault {
+        name: "clock".to_owned(),
+        requests: Requests::default(),
+        after: 0,
+        times: None,
+        lasts: None,
+        effect: Effect::Jump(SignedDuration::from_mins(minutes)),
+    };
+    let ahead = Caches::lagging(&[(jump(10), 2), (jump(-5), 1)]);
+    assert_eq!(violations(ahead, 1260), 0, "20 of 21 minutes never passed");
+    assert_eq!(violations(ahead, 1261), 1);
+    assert_eq!(
+        Caches::with(&[(jump(10), 2)]),
+        Caches::Current,
+        "a clock that is set forward holds no event back"
+    );
 }
 
 #[test]
