@@ -39,6 +39,17 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
         .collect()
 }
 
+/// Whether what is called conditions in `value` has types and statuses.
+pub(super) fn has_only(value: &Value) -> bool {
+    match &value["conditions"] {
+        Value::Null => true,
+        Value::Array(items) => items
+            .iter()
+            .all(|item| item["type"].is_string() && item["status"].is_string()),
+        _ => false,
+    }
+}
+
 /// `status` without its conditions.
 pub(super) fn without(status: &Value) -> Value {
     let mut rest = status.clone();

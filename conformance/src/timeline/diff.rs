@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::conditions;
+
 /// More differing fields than this are counted only.
 const FIELDS_MAX: usize = 12;
 
@@ -29,6 +31,11 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
             keys.sort();
             keys.dedup();
             for key in keys {
+                if key == "conditions" && [old, new].into_iter().all(conditions::has_only) {
+                    let changes = conditions::changes(old, new).into_iter();
+                    found.extend(changes.map(|change| format!("{path} {change}")));
+                    continue;
+                }
                 let path = if path.is_empty() {
                     key.clone()
                 } else {
@@ -91,6 +98,24 @@ mod tests {
         assert_eq!(
             fields("", &pod("nginx:1.25"), &pod("nginx:1.26")),
             ["spec.containers[nginx].image nginx:1.25 → nginx:1.26"]
+        );
+    }
+
+    #[test]
+    fn conditions_within_a_status_are_told_by_type() {
+        let status = |ready: &str, time: u32| {
+            let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": time});
+            json!({"listeners": [{"name": "web", "conditions": [condition]}]})
+        };
+        assert_eq!(
+            fields("status", &status("False", 1), &status("True", 2)),
+            ["status.listeners[web] Ready True"]
+        );
+        let others = |text: &str| json!({"rule": {"conditions": [text]}});
+        assert_eq!(
+            fields("spec", &others("a"), &others("b")),
+            ["spec.rule.conditions[0] a → b"],
+            "what has no type and status is no condition"
         );
     }
 
