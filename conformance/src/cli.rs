@@ -14,6 +14,7 @@ mod known;
 mod kruise_gates;
 mod kubeconfig;
 mod listen;
+mod load_balancers;
 mod manual;
 mod merge;
 mod new;

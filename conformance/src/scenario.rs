@@ -145,8 +145,8 @@ pub struct Given {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
-    /// The networks, separated by commas, whose addresses services of type LoadBalancer and Ingresses get; without them there
-    /// is no cloud, and they stay pending.
+    /// The networks, separated by commas, whose addresses services of type LoadBalancer, Ingresses and Gateways get; without
+    /// them there is no cloud, and they stay pending.
     #[serde(deserialize_with = "read_text")]
     #[schemars(with = "Option<String>")]
     pub load_balancers: Option<AddressPool>,

@@ -288,7 +288,7 @@ impl Testbed {
                 nodes: options.nodes,
                 scheduler: options.nodes > 0,
                 default_storage_class: options.default_storage_class,
-                load_balancers: options.load_balancers.clone(),
+                load_balancers: options.load_balancers.clone().map(Into::into),
                 same_images: options.same_images.clone(),
                 timings: node::Timings {
                     start: options.timings.start.0,

@@ -8,7 +8,7 @@
 //! - `workload`: what workload controllers of several groups share
 //! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`networking`], [`policy`],
 //!   [`rbac`]: the controllers of these API groups
-//! - [`cloud`]: load balancers and Ingresses
+//! - [`cloud`]: load balancers, Ingresses and Gateways
 //! - [`garbage_collector`]: the controller of all kinds
 //! - [`kruise`]: the controllers and the node daemon of OpenKruise
 //! - [`manager`], [`credentials`], [`error`]: starts them, with the API server's signers
@@ -30,7 +30,7 @@ pub mod policy;
 pub mod rbac;
 mod workload;
 
-pub use cloud::{AddressPool, InvalidPool};
+pub use cloud::{AddressPool, GATEWAY_CONTROLLER, InvalidPool, LoadBalancers};
 pub use error::Error;
 pub use kubeproof_runtime::retry::BACKOFF_MAX as RETRY_MAX;
 pub use kubeproof_runtime::supervisor::{Ended, panic_message};

@@ -19,7 +19,7 @@ use crate::admissionregistration::policy_status;
 use crate::apps::{daemonset, deployment, replicaset, statefulset};
 use crate::autoscaling::horizontal;
 use crate::batch::{cronjob, job, ttl_after_finished};
-use crate::cloud::{self, AddressPool};
+use crate::cloud::{self, LoadBalancers};
 use crate::core::{
     bootstrap, endpoint_slice, endpoint_slice_mirroring, endpoints, legacy_token_cleaner,
     namespace, node_lifecycle, node_ttl, persistent_volume, pod_garbage_collector,
@@ -101,8 +101,9 @@ pub struct Options {
     /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
     /// claims that name no class get a volume at once.
     pub default_storage_class: bool,
-    /// The addresses of services of type `LoadBalancer` and of Ingresses; None without a cloud that gives them.
-    pub load_balancers: Option<AddressPool>,
+    /// The addresses of services of type `LoadBalancer`, of Ingresses and of Gateways; None without a cloud that gives
+    /// them.
+    pub load_balancers: Option<LoadBalancers>,
     /// Images that have several names on the nodes and in registries.
     pub same_images: node::SameImages,
     /// The default durations of simulated pods.
@@ -269,10 +270,10 @@ impl Manager {
                 });
             manager.spawn(lives.boxed(), stopped.clone());
         }
-        if let Some(pool) = options.load_balancers.clone() {
+        if let Some(balancers) = options.load_balancers.clone() {
             let (ctx, restarted) = (ctx.clone(), Arc::clone(&manager.restart));
             let lives = supervisor.clone().run("cloud", restarted, move || {
-                cloud::run(ctx.clone(), pool.clone()).boxed()
+                cloud::run(ctx.clone(), balancers.clone()).boxed()
             });
             manager.spawn(lives.boxed(), stopped.clone());
         }

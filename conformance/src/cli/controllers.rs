@@ -17,13 +17,14 @@ use kubeproof_apiserver::Clock;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{AddressPool, Manager, Options, RETRY_MAX};
+use kubeproof_controller::{Manager, Options, RETRY_MAX};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
+use super::load_balancers::LoadBalancerArgs;
 use super::pace::{Pace, PaceArgs};
 use super::{out, values};
 
@@ -50,10 +51,8 @@ pub(super) struct ControllersArgs {
     nodes: usize,
     #[command(flatten)]
     pace: PaceArgs,
-    /// Give services of type LoadBalancer and Ingresses addresses of these networks, such as 192.0.2.0/24: one for each
-    /// service, and one for all Ingresses. Without this flag they stay pending.
-    #[arg(long, value_name = "NETWORK,...")]
-    load_balancers: Option<AddressPool>,
+    #[command(flatten)]
+    load_balancers: LoadBalancerArgs,
     /// End with exit code 2 when the API server has been unreachable for this long [default when given without a
     /// value: 10s]. Without this flag the controllers retry indefinitely.
     #[arg(
@@ -89,11 +88,11 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     if super::has_all(&args.controllers) && serves_kruise(&config).await? {
         super::add_kruise(&mut controllers, &args.controllers);
     }
-    let running = in_words(&controllers, args.nodes, args.load_balancers.is_some());
+    let running = in_words(&controllers, args.nodes, args.load_balancers.are_given());
     let running = running
         .context("there is nothing to run: name --controllers, --nodes or --load-balancers")?;
     let (client, mut options) = for_cluster(config, controllers, args.nodes, args.pace.pace)?;
-    options.load_balancers = args.load_balancers;
+    options.load_balancers = args.load_balancers.read();
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
     // Before the controllers start, because what they log at once goes to stderr, too.

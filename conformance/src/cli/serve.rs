@@ -25,12 +25,13 @@ use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checki
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::{AddressPool, Manager, Options};
+use kubeproof_controller::{Manager, Options};
 use kubeproof_node::{LEASE_RENEWAL, SameImages};
 use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
+use super::load_balancers::LoadBalancerArgs;
 use super::pace::{Pace, PaceArgs};
 use super::parent::{self, Parent};
 use super::{listen, out, values};
@@ -72,10 +73,8 @@ pub(super) struct ServeArgs {
     metrics: Option<Metrics>,
     #[command(flatten)]
     pace: PaceArgs,
-    /// Give services of type LoadBalancer and Ingresses addresses of these networks, such as 192.0.2.0/24: one for each
-    /// service, and one for all Ingresses. Without this flag they stay pending.
-    #[arg(long, value_name = "NETWORK,...")]
-    load_balancers: Option<AddressPool>,
+    #[command(flatten)]
+    load_balancers: LoadBalancerArgs,
     /// The controllers that run: all, none, or names between commas; *,-NAME are all but one [default: all; with
     /// --from-log none].
     #[arg(long, value_name = "all|none|NAME,...")]
@@ -284,7 +283,7 @@ impl ServeArgs {
             nodes: self.nodes,
             scheduler: self.has_scheduler(),
             default_storage_class: true,
-            load_balancers: self.load_balancers.clone(),
+            load_balancers: self.load_balancers.read(),
             timings: self.pace().timings(),
             same_images: SameImages::try_new(&self.same_image)?,
             lease_renewal: LEASE_RENEWAL,

@@ -164,7 +164,7 @@ impl TestbedBuilder {
         self
     }
 
-    /// Adds a cloud: services of type `LoadBalancer` and Ingresses get addresses of `pool`, such as
+    /// Adds a cloud: services of type `LoadBalancer`, Ingresses and Gateways get addresses of `pool`, such as
     /// `"192.0.2.0/24".parse()?`. Default: none, and they stay pending.
     pub fn load_balancers(mut self, pool: AddressPool) -> Self {
         self.options.load_balancers = Some(pool);

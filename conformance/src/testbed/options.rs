@@ -43,7 +43,7 @@ pub struct TestbedOptions {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
-    /// The addresses of services of type LoadBalancer and of Ingresses; None without a cloud that gives them.
+    /// The addresses of services of type LoadBalancer, of Ingresses and of Gateways; None without a cloud that gives them.
     pub load_balancers: Option<AddressPool>,
     /// Images with several names.
     pub same_images: node::SameImages,

@@ -16,6 +16,7 @@
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;
+pub mod condition;
 pub mod consistency;
 pub mod context;
 pub mod controller_ref;

@@ -26,14 +26,14 @@ pub enum InvalidPool {
     /// A part is not the address of a network and the length of its prefix.
     #[error("{0:?} is not a network, such as 192.0.2.0/24")]
     NotANetwork(String),
-    /// The first address is for Ingresses, so a network of one address leaves none for services.
+    /// The first address is for Ingresses and Gateways, so a network of one address leaves none for services.
     #[error("{0} has one address; a pool needs at least two")]
     TooSmall(IpNet),
 }
 
 impl AddressPool {
-    /// The address of each family that all Ingresses share: the first one of the family.
-    pub(super) fn for_ingresses(&self) -> Vec<IpAddr> {
+    /// The address of each family that all Ingresses and Gateways share: the first one of the family.
+    pub(super) fn shared(&self) -> Vec<IpAddr> {
         let first = |is_v4: bool| {
             let mut own = self.networks.iter();
             let network = own.find(|network| is_ipv4(network) == is_v4)?;
@@ -46,14 +46,14 @@ impl AddressPool {
     pub(super) fn offers(&self, address: IpAddr) -> bool {
         let mut networks = self.networks.iter();
         let is_in_pool = networks.any(|network| network.contains(&address));
-        is_in_pool && !self.for_ingresses().contains(&address)
+        is_in_pool && !self.shared().contains(&address)
     }
 
-    /// Returns the lowest address of the IP family, `IPv4` or `IPv6`, that is neither in `taken` nor for Ingresses.
+    /// Returns the lowest address of the IP family, `IPv4` or `IPv6`, that is neither in `taken` nor for those.
     pub(super) fn free(&self, family: &str, taken: &BTreeSet<IpAddr>) -> Option<IpAddr> {
         let of_family = self.networks.iter();
         let of_family = of_family.filter(|network| is_ipv4(network) == (family != "IPv6"));
-        let reserved = self.for_ingresses();
+        let reserved = self.shared();
         let mut addresses = of_family.flat_map(IpNet::hosts);
         addresses.find(|address| !taken.contains(address) && !reserved.contains(address))
     }
@@ -110,7 +110,7 @@ mod tests {
             free.map(|address| address.to_string())
         };
         assert_eq!(
-            pool.for_ingresses(),
+            pool.shared(),
             ["192.0.2.1", "2001:db8::"].map(|one| one.parse::<IpAddr>().unwrap())
         );
         assert_eq!(free("IPv4", &[]).as_deref(), Some("192.0.2.2"));
@@ -131,7 +131,7 @@ mod tests {
     fn a_family_without_a_network_has_no_addresses() {
         let pool = pool("192.0.2.0/24");
         assert_eq!(pool.free("IPv6", &BTreeSet::new()), None);
-        assert_eq!(pool.for_ingresses().len(), 1);
+        assert_eq!(pool.shared().len(), 1);
     }
 
     #[test]

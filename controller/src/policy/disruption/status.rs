@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::{condition, pod};
 
 use super::expected::Protected;
 
@@ -100,7 +100,7 @@ pub(super) fn failed(
     status
 }
 
-/// Replaces the condition of the status; only a change of the condition's status changes the transition time.
+/// Sets the condition of the status.
 fn set_condition(
     status: &mut PodDisruptionBudgetStatus,
     holds: &str,
@@ -108,7 +108,7 @@ fn set_condition(
     message: &str,
     now: Timestamp,
 ) {
-    let mut condition = Condition {
+    let condition = Condition {
         type_: ALLOWED.to_owned(),
         status: holds.to_owned(),
         reason: reason.to_owned(),
@@ -116,16 +116,7 @@ fn set_condition(
         observed_generation: status.observed_generation,
         last_transition_time: Time(now),
     };
-    let conditions = status.conditions.get_or_insert_default();
-    match conditions.iter_mut().find(|known| known.type_ == ALLOWED) {
-        Some(known) => {
-            if known.status == condition.status {
-                condition.last_transition_time = known.last_transition_time.clone();
-            }
-            *known = condition;
-        }
-        None => conditions.push(condition),
-    }
+    condition::set(status.conditions.get_or_insert_default(), condition);
 }
 
 #[cfg(test)]
