@@ -27,6 +27,12 @@ const PAGES: &[(&str, &str, &str)] = &[
         "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head>\n<body>\n\
          <h1>Welcome to nginx!</h1>\n</body>\n</html>\n",
     ),
+    // The file that the probes of Kubernetes' own tests ask for.
+    (
+        "agnhost",
+        "/localhost.crt",
+        "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
+    ),
 ];
 
 /// The reason why a container can't be created, with the message of upstream's events.
@@ -86,9 +92,8 @@ impl Materials<'_> {
         let files = FileSystem::new(mounts.collect()).seeded(self.seed(spec, now));
         let image = spec.image.as_deref().unwrap_or_default();
         for (name, path, page) in PAGES {
-            let directory = path
-                .rsplit_once('/')
-                .map_or("/", |(directory, _)| directory);
+            let directory = path.rsplit_once('/').map(|(directory, _)| directory);
+            let directory = directory.filter(|it| !it.is_empty()).unwrap_or("/");
             // A volume mounted there hides the image's files.
             let mounted = spec.volume_mounts.iter().flatten();
             let hidden = mounted.clone().any(|mount| directory == mount.mount_path);
@@ -358,8 +363,10 @@ fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::core::v1::HTTPGetAction;
     use serde_json::{Value, json};
 
+    use super::super::server::{Answer, Server};
     use super::*;
 
     fn prepare(container: Value, sources: &ConfigSources) -> Result<Prepared, Missing> {
@@ -529,6 +536,22 @@ mod tests {
         assert!(files.is_directory("/work"));
         assert_eq!(files.read("/etc/config/sub/a.txt").unwrap(), b"1");
         assert!(prepared.argv.is_empty());
+    }
+
+    #[test]
+    fn a_probe_of_the_file_of_the_tests_image_fails_once_it_is_moved_away() {
+        let spec = json!({
+            "name": "main", "image": "registry.k8s.io/e2e-test-images/agnhost:2.59",
+            "args": ["test-webserver"],
+        });
+        let prepared = prepare(spec.clone(), &settings()).unwrap_or_else(|error| panic!("{error}"));
+        let server = Server::of(&serde_json::from_value(spec).unwrap());
+        let get = json!({"path": "/localhost.crt", "port": 80});
+        let get: HTTPGetAction = serde_json::from_value(get).unwrap();
+        let container = prepared.container;
+        assert_eq!(server.get(&get, &container), Answer::Status(200));
+        container.files.remove("/localhost.crt", false).unwrap();
+        assert_eq!(server.get(&get, &container), Answer::Status(404));
     }
 
     #[test]

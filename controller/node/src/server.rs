@@ -11,6 +11,8 @@ use super::image::Image;
 struct Known {
     /// A part of the image's name.
     image: &'static str,
+    /// The first argument with which it serves files, if it has other uses.
+    argument: Option<&'static str>,
     port: u16,
     document_root: &'static str,
 }
@@ -18,13 +20,22 @@ struct Known {
 const KNOWN: &[Known] = &[
     Known {
         image: "httpd",
+        argument: None,
         port: 80,
         document_root: "/usr/local/apache2/htdocs",
     },
     Known {
         image: "nginx",
+        argument: None,
         port: 80,
         document_root: "/usr/share/nginx/html",
+    },
+    // Kubernetes' own tests serve the root of the image's file system.
+    Known {
+        image: "agnhost",
+        argument: Some("test-webserver"),
+        port: 80,
+        document_root: "",
     },
 ];
 
@@ -76,7 +87,12 @@ pub struct Page {
 impl Server {
     pub(super) fn of(spec: &Spec) -> Self {
         let image = spec.image.as_deref().unwrap_or_default();
-        let known = KNOWN.iter().find(|known| image.contains(known.image));
+        let first = spec.args.iter().flatten().next();
+        let known = KNOWN.iter().find(|known| {
+            let argument = known.argument;
+            image.contains(known.image)
+                && argument.is_none_or(|it| first.is_some_and(|own| own == it))
+        });
         let declared = spec.ports.iter().flatten();
         let declared = declared.map(|port| (port.container_port, port.name.clone()));
         Self {
@@ -205,6 +221,8 @@ mod tests {
             ),
             ("httpd", json!([]), "sh -c x", vec![80]),
             ("nginx", json!([]), "/bin/sleep 9", vec![]),
+            ("agnhost", json!([]), "test-webserver", vec![80]),
+            ("agnhost", json!([]), "netexec", vec![]),
             (
                 "busybox",
                 json!([{"containerPort": 53, "protocol": "UDP"}]),
@@ -213,8 +231,9 @@ mod tests {
             ),
         ] {
             let spec: Spec =
-                serde_json::from_value(json!({"name": "c", "image": image, "ports": ports}))
-                    .unwrap();
+                serde_json::from_value(json!({"name": "c", "image": image, "ports": ports,
+                    "args": argv.split_whitespace().collect::<Vec<_>>()}))
+                .unwrap();
             let argv: Vec<String> = argv.split_whitespace().map(str::to_owned).collect();
             assert_eq!(
                 Server::of(&spec).ports(&spec, &argv),
