@@ -27,9 +27,9 @@ const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The commands that are programs, not shell builtins; sorted.
 pub(super) const PROGRAMS: &[&str] = &[
     "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
-    "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "nc", "printenv",
-    "printf", "ps", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee",
-    "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
+    "find", "grep", "gunzip", "gzip", "head", "hostname", "ln", "ls", "mkdir", "mv", "nc",
+    "printenv", "printf", "ps", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar",
+    "tee", "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
 ];
 
 /// Runs the command `name`, which needs no shell to run others. Returns its exit code, or `None` if it does not exist.

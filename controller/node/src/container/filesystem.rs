@@ -11,6 +11,9 @@ use super::device::{DEVICES, Device, Endless, Randomness};
 /// The maximum size of a file.
 const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// The most symbolic links that a path may lead through, as in Linux.
+const LINKS_MAX: usize = 40;
+
 /// An error of a file operation, with the C library's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileError {
@@ -32,6 +35,9 @@ pub(crate) enum FileError {
     /// ENOSPC: the file would exceed its maximum size.
     #[error("No space left on device")]
     NoSpace,
+    /// ELOOP.
+    #[error("Too many levels of symbolic links")]
+    TooManyLinks,
     /// ENOMEM: an endless file can't be read as a whole.
     #[error("Cannot allocate memory")]
     NoMemory,
@@ -43,12 +49,21 @@ pub(super) enum Content {
     Endless(Endless),
 }
 
-/// A file or a directory.
+/// A file, a directory or a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     File(Vec<u8>),
     Device(Device),
+    /// The path that the link has, absolute or relative to its directory.
+    Link(String),
     Directory(BTreeMap<String, Entry>),
+}
+
+/// Whether the last part of a path is followed if it is a symbolic link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Followed,
+    Kept,
 }
 
 /// A tree of files that containers can share: a volume, or the root of one container.
@@ -153,7 +168,7 @@ impl FileSystem {
                 Ok(Content::Endless(Endless::Random(randomness)))
             }
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
-            None => Err(FileError::NotFound),
+            Some(Entry::Link(_)) | None => Err(FileError::NotFound),
         })
     }
 
@@ -163,12 +178,14 @@ impl FileSystem {
             Some(Entry::File(bytes)) => Ok(bytes.len()),
             Some(Entry::Device(_)) => Ok(0),
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
-            None => Err(FileError::NotFound),
+            Some(Entry::Link(_)) | None => Err(FileError::NotFound),
         })
     }
 
     /// Returns the notifier of the volume that holds `path`; any change in the volume triggers it.
     pub(super) fn changed(&self, path: &str) -> Arc<Notify> {
+        let path = self.resolve(path, Last::Followed);
+        let path = path.as_deref().unwrap_or("/");
         Arc::clone(&self.place(path).0.changed)
     }
 
@@ -178,7 +195,8 @@ impl FileSystem {
 
     /// Creates or replaces a file, or appends to it.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], append: bool) -> Result<(), FileError> {
-        self.in_parent(path, |siblings, name| match siblings.get_mut(name) {
+        let path = self.resolve(path, Last::Followed)?;
+        self.in_parent(&path, |siblings, name| match siblings.get_mut(name) {
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
             Some(Entry::Device(_)) => Ok(()),
             _ if bytes.len() > FILE_BYTES_MAX => Err(FileError::NoSpace),
@@ -209,7 +227,7 @@ impl FileSystem {
         self.entry(path, |entry| match entry {
             Some(Entry::Directory(children)) => Ok(children.keys().cloned().collect()),
             Some(Entry::File(_) | Entry::Device(_)) => Err(FileError::NotDirectory),
-            None => Err(FileError::NotFound),
+            Some(Entry::Link(_)) | None => Err(FileError::NotFound),
         })
     }
 
@@ -250,7 +268,9 @@ impl FileSystem {
     pub(crate) fn remove_directory(&self, path: &str) -> Result<(), FileError> {
         self.in_parent(path, |siblings, name| match siblings.get(name) {
             None => Err(FileError::NotFound),
-            Some(Entry::File(_) | Entry::Device(_)) => Err(FileError::NotDirectory),
+            Some(Entry::File(_) | Entry::Device(_) | Entry::Link(_)) => {
+                Err(FileError::NotDirectory)
+            }
             Some(Entry::Directory(children)) if !children.is_empty() => Err(FileError::NotEmpty),
             Some(Entry::Directory(_)) => {
                 siblings.remove(name);
@@ -271,6 +291,66 @@ impl FileSystem {
         })
     }
 
+    /// Moves a file, a directory or a link to `to`, which becomes its name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), FileError> {
+        let path = self.resolve(from, Last::Kept)?;
+        let entry = self.raw(&path, |entry| entry.cloned().ok_or(FileError::NotFound))?;
+        if let Entry::Link(target) = entry {
+            self.in_parent(to, |siblings, name| {
+                siblings.insert(name.to_owned(), Entry::Link(target));
+                Ok(())
+            })?;
+        } else {
+            self.copy(from, to)?;
+        }
+        self.remove(from, true)
+    }
+
+    /// Creates a symbolic link to `target`, which need not exist, in place of an older one if that is to be replaced.
+    pub(crate) fn link(&self, target: &str, path: &str, replaces: bool) -> Result<(), FileError> {
+        self.in_parent(path, |siblings, name| match siblings.get(name) {
+            Some(Entry::Directory(_)) => Err(FileError::Exists),
+            Some(_) if !replaces => Err(FileError::Exists),
+            _ => {
+                siblings.insert(name.to_owned(), Entry::Link(target.to_owned()));
+                Ok(())
+            }
+        })
+    }
+
+    /// Returns the path that symbolic links lead to.
+    fn resolve(&self, path: &str, last: Last) -> Result<String, FileError> {
+        let mut path = absolute("/", path);
+        for _ in 0..=LINKS_MAX {
+            let Some(next) = self.step(&path, last) else {
+                return Ok(path);
+            };
+            path = next;
+        }
+        Err(FileError::TooManyLinks)
+    }
+
+    /// Replaces the first symbolic link in an absolute path by what it has; `None` if there is none.
+    fn step(&self, path: &str, last: Last) -> Option<String> {
+        let mut reached = String::new();
+        let mut rest = parts(path).peekable();
+        while let Some(part) = rest.next() {
+            let next = format!("{reached}/{part}");
+            let is_followed = rest.peek().is_some() || last == Last::Followed;
+            let target = self.raw(&next, |entry| match entry {
+                Some(Entry::Link(target)) if is_followed => Some(target.clone()),
+                _ => None,
+            });
+            if let Some(target) = target {
+                let target = absolute(&reached, &target);
+                let rest: Vec<&str> = rest.collect();
+                return Some(absolute(&target, &rest.join("/")));
+            }
+            reached = next;
+        }
+        None
+    }
+
     /// Returns the volume that holds `path`, and the path from the volume's mount point on.
     fn place(&self, path: &str) -> (&Volume, Vec<String>) {
         let path = absolute("/", path);
@@ -282,7 +362,16 @@ impl FileSystem {
         (volume, parts(rest).map(str::to_owned).collect())
     }
 
+    /// Looks at what symbolic links lead to.
     fn entry<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
+        match self.resolve(path, Last::Followed) {
+            Ok(path) => self.raw(&path, look),
+            Err(_) => look(None),
+        }
+    }
+
+    /// Looks at what is at a path, without following links.
+    fn raw<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
         let (volume, parts) = self.place(path);
         let root = volume.tree.lock();
         let mut entry = Some(&*root);
@@ -300,7 +389,8 @@ impl FileSystem {
         path: &str,
         change: impl FnOnce(&mut BTreeMap<String, Entry>, &str) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
-        let (volume, parts) = self.place(path);
+        let path = self.resolve(path, Last::Kept)?;
+        let (volume, parts) = self.place(&path);
         // A mount point itself can't be replaced.
         let (name, above) = parts.split_last().ok_or(FileError::IsDirectory)?;
         let mut root = volume.tree.lock();
@@ -308,12 +398,12 @@ impl FileSystem {
         for part in volume.below.iter().chain(above) {
             entry = match entry {
                 Entry::Directory(children) => children.get_mut(part).ok_or(FileError::NotFound)?,
-                Entry::File(_) | Entry::Device(_) => return Err(FileError::NotDirectory),
+                _ => return Err(FileError::NotDirectory),
             };
         }
         let changed = match entry {
             Entry::Directory(children) => change(children, name)?,
-            Entry::File(_) | Entry::Device(_) => return Err(FileError::NotDirectory),
+            _ => return Err(FileError::NotDirectory),
         };
         volume.changed.notify_waiters();
         Ok(changed)
@@ -378,6 +468,38 @@ mod tests {
         assert_eq!(whole.read("/all/a/b/file").unwrap(), b"text");
         let file = FileSystem::new(vec![("/etc/one".to_owned(), data.below("a/b/file"))]);
         assert_eq!(file.read("/etc/one").unwrap(), b"text");
+    }
+
+    #[test]
+    fn a_symbolic_link_leads_to_the_file_that_it_names() {
+        let files = FileSystem::new(Vec::new());
+        files.make_directories("/data/logs");
+        files.write("/data/name", b"web-0", false).unwrap();
+        files.link("/data/name", "/data/absolute", false).unwrap();
+        files.link("name", "/data/relative", false).unwrap();
+        files.link("../data/logs", "/tmp/logs", false).unwrap();
+        assert_eq!(files.read("/data/absolute").unwrap(), b"web-0");
+        files.write("/data/relative", b"!", true).unwrap();
+        assert_eq!(files.read("/data/name").unwrap(), b"web-0!");
+        files.write("/tmp/logs/a", b"1", false).unwrap();
+        assert_eq!(files.read("/data/logs/a").unwrap(), b"1");
+        assert_eq!(
+            files.link("x", "/data/relative", false),
+            Err(FileError::Exists)
+        );
+        files.rename("/data/relative", "/data/moved").unwrap();
+        assert_eq!(files.read("/data/moved").unwrap(), b"web-0!");
+        files.remove("/data/moved", false).unwrap();
+        assert!(files.exists("/data/name"), "only the link is removed");
+        files.link("/data/gone", "/data/dangling", false).unwrap();
+        assert_eq!(files.read("/data/dangling"), Err(FileError::NotFound));
+        files.link("b", "/tmp/a", false).unwrap();
+        files.link("a", "/tmp/b", false).unwrap();
+        assert_eq!(
+            files.write("/tmp/a", b"", false),
+            Err(FileError::TooManyLinks)
+        );
+        assert!(!files.exists("/tmp/a"));
     }
 
     #[test]

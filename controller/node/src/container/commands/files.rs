@@ -37,6 +37,7 @@ pub(super) async fn run(
         "rm" => task.remove(&operands),
         "mv" => task.carry(&operands, true),
         "cp" => task.carry(&operands, false),
+        "ln" => task.link(&operands),
         "find" => task.find(&operands),
         "wc" => task.count(&operands).await,
         "head" | "tail" => task.ends(arguments).await,
@@ -260,6 +261,31 @@ impl Task<'_> {
         })
     }
 
+    /// `ln -s TARGET NAME`, and `ln -s TARGET... DIRECTORY`.
+    fn link(&self, operands: &[&str]) -> i32 {
+        if !self.has('s') {
+            return self.complain("only symbolic links (-s) are simulated");
+        }
+        let Some((last, targets)) = operands.split_last().filter(|(_, from)| !from.is_empty())
+        else {
+            return self.usage();
+        };
+        let files = &self.shell.files;
+        let path = self.path(last);
+        let into = files.is_directory(&path) && !self.has('n');
+        let mut code = 0;
+        for target in targets {
+            let name = match into {
+                true => format!("{path}/{}", base_name(target)),
+                false => path.clone(),
+            };
+            if let Err(error) = files.link(target, &name, self.has('f')) {
+                code = self.fail(last, error);
+            }
+        }
+        code
+    }
+
     /// `mv` and `cp`: into a directory, or to a new name.
     fn carry(&self, operands: &[&str], and_remove: bool) -> i32 {
         let Some((target, sources)) = operands.split_last().filter(|(_, from)| !from.is_empty())
@@ -287,14 +313,11 @@ impl Task<'_> {
                 code = 1;
                 continue;
             }
-            let mut done = if from == to {
-                Ok(())
-            } else {
-                files.copy(&from, &to)
+            let done = match from == to {
+                true => Ok(()),
+                false if and_remove => files.rename(&from, &to),
+                false => files.copy(&from, &to),
             };
-            if and_remove && from != to {
-                done = done.and_then(|()| files.remove(&from, true));
-            }
             match done {
                 Ok(()) if self.has('v') && and_remove => {
                     self.io
