@@ -377,10 +377,13 @@ pub(crate) struct StaleReads {
 }
 
 impl StaleReads {
+    /// The name of the fault.
+    pub(crate) const NAME: &str = "stale after the crash";
+
     /// Returns the fault that the server is given at the crash.
     pub(crate) fn fault(&self) -> Fault {
         Fault {
-            name: "stale after the crash".to_owned(),
+            name: Self::NAME.to_owned(),
             requests: Requests {
                 from: Some(self.from.clone()),
                 ..Requests::default()

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::program::activity::{Asking, WAITING_TIME, asking, elapsed};
 use super::time::{Pulse, check_runtime};
 use super::{Mode, SettlePause, Testbed, TestbedError};
+use crate::fault_plan::StaleReads;
 use crate::quiescence::Quiescence;
 use crate::time::HumanDuration;
 
@@ -106,6 +107,8 @@ impl Testbed {
         }
         let began = self.now();
         let mut wait = Quiescence::begin(began, quiet, longest);
+        // When a late replica was brought up to date.
+        let mut fresh = None;
         loop {
             if let Some(programs) = &cluster.programs {
                 // How a program has ended says more than that it has.
@@ -125,10 +128,18 @@ impl Testbed {
             let asking = match &cluster.programs {
                 Some(programs) if programs.pause == SettlePause::ByActivity => {
                     let last_fault = cluster.server.fault_hits().last().map(|hit| hit.time);
-                    asking(programs, (now, wait.last()), last_fault)
+                    asking(programs, (now, wait.last()), last_fault.max(fresh))
                 }
                 _ => Asking::Otherwise,
             };
+            if asking == Asking::InVain
+                && withheld.is_some()
+                && cluster.server.lift(StaleReads::NAME)
+            {
+                // It has read everything twice from a late replica, and would do so a hundred times more.
+                fresh = Some(now);
+                continue;
+            }
             let next_look = match asking {
                 // Each of their rounds costs real time, and changes nothing.
                 Asking::InVain if withheld.is_none() && !self.is_unfinished() => {

@@ -46,6 +46,7 @@ pub(super) async fn act(role: &str, client: &Client) {
         "resyncs" => resync(client).await,
         "backs-off" => back_off(client).await,
         "asks" => ask(client).await,
+        "asks-always" => ask_always(client).await,
         "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
         "creates-late" => create_late(client).await,
         "waits-for-moment" => wait_for_moment(client).await,
@@ -135,6 +136,19 @@ async fn ask(client: &Client) {
     .await
     .unwrap();
     std::future::pending().await
+}
+
+/// Reads all ConfigMaps five times a second, and writes the ConfigMap `made` if it sees `a` alone.
+async fn ask_always(client: &Client) {
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    loop {
+        let read = maps.list(&ListParams::default()).await.unwrap();
+        let has = |name| read.iter().any(|map| map.name_any() == name);
+        if has("a") && !has("made") {
+            note(client, "made", json!({"of": "a"})).await.unwrap();
+        }
+        tokio::time::sleep(ASKING).await;
+    }
 }
 
 /// Holds the lease `leader` while it is free or expired, as client-go does. The process of the identity `first` is stopped after
@@ -425,6 +439,33 @@ fn an_exploration_takes_seconds_although_faults_last_as_long_as_ever() {
     assert!(!said.ends_with("\n0 runs, 0 diverged\n"), "{said}");
     let took = began.elapsed();
     assert!(took < SECONDS_MAX, "{took:?}");
+}
+
+/// A minute with a late replica has 300 rounds of such a program, which would be reported as a loop.
+#[test]
+fn a_late_replica_is_up_to_date_when_a_program_that_asks_again_and_again_has_read_everything_twice()
+{
+    let scenario = "
+title: A program is restarted, and reads the past
+source: none
+given: {nodes: 0}
+steps:
+- create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
+- wait: {for: configmap/made, field: .data.of, timeout: 10s}
+";
+    let scenario = file("virtual-stale/copy.yaml", scenario);
+    let ran = output(&[
+        "explore",
+        scenario.to_str().unwrap(),
+        "--virtual-time",
+        "--program",
+        &in_role("virtual-asks-always"),
+        "--faults",
+        "stale-restart",
+    ]);
+    let said = stdout(&ran);
+    assert!(said.ends_with("runs, 0 diverged\n"), "{said}");
+    assert!(!said.ends_with("\n0 runs, 0 diverged\n"), "{said}");
 }
 
 #[test]
