@@ -37,6 +37,10 @@ pub(super) struct ProgramArgs {
     /// everything that the programs start. It takes Linux on x86-64, and the permission to trace processes.
     #[arg(long, requires = "program")]
     virtual_time: bool,
+    /// Let one thread of each program run at a time, until it waits or has computed for 20 ms, so that threads take turns in the same
+    /// order in each run.
+    #[arg(long, requires = "virtual_time")]
+    sequential: bool,
     /// Call the webhooks of a service at the port for webhooks of the only program, or of the program with this number,
     /// counted from 1; requests for its APIServices go there, too. The port of the service is 443 by default. May be
     /// repeated.
@@ -120,6 +124,7 @@ impl ProgramArgs {
         (!self.program.is_empty()).then(|| ExternalPrograms {
             commands: self.program.clone(),
             time: self.time(),
+            is_sequential: self.sequential,
             pause: pause(self.settle_after),
             account: self.as_service_account.clone(),
             services: self.service.clone(),
@@ -136,6 +141,9 @@ impl ProgramArgs {
         }
         if self.virtual_time {
             flags.push_str(" --virtual-time");
+        }
+        if self.sequential {
+            flags.push_str(" --sequential");
         }
         for ServedService {
             namespace,

@@ -60,6 +60,8 @@ pub struct ExternalPrograms {
     pub commands: Vec<String>,
     /// The time in which the programs, and everything around them, run.
     pub time: ProgramTime,
+    /// Whether one thread of the programs runs at a time under virtual time, so that they interleave in the same way in each run.
+    pub is_sequential: bool,
     /// When everything counts as settled.
     pub pause: SettlePause,
     /// The service account that the programs are; `None` for administrators.
@@ -173,7 +175,10 @@ impl RunningPrograms {
         let environment = Environment::open(programs, reserved, server, namespace).await?;
         let time = match programs.time {
             ProgramTime::Real => None,
-            ProgramTime::Virtual => Some(Arc::new(VirtualTime::begin(server.clock())?)),
+            ProgramTime::Virtual => {
+                let time = VirtualTime::begin(server.clock(), programs.is_sequential);
+                Some(Arc::new(time?))
+            }
         };
         let ended = Arc::<Mutex<Option<String>>>::default();
         let (wanted, alive) = (watch::Sender::new(Wanted::default()), watch::Sender::new(0));

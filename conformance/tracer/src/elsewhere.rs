@@ -21,6 +21,14 @@ impl Tracee {
         Err(io::Error::new(io::ErrorKind::Unsupported, WORDS))
     }
 
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn in_turns(command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
+        Self::of(command, seed)
+    }
+
     /// Is never called.
     ///
     /// # Errors

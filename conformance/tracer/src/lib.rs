@@ -18,6 +18,9 @@
 //! Computing takes no time, but for one thing: a process that has used 50 ms of processor time without waiting lets its waits of at most
 //! 10 ms end, no faster than processor time passes. Runtimes of languages need that: Go interrupts a goroutine after 10 ms.
 //!
+//! With [`Tracee::in_turns`] one thread runs at a time, and they interleave in the same way in each run, as far as only the program itself
+//! decides when a thread can go on.
+//!
 //! Random numbers of the system follow from a seed, for each process in the order in which processes begin.
 //!
 //! # Not virtual

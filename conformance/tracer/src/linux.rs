@@ -18,8 +18,10 @@ mod threads;
 mod timer;
 mod timers;
 mod tracer;
+mod turns;
 mod vdso;
 mod waits;
+mod waking;
 
 pub use control::{Tracee, check, helper};
 pub use sleeping::{Observed, OwnThread};

@@ -5,7 +5,6 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
-use kubeproof_tracer::Tracee;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, ChildStdin, Command};
 
@@ -87,7 +86,7 @@ impl Process {
     ) -> io::Result<Self> {
         let command_line = filled(command, variables);
         let shell = [OsStr::new("sh"), OsStr::new("-c"), &command_line];
-        let (tracee, tracer) = Tracee::of(&shell, time.seed())?;
+        let (tracee, tracer) = time.next(&shell)?;
         let child = spawn(tracer.into(), variables, output)?;
         Ok(Self::of(child, Some(time.add(tracee)?)))
     }

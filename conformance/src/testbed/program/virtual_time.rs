@@ -8,7 +8,9 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub(crate) fn share_time(runtime: &mut tokio::runtime::Builder) {
 pub(super) struct VirtualTime {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
+    /// Whether one thread of a program runs at a time.
+    is_sequential: bool,
     /// The number of programs so far.
     started: AtomicU64,
 }
@@ -100,11 +104,11 @@ struct Seen {
 }
 
 impl VirtualTime {
-    /// Begins to be the time of programs, which follow `clock`. The runtime is one that [`share_time`] has prepared.
+    /// Begins to be the time of programs, which follow `clock`, and of which one thread each runs at a time if they are sequential. The runtime is one that [`share_time`] has prepared.
     ///
     /// # Errors
     /// When this system does not show whether threads sleep.
-    pub(super) fn begin(clock: &Clock) -> io::Result<Self> {
+    pub(super) fn begin(clock: &Clock, is_sequential: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             clock: clock.clone(),
             began: Instant::now(),
@@ -121,13 +125,22 @@ impl VirtualTime {
         Ok(Self {
             shared,
             task,
+            is_sequential,
             started: AtomicU64::new(0),
         })
     }
 
-    /// The seed of the random numbers of the next program: two lives of a program are not to have equal ones.
-    pub(super) fn seed(&self) -> u64 {
-        self.started.fetch_add(1, Ordering::Relaxed)
+    /// The next program, and what starts its tracer.
+    ///
+    /// # Errors
+    /// The errors of [`Tracee::of`].
+    pub(super) fn next(&self, command: &[&OsStr]) -> io::Result<(Tracee, Command)> {
+        // Two lives of a program are not to have equal random numbers.
+        let seed = self.started.fetch_add(1, Ordering::Relaxed);
+        match self.is_sequential {
+            true => Tracee::in_turns(command, seed),
+            false => Tracee::of(command, seed),
+        }
     }
 
     /// Adds a program, and lets it begin.

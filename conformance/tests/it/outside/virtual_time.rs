@@ -1,6 +1,6 @@
 //! Programs under virtual time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
@@ -12,6 +12,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::Clock;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,6 +47,7 @@ pub(super) async fn act(role: &str, client: &Client) {
         "resyncs" => resync(client).await,
         "backs-off" => back_off(client).await,
         "asks" => ask(client).await,
+        "races" => race(client).await,
         "asks-always" => ask_always(client).await,
         "copies" => copy_watched(&Api::default_namespaced(client.clone()), Copying::Dated).await,
         "creates-late" => create_late(client).await,
@@ -135,6 +137,25 @@ async fn ask(client: &Client) {
     )
     .await
     .unwrap();
+    std::future::pending().await
+}
+
+/// Writes the order in which four threads come that meet from time to time.
+async fn race(client: &Client) {
+    let (order, meeting) = (Mutex::new(String::new()), Barrier::new(4));
+    std::thread::scope(|scope| {
+        for name in ['a', 'b', 'c', 'd'] {
+            let (order, meeting) = (&order, &meeting);
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    meeting.wait();
+                    order.lock().push(name);
+                }
+            });
+        }
+    });
+    println!("order {}", order.into_inner());
+    note(client, "raced", json!({"of": "four"})).await.unwrap();
     std::future::pending().await
 }
 
@@ -354,6 +375,30 @@ steps:
 - wait: {for: configmap/rounds, field: .data.few, is: \"true\", timeout: 1s}
 ";
     lives("virtual-asks", scenario, &["asks"]);
+}
+
+#[test]
+fn threads_of_a_sequential_program_interleave_in_the_same_way() {
+    let scenario = "
+title: Threads race
+source: none
+given: {nodes: 0}
+steps:
+- wait: {for: configmap/raced, field: .data.of, timeout: 1m}
+";
+    let order = |name: &str| {
+        let kept = file(&format!("{name}/kept/none"), "").with_file_name("");
+        let kept = kept.to_str().unwrap();
+        let more = ["--sequential", "--program-output", kept];
+        lives_with(name, scenario, &["races"], &more);
+        let log = std::path::Path::new(kept).join(format!("{name}__copy.program-1.log"));
+        let said = std::fs::read_to_string(log).unwrap();
+        let order = said.lines().find_map(|line| line.strip_prefix("order "));
+        order.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let first = order("virtual-turns");
+    assert_eq!(first.len(), 200);
+    assert_eq!(order("virtual-turns-again"), first);
 }
 
 #[test]

@@ -12,7 +12,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::Mutex;
 
 use super::message::Request;
-use super::start::{self, BECOME, END, EXIT_FAILED, FOLLOW, HELPER};
+use super::start::{
+    self, BECOME, BECOME_IN_TURNS, END, EXIT_FAILED, FOLLOW, FOLLOW_IN_TURNS, HELPER,
+};
 use super::tracer;
 use crate::{Threads, Time, Unavailable, Waiting};
 
@@ -36,8 +38,21 @@ impl Tracee {
     /// # Errors
     /// When there is no socket, or this program does not know its own file.
     pub fn of(command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
+        Self::follow(FOLLOW, command, seed)
+    }
+
+    /// Returns the same for a program whose threads take turns: one of them runs at a time, until it waits, ends, calls `sched_yield` or
+    /// has computed for 20 ms; the next one follows in the order in which threads began.
+    ///
+    /// # Errors
+    /// The errors of [`of`](Self::of).
+    pub fn in_turns(command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
+        Self::follow(FOLLOW_IN_TURNS, command, seed)
+    }
+
+    fn follow(role: &str, command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
         let (own, other) = UnixStream::pair()?;
-        let mut tracer = start::own_program(FOLLOW)?;
+        let mut tracer = start::own_program(role)?;
         tracer
             .arg(seed.to_string())
             .args(command)
@@ -132,8 +147,10 @@ pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
     let role = arguments.next()?;
     let command: Vec<OsString> = arguments.collect();
     let ended = match role.to_str() {
-        Some(FOLLOW) => tracer::follow(&command),
-        Some(BECOME) => start::replace_with(&command),
+        Some(FOLLOW) => tracer::follow(&command, false),
+        Some(FOLLOW_IN_TURNS) => tracer::follow(&command, true),
+        Some(BECOME) => start::replace_with(&command, false),
+        Some(BECOME_IN_TURNS) => start::replace_with(&command, true),
         Some(END) => start::wait_for_timer(),
         _ => return None,
     };

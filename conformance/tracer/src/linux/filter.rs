@@ -21,18 +21,60 @@ const FUTEX_WAITS: [i32; 5] = [
     libc::FUTEX_LOCK_PI2,
 ];
 
-/// Installs the filter for this thread and all that it starts. Without a tracer the filtered calls fail.
+/// The calls in which a thread may wait, but for `futex` and `fcntl`, which do that in some operations.
+const WAITS: [i64; 37] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_splice,
+    libc::SYS_sendfile,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_connect,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_futex_waitv,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+    libc::SYS_pause,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sched_yield,
+    libc::SYS_flock,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_timedsend,
+    libc::SYS_io_getevents,
+];
+
+/// Installs the filter for this thread and all that it starts. Without a tracer the filtered calls fail. If threads take turns, it
+/// stops them at all calls in which they may wait, too.
 ///
 /// # Errors
 /// When the kernel refuses it.
-pub(super) fn install() -> io::Result<()> {
-    let program = program().map_err(io::Error::other)?;
+pub(super) fn install(take_turns: bool) -> io::Result<()> {
+    let program = program(take_turns).map_err(io::Error::other)?;
     seccompiler::apply_filter(&program).map_err(io::Error::other)
 }
 
-fn program() -> Result<BpfProgram, BackendError> {
+fn program(take_turns: bool) -> Result<BpfProgram, BackendError> {
     let filter = SeccompFilter::new(
-        rules()?,
+        rules(take_turns)?,
         SeccompAction::Allow,
         SeccompAction::Trace(0),
         TargetArch::x86_64,
@@ -44,14 +86,18 @@ fn program() -> Result<BpfProgram, BackendError> {
 type Conditions = Vec<SeccompCondition>;
 
 /// A system call stops if it meets one of its rules, or has none.
-fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
+fn rules(take_turns: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
     let mut clocks: Vec<Conditions> = Vec::new();
     for clock in virtual_clocks() {
         clocks.push(vec![is(0, clock)?]);
     }
     let mut futexes: Vec<Conditions> = Vec::new();
     for operation in FUTEX_WAITS {
-        futexes.push(vec![has_bits(1, 0x7f, operation)?, is_set(3)?]);
+        let is_operation = has_bits(1, 0x7f, operation)?;
+        futexes.push(match take_turns {
+            true => vec![is_operation],
+            false => vec![is_operation, is_set(3)?],
+        });
     }
     let real = vec![vec![is(0, libc::ITIMER_REAL)?]];
     // Timers of the kernel are not stopped at.
@@ -89,7 +135,15 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendError> {
         let rules = rules.into_iter().map(SeccompRule::new);
         Ok((call, rules.collect::<Result<_, _>>()?))
     });
-    rules.collect()
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = rules.collect::<Result<_, BackendError>>()?;
+    if take_turns {
+        rules.extend(WAITS.map(|call| (call, Vec::new())));
+        let locks = [libc::F_SETLKW, libc::F_OFD_SETLKW];
+        let locks = locks.map(|operation| SeccompRule::new(vec![is(1, operation)?]));
+        let locks = locks.into_iter().collect::<Result<_, _>>()?;
+        rules.insert(libc::SYS_fcntl, locks);
+    }
+    Ok(rules)
 }
 
 type Condition = Result<SeccompCondition, BackendError>;
@@ -119,7 +173,8 @@ fn is_limit(argument: u8) -> Result<Conditions, BackendError> {
 mod tests {
     #[test]
     fn the_filter_fits_the_kernel() {
-        let length = super::program().unwrap().len();
-        assert!(length < usize::from(u16::MAX) && length > 20, "{length}");
+        let length = |take_turns| super::program(take_turns).unwrap().len();
+        let lengths = [20, length(false), length(true), 4_096];
+        assert!(lengths.is_sorted(), "{lengths:?}");
     }
 }

@@ -20,6 +20,9 @@ pub(super) const HELPER: &str = "__kubeproof-tracer";
 pub(super) const FOLLOW: &str = "follow";
 /// The second argument of a process that becomes the program.
 pub(super) const BECOME: &str = "become";
+/// The second argument of either one if the threads of the program take turns.
+pub(super) const FOLLOW_IN_TURNS: &str = "follow-in-turns";
+pub(super) const BECOME_IN_TURNS: &str = "become-in-turns";
 /// The second argument of a process that waits for a timer, and ends.
 pub(super) const END: &str = "end";
 /// The exit code of a shell for a command that cannot be executed.
@@ -51,8 +54,11 @@ pub(super) fn seed_and_command(arguments: &[OsString]) -> io::Result<(u64, &[OsS
 ///
 /// # Errors
 /// When this program does not know its own file.
-pub(super) fn program(command: &[OsString]) -> io::Result<Command> {
-    let mut program = own_program(BECOME)?;
+pub(super) fn program(command: &[OsString], take_turns: bool) -> io::Result<Command> {
+    let mut program = own_program(match take_turns {
+        true => BECOME_IN_TURNS,
+        false => BECOME,
+    })?;
     program.args(command);
     Ok(program)
 }
@@ -62,7 +68,7 @@ pub(super) fn program(command: &[OsString]) -> io::Result<Command> {
 ///
 /// # Errors
 /// When a step fails; the words say which.
-pub(super) fn replace_with(command: &[OsString]) -> io::Result<i32> {
+pub(super) fn replace_with(command: &[OsString], take_turns: bool) -> io::Result<i32> {
     let (program, arguments) = command
         .split_first()
         .ok_or_else(|| io::Error::other("there is no command to run"))?;
@@ -74,7 +80,7 @@ pub(super) fn replace_with(command: &[OsString]) -> io::Result<i32> {
     }
     let nothing = File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
-    filter::install().map_err(in_words("system calls cannot be filtered"))?;
+    filter::install(take_turns).map_err(in_words("system calls cannot be filtered"))?;
     // Equal addresses, as far as a container allows it: hashes and orders may depend on them.
     let _ = personality::get().and_then(|own| personality::set(own | Persona::ADDR_NO_RANDOMIZE));
     let error = Command::new(program).args(arguments).exec();

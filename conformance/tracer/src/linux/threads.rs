@@ -19,6 +19,8 @@ use super::waits::Wait;
 /// A thread.
 #[derive(Debug)]
 pub(super) struct Thread {
+    /// Its place in the order in which threads began.
+    number: u64,
     /// The id of its process.
     pub(super) process: i32,
     /// `None` if it ended before it was seen.
@@ -29,6 +31,8 @@ pub(super) struct Thread {
     pub(super) interrupted: Option<Wait>,
     /// Whether a signal has stopped its process.
     pub(super) is_stopped: bool,
+    /// Whether it waits for a child that shares its memory.
+    pub(super) is_in_vfork: bool,
     /// The beginning of its program, while it maps a page for its clocks.
     pub(super) beginning: Option<Beginning>,
 }
@@ -46,6 +50,8 @@ pub(super) struct Beginning {
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     all: BTreeMap<i32, Thread>,
+    /// The number of threads that have begun.
+    begun: u64,
     /// The one that went on last, which is the likeliest to run.
     last: i32,
 }
@@ -62,12 +68,15 @@ impl Threads {
         let Some(process) = process_of(id)? else {
             return Ok(());
         };
+        self.begun += 1;
         place.insert(Thread {
+            number: self.begun,
             process,
             files: unless_ended(Files::open(process, id.as_raw()))?,
             wait: None,
             interrupted: None,
             is_stopped: false,
+            is_in_vfork: false,
             beginning: None,
         });
         Ok(())
@@ -97,6 +106,40 @@ impl Threads {
 
     pub(super) fn get(&mut self, id: Pid) -> Option<&mut Thread> {
         self.all.get_mut(&id.as_raw())
+    }
+
+    /// The ids of all threads.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Pid> {
+        self.all.keys().map(|id| Pid::from_raw(*id))
+    }
+
+    /// The place of a thread in the order in which threads began.
+    pub(super) fn number(&self, id: Pid) -> Option<u64> {
+        self.all.get(&id.as_raw()).map(|thread| thread.number)
+    }
+
+    /// Whether a thread runs, or is about to: it does not wait, is not stopped by a signal, and has not ended.
+    pub(super) fn runs(&self, id: Pid) -> bool {
+        let Some(thread) = self.all.get(&id.as_raw()) else {
+            return false;
+        };
+        if thread.is_in_vfork || thread.is_stopped {
+            return false;
+        }
+        if thread.wait.as_ref().is_some_and(|wait| wait.is_over) {
+            return true;
+        }
+        let state = thread.files.as_ref().map(Files::state);
+        matches!(state, Some(State::Runs | State::Stopped))
+    }
+
+    /// The processor time of a thread so far.
+    pub(super) fn processor_time(&self, id: Pid) -> Duration {
+        let files = self
+            .all
+            .get(&id.as_raw())
+            .and_then(|own| own.files.as_ref());
+        files.map_or(Duration::ZERO, Files::processor_time)
     }
 
     /// Notes that the thread goes on.

@@ -13,11 +13,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 use rustix::process::{
     Resource, Rlimit, WaitOptions, WaitStatus, getrlimit, setrlimit, wait as wait_for_child,
@@ -35,7 +33,9 @@ use super::registers::{Registers, answered, bits};
 use super::start::{self, in_words};
 use super::threads::{Beginning, Thread, Threads, goes_on_again, handles};
 use super::timers::Timers;
+use super::turns::{Resumption, Step, Turns};
 use super::vdso::Functions;
+use super::waking::{Woken, receive, wait};
 use crate::{Threads as Answer, Waiting};
 
 /// A program that still runs after this time is said to run.
@@ -56,10 +56,11 @@ const PAGE: u64 = 4_096;
 const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
 
 /// Follows the command after the seed in `arguments` until it ends; returns its exit code. The other end of the socket, which is standard input, says what time it is.
+/// `take_turns` says whether one thread runs at a time.
 ///
 /// # Errors
 /// When the program cannot be started or traced.
-pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
+pub(super) fn follow(arguments: &[OsString], take_turns: bool) -> io::Result<i32> {
     let (seed, command) = start::seed_and_command(arguments)?;
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     // Short waits are otherwise as long as the kernel likes.
@@ -71,7 +72,7 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
         return Ok(0);
     };
     let mut tracer = Tracer {
-        root: start(command)?,
+        root: start(command, take_turns)?,
         sources: Sources {
             clock: Clock::new(time),
             timers: Timers::default(),
@@ -80,6 +81,7 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
         threads: Threads::default(),
         pages: Pages::default(),
         computing: Computing::default(),
+        turns: take_turns.then(Turns::default),
         next: None,
         continued: BTreeSet::new(),
         stops: 0,
@@ -92,9 +94,9 @@ pub(super) fn follow(arguments: &[OsString]) -> io::Result<i32> {
 }
 
 /// Starts the process that becomes the program, and begins to trace it.
-fn start(command: &[OsString]) -> io::Result<Pid> {
+fn start(command: &[OsString], take_turns: bool) -> io::Result<Pid> {
     let (mut own, other) = UnixStream::pair()?;
-    let child = start::program(command)?
+    let child = start::program(command, take_turns)?
         .stdin(Stdio::from(OwnedFd::from(other)))
         .spawn()?;
     let id = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
@@ -105,6 +107,10 @@ fn start(command: &[OsString]) -> io::Result<Pid> {
         | Options::PTRACE_O_TRACESECCOMP
         | Options::PTRACE_O_TRACESYSGOOD
         | Options::PTRACE_O_TRACEVFORK;
+    let options = match take_turns {
+        true => options | Options::PTRACE_O_TRACEVFORKDONE,
+        false => options,
+    };
     // Traced earlier, it would be seen to begin.
     own.read_exact(&mut [0])?;
     ptrace::seize(id, options).map_err(in_words("a process cannot be traced"))?;
@@ -120,25 +126,14 @@ fn start(command: &[OsString]) -> io::Result<Pid> {
     Ok(id)
 }
 
-/// Receives a message; `None` when the other end is closed.
-fn receive(mut socket: &UnixStream) -> io::Result<Option<Request>> {
-    let mut bytes = [0; Request::LENGTH];
-    match socket.read_exact(&mut bytes) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
-        Ok(()) => match Request::decode(bytes) {
-            None => Err(io::ErrorKind::InvalidData.into()),
-            request => Ok(request),
-        },
-    }
-}
-
 struct Tracer {
     root: Pid,
     sources: Sources,
     threads: Threads,
     pages: Pages,
     computing: Computing,
+    /// `None` if all threads run at once.
+    turns: Option<Turns>,
     /// The earliest monotonic time, on the program's clock, at which a wait or a timer ends, or an earlier time.
     next: Option<u64>,
     /// The processes that have taken the signal that lets them go on. Threads of theirs that were stopped earlier may be reported later.
@@ -161,12 +156,16 @@ impl Tracer {
                 return Ok(code);
             }
             self.let_go_on()?;
-            let period = match due {
-                Some(_) => {
+            if self.pass_turns()? {
+                woken_at = Instant::now();
+            }
+            let is_turn_due = self.turns.as_ref().is_some_and(Turns::are_waited_for);
+            let period = match due.is_some() || is_turn_due {
+                true => {
                     let (shortest, longest) = LOOK_PERIODS;
                     Some((woken_at.elapsed() / LOOK_PART).clamp(shortest, longest))
                 }
-                None => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
+                false => (!self.threads.stopped().is_empty()).then_some(STOPPED_PERIOD),
             };
             let mut answer = None;
             let woken = match Instant::now() < spins_until && due.is_none() {
@@ -234,6 +233,28 @@ impl Tracer {
         }))
     }
 
+    /// Passes turns on from threads that wait to the next ones; returns whether a thread goes on.
+    fn pass_turns(&mut self) -> io::Result<bool> {
+        let mut goes_on = false;
+        while let Some(turns) = &mut self.turns {
+            let done = match turns.next(&self.threads) {
+                None => break,
+                Some(Step::Interrupt(thread)) => ptrace::interrupt(thread),
+                Some(Step::GoOn(thread, how)) => {
+                    goes_on = true;
+                    self.threads.goes_on(thread);
+                    resume(thread, how)
+                }
+            };
+            match done {
+                // It was killed, and is reported.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(goes_on)
+    }
+
     /// Ends short waits in processes that compute for long.
     fn let_time_pass(&mut self) {
         let clock = &mut self.sources.clock;
@@ -284,6 +305,9 @@ impl Tracer {
 
     fn take(&mut self, id: Pid, status: WaitStatus) -> io::Result<()> {
         if status.exited() || status.signaled() {
+            if let Some(turns) = &mut self.turns {
+                turns.remove(id);
+            }
             if let Some(process) = self.threads.remove(id) {
                 self.sources.timers.forget(process);
                 self.sources.random.forget(process);
@@ -302,6 +326,9 @@ impl Tracer {
         match status.as_raw() >> 16 {
             libc::PTRACE_EVENT_SECCOMP => self.at_call(id),
             libc::PTRACE_EVENT_EXEC => {
+                if let Some(turns) = &mut self.turns {
+                    turns.executed(id, &mut self.threads);
+                }
                 self.threads.executed(id)?;
                 self.sources.timers.posix.forget(id.as_raw());
                 self.pages.forget(id.as_raw());
@@ -316,6 +343,22 @@ impl Tracer {
                 if let [Some(parent), Some(child)] = processes {
                     self.pages.copy(parent, child);
                 }
+                self.go_on(id, None)?;
+                if status.as_raw() >> 16 == libc::PTRACE_EVENT_VFORK
+                    && let Some(turns) = &mut self.turns
+                {
+                    // It waits in the kernel until the child executes a program or ends.
+                    turns.end(id);
+                    if let Some(thread) = self.threads.get(id) {
+                        thread.is_in_vfork = true;
+                    }
+                }
+                Ok(())
+            }
+            libc::PTRACE_EVENT_VFORK_DONE => {
+                if let Some(thread) = self.threads.get(id) {
+                    thread.is_in_vfork = false;
+                }
                 self.go_on(id, None)
             }
             libc::PTRACE_EVENT_STOP => match signal {
@@ -326,7 +369,12 @@ impl Tracer {
                     }
                     Ok(())
                 }
-                _ => self.go_on(id, None),
+                _ => {
+                    if let Some(turns) = &mut self.turns {
+                        turns.has_stopped(id);
+                    }
+                    self.go_on(id, None)
+                }
             },
             0 if signal == SYSTEM_CALL => self.at_return(id),
             0 => self.at_signal(id, signal),
@@ -399,10 +447,17 @@ impl Tracer {
         let registers = ptrace::getregs(id)?;
         let sources = &mut self.sources;
         self.pages.collect_from(process, &mut sources.clock);
+        if let Some(turns) = &mut self.turns
+            && registers.orig_rax.cast_signed() == libc::SYS_sched_yield
+        {
+            turns.end(id);
+        }
         match treat((id, process), registers, interrupted.as_ref(), sources) {
-            Ok(Treatment::Pass) => self.go_on(id, None)?,
-            // The kernel says what is wrong.
-            Err(Errno::EBADF | Errno::EFAULT | Errno::EINVAL) => self.go_on(id, None)?,
+            // If arguments are wrong, the kernel says so.
+            Ok(Treatment::Pass) | Err(Errno::EBADF | Errno::EFAULT | Errno::EINVAL) => {
+                let stops_at_return = self.turns.is_some();
+                self.resume(id, None, stops_at_return)?;
+            }
             Err(error) => {
                 // It may have been killed in the meantime.
                 ptrace::getregs(id)?;
@@ -424,8 +479,7 @@ impl Tracer {
                 if let Some(thread) = self.threads.get(id) {
                     thread.wait = Some(wait);
                 }
-                self.threads.goes_on(id);
-                ptrace::syscall(id, None)?;
+                self.resume(id, None, true)?;
             }
         }
         // A thread that reads a clock again and again lets time pass for the others.
@@ -503,38 +557,28 @@ impl Tracer {
     }
 
     fn go_on(&mut self, id: Pid, signal: Option<Signal>) -> io::Result<()> {
+        self.resume(id, signal, false)
+    }
+
+    /// Lets a thread go on, when it is its turn.
+    fn resume(&mut self, id: Pid, signal: Option<Signal>, stops_at_return: bool) -> io::Result<()> {
+        let how = Resumption {
+            signal,
+            stops_at_return,
+        };
+        if let Some(turns) = &mut self.turns
+            && !turns.goes_on(id, how)
+        {
+            return Ok(());
+        }
         self.threads.goes_on(id);
-        Ok(ptrace::cont(id, signal)?)
+        Ok(resume(id, how)?)
     }
 }
 
-/// The end of a wait.
-enum Woken {
-    ByMessage,
-    ByStop,
-    Not,
-}
-
-/// Waits for a message or for a stop of a thread, for `period` at most.
-fn wait(socket: &UnixStream, children: &SignalFd, period: Option<Duration>) -> io::Result<Woken> {
-    let mut files = [
-        PollFd::new(socket.as_fd(), PollFlags::POLLIN),
-        PollFd::new(children.as_fd(), PollFlags::POLLIN),
-    ];
-    match ppoll(&mut files, period.map(TimeSpec::from), None) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => return Err(error.into()),
+fn resume(thread: Pid, how: Resumption) -> nix::Result<()> {
+    match how.stops_at_return {
+        true => ptrace::syscall(thread, how.signal),
+        false => ptrace::cont(thread, how.signal),
     }
-    let is_ready = |file: &PollFd<'_>| file.revents().is_some_and(|found| !found.is_empty());
-    let (has_message, has_stop) = (is_ready(&files[0]), is_ready(&files[1]));
-    if has_stop {
-        // One stands for all stops until it is read.
-        children.read_signal()?;
-    }
-    // Stops are taken after a message, too.
-    Ok(match (has_message, has_stop) {
-        (true, _) => Woken::ByMessage,
-        (false, true) => Woken::ByStop,
-        (false, false) => Woken::Not,
-    })
 }

@@ -201,7 +201,8 @@ impl Call<'_> {
             }
             _ => return Ok(Begun::HasNoLimit),
         };
-        if matches!(limit, Limit::In(0)) {
+        let is_poll = matches!(limit, Limit::In(..=0));
+        if is_poll {
             return Ok(Begun::HasNoLimit);
         }
         let wait = Wait {

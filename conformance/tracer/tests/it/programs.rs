@@ -9,8 +9,8 @@ use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
@@ -49,6 +49,8 @@ pub(crate) fn run(name: &str) {
         "spins" => spins(),
         "takes-turns" => takes_turns(),
         "computes" => computes(),
+        "races" => races(),
+        "spins-for-another" => spins_for_another(),
         "sleepers" => sleepers(),
         "limited" => limited(None),
         "limited-for-good" => limited(Some(FILES_MAX)),
@@ -63,6 +65,38 @@ pub(crate) fn run(name: &str) {
         ),
         _ => panic!("there is no program {name}"),
     }
+}
+
+/// Four threads note in which order they come, and meet from time to time.
+fn races() {
+    let (order, meeting) = (Mutex::new(String::new()), Barrier::new(4));
+    std::thread::scope(|scope| {
+        for name in ['a', 'b', 'c', 'd'] {
+            let (order, meeting) = (&order, &meeting);
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    meeting.wait();
+                    for _ in 0..5 {
+                        order.lock().push(name);
+                        (0..5_000).for_each(|_| std::hint::spin_loop());
+                    }
+                }
+            });
+        }
+    });
+    println!("{}", order.into_inner());
+}
+
+/// A thread computes until another one, which has just begun, says that it is enough.
+fn spins_for_another() {
+    let is_enough = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| is_enough.store(true, Ordering::Release));
+        while !is_enough.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+    });
+    println!("enough");
 }
 
 fn clocks() {

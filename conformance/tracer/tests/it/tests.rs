@@ -23,7 +23,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// All tests, by name.
 pub(crate) fn all() -> Vec<Trial> {
-    let tests: [(&str, Test); 33] = [
+    let tests: [(&str, Test); 36] = [
         ("it_works_here", it_works_here),
         (
             "clocks_show_virtual_time_and_no_two_readings_are_equal",
@@ -40,6 +40,12 @@ pub(crate) fn all() -> Vec<Trial> {
         ("a_loop_that_reads_the_clock_ends", spins),
         ("a_loop_that_waits_for_short_sleeps_ends", takes_turns),
         ("other_sleeps_outlast_what_a_thread_computes", computes),
+        ("threads_that_take_turns_race_in_the_same_way", races),
+        (
+            "a_thread_that_computes_lets_others_have_their_turns",
+            spins_for_another,
+        ),
+        ("programs_in_turns_live_as_others_do", in_turns),
         ("a_signal_ends_a_sleep", a_signal),
         ("a_handler_runs_during_a_sleep", a_handler),
         ("a_stopped_program_goes_on_later", a_stopped_program),
@@ -95,9 +101,18 @@ impl Running {
     }
 
     fn seeded(command: &[&str], seed: u64) -> Result<Self, Box<dyn Error>> {
-        use std::os::unix::process::CommandExt as _;
         let command: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
-        let (tracee, mut tracer) = Tracee::of(&command, seed)?;
+        Self::begin(Tracee::of(&command, seed)?)
+    }
+
+    /// Starts a program whose threads take turns.
+    fn in_turns(command: &[&str]) -> Result<Self, Box<dyn Error>> {
+        let command: Vec<&OsStr> = command.iter().map(AsRef::as_ref).collect();
+        Self::begin(Tracee::in_turns(&command, 7)?)
+    }
+
+    fn begin((tracee, mut tracer): (Tracee, Command)) -> Result<Self, Box<dyn Error>> {
+        use std::os::unix::process::CommandExt as _;
         let tracer = tracer.stdout(Stdio::piped()).process_group(0);
         let mut tracer = tracer.spawn()?;
         let time = Time::default();
@@ -258,6 +273,56 @@ fn takes_turns() -> Tested {
 
 fn computes() -> Tested {
     prints("computes", "true true\n")
+}
+
+/// One of our programs, whose threads take turns.
+fn lives_in_turns(program: &str) -> Result<Lived, Box<dyn Error>> {
+    let own = std::env::current_exe()?;
+    let own = own.to_str().ok_or("a path in UTF-8")?;
+    Running::in_turns(&[own, ROLE, program])?.live()
+}
+
+fn races() -> Tested {
+    let (first, ..) = lives_in_turns("races")?;
+    assert_eq!(first.len(), 401);
+    for _ in 0..5 {
+        let (again, code, _) = lives_in_turns("races")?;
+        assert_eq!((again, code), (first.clone(), Some(0)));
+    }
+    Ok(())
+}
+
+fn spins_for_another() -> Tested {
+    let (printed, code, _) = lives_in_turns("spins-for-another")?;
+    assert_eq!((printed.as_str(), code), ("enough\n", Some(0)));
+    Ok(())
+}
+
+fn in_turns() -> Tested {
+    for program in [
+        "clocks",
+        "sleeps",
+        "threads",
+        "locks",
+        "tokio",
+        "timers",
+        "polls",
+        "children",
+        "spins",
+        "takes-turns",
+        "computes",
+        "sleepers",
+    ] {
+        assert_eq!(lives_in_turns(program)?, live(program)?, "{program}");
+    }
+    // Shells start programs with `vfork`, and wait for them, for pipes and for signals.
+    let script = "trap 'echo got' USR1; for i in 1 2 3; do (date +%H; sleep 1h) | cat; done; kill -USR1 $$; (sleep 1d &) ; wait";
+    let (printed, code, passed) = Running::in_turns(&["sh", "-c", script])?.live()?;
+    assert_eq!(
+        (printed.as_str(), code, passed),
+        ("00\n01\n02\ngot\n", Some(0), 10_800)
+    );
+    Ok(())
 }
 
 fn a_signal() -> Tested {
