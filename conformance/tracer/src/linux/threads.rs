@@ -19,7 +19,7 @@ use super::waits::Wait;
 /// A thread.
 #[derive(Debug)]
 pub(super) struct Thread {
-    /// Its place in the order in which threads began.
+    /// The place of the thread in the order in which threads began.
     number: u64,
     /// The id of its process.
     pub(super) process: i32,

@@ -24,7 +24,7 @@ pub(super) struct Resumption {
     pub(super) stops_at_return: bool,
 }
 
-/// What is to be done for the next turn.
+/// A step towards the next turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// This thread goes on.
@@ -94,7 +94,7 @@ impl Turns {
         }
     }
 
-    /// What is to be done now, if anything.
+    /// Returns the next step; `None` while a thread uses its turn, is about to stop, or no thread waits for a turn.
     pub(super) fn next(&mut self, threads: &Threads) -> Option<Step> {
         if self.ready.is_empty() {
             return None;
@@ -107,7 +107,7 @@ impl Turns {
             }
             self.current = None;
         }
-        // Those that were woken stop soon, or in a call that is not stopped at have been passed over.
+        // Woken threads stop soon. A thread that has waited in a call without a stop runs on, and is interrupted after a slice.
         let is_ready = |thread: Pid| self.ready.iter().any(|(ready, _)| *ready == thread);
         let running = threads.ids().filter(|thread| !is_ready(*thread));
         let running: Vec<Pid> = running.filter(|thread| threads.runs(*thread)).collect();

@@ -15,7 +15,7 @@ use super::message::Request;
 /// Receives a message; `None` when the other end is closed.
 ///
 /// # Errors
-/// When the socket fails, and for a message that is none.
+/// When the socket fails, and when a message is not valid.
 pub(super) fn receive(mut socket: &UnixStream) -> io::Result<Option<Request>> {
     let mut bytes = [0; Request::LENGTH];
     match socket.read_exact(&mut bytes) {
