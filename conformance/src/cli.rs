@@ -26,6 +26,7 @@ mod program;
 mod rbac;
 mod replay;
 mod run;
+mod scheduler_config;
 mod serve;
 mod service;
 mod shard;

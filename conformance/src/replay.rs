@@ -1,6 +1,7 @@
 //! Records the log of a scenario's run, and runs a log again.
 
 use kubeproof_apiserver::ServerState;
+use kubeproof_node::SchedulerConfig;
 
 use crate::fault_plan::Plan;
 use crate::log::{Happened, LogError, Recipe, ScenarioText, recipe, write};
@@ -98,6 +99,10 @@ fn recipe_of(file: &ScenarioFile, options: &RunOptions) -> Recipe {
     Recipe {
         scenario: Some(scenario),
         controllers: options.controllers.clone(),
+        scheduler_config: options
+            .scheduler_config
+            .as_ref()
+            .map(|config| config.source().to_owned()),
         plan: options.plan.to_string(),
         ..Recipe::of_testbed(file.scenario.seed, options.schedule_seed)
     }
@@ -119,8 +124,10 @@ fn scenario_of(recipe: &Recipe) -> Result<(ScenarioFile, RunOptions), LogError> 
         "" => Plan::default(),
         plan => plan.parse()?,
     };
+    let config = recipe.scheduler_config.as_deref();
     let options = RunOptions {
         controllers: recipe.controllers.clone(),
+        scheduler_config: config.map(SchedulerConfig::parse).transpose()?,
         plan,
         schedule_seed: recipe.schedule_seed,
         notes: true,

@@ -22,6 +22,7 @@ use std::time::Duration;
 use kubeproof_apiserver::fault::{Hit, Point};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{FieldValidation, JournalEntry, Manifest};
+use kubeproof_node::SchedulerConfig;
 use serde_json::{Value, json};
 
 use crate::fault_plan::Plan;
@@ -30,7 +31,9 @@ use crate::outcome::Unstable;
 use crate::properties::{self, Caches, DeclaredProperties, Observed, Violation, general};
 use crate::recording;
 use crate::refusals::Refusal;
-use crate::scenario::{Controllers, DEFAULT_NAMESPACE, Scenario, Step, Verb};
+use crate::scenario::{
+    Controllers, DEFAULT_NAMESPACE, Scenario, SchedulerConfiguration, Step, Verb,
+};
 use crate::testbed::{
     ControllerUnderTest, ExternalPrograms, Mode, PROGRAM_QUIET, ProgramTime, QUIET, SettlePause,
     Testbed, TestbedError, TestbedOptions, VIRTUAL_QUIET, share_time,
@@ -108,6 +111,8 @@ impl RunError {
 pub struct RunOptions {
     /// The controllers that run instead of the scenario's.
     pub controllers: Option<Vec<String>>,
+    /// The profiles of the simulated scheduler, instead of the scenario's.
+    pub scheduler_config: Option<SchedulerConfig>,
     /// Additional faults, from the first step on.
     pub plan: Plan,
     /// Seed of the order of what happens in one instant, as [`TestbedOptions::schedule_seed`].
@@ -336,6 +341,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         kruise: scenario.given.kruise(),
         default_storage_class: scenario.given.default_storage_class,
         load_balancers: scenario.given.load_balancers.clone(),
+        scheduler_config: scheduler_config(scenario, options),
         same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
         metrics: scenario.given.metrics,
@@ -361,6 +367,13 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         testbed_options.controllers = controllers.to_vec();
     }
     Ok(Testbed::start(testbed_options).await?)
+}
+
+fn scheduler_config(scenario: &Scenario, options: &RunOptions) -> SchedulerConfig {
+    let own = scenario.given.scheduler_config.as_ref();
+    let own = own.map(SchedulerConfiguration::read);
+    let chosen = options.scheduler_config.as_ref().or(own);
+    chosen.cloned().unwrap_or_default()
 }
 
 /// The pause for a scenario in which something happens of its own accord after `min_ready`.

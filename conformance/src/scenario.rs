@@ -4,6 +4,7 @@ mod controllers;
 mod differs;
 mod manifest;
 mod parse_error;
+mod scheduler;
 mod schema;
 mod shows;
 mod step;
@@ -36,6 +37,7 @@ pub use differs::{
 };
 pub use manifest::{Manifest, read_objects};
 pub(crate) use manifest::{in_flow, object_in_words};
+pub use scheduler::SchedulerConfiguration;
 pub use schema::schema;
 pub use shows::{Mark, Place, Shows};
 pub(crate) use step::field;
@@ -150,6 +152,9 @@ pub struct Given {
     #[serde(deserialize_with = "read_text")]
     #[schemars(with = "Option<String>")]
     pub load_balancers: Option<AddressPool>,
+    /// The profiles of the simulated scheduler, as kube-scheduler's `--config` has them: a
+    /// KubeSchedulerConfiguration, or the path of a file with one.
+    pub scheduler_config: Option<SchedulerConfiguration>,
     /// Images with several names: the references of each list have the same digest.
     pub same_images: ImageNames,
     /// The time that simulated pods take to start, to get ready and to stop.
@@ -177,6 +182,7 @@ impl Default for Given {
             kruise: false,
             default_storage_class: false,
             load_balancers: None,
+            scheduler_config: None,
             same_images: ImageNames::default(),
             timings: Timings::default(),
             objects: Vec::new(),
@@ -464,6 +470,9 @@ impl Scenario {
     ) -> Result<(), String> {
         for manifest in &mut self.given.objects {
             manifest.load(read)?;
+        }
+        if let Some(config) = &mut self.given.scheduler_config {
+            config.load(read)?;
         }
         for step in self.given.steps.iter_mut().chain(&mut self.steps) {
             if let Verb::Apply(manifest) | Verb::Create(manifest) = &mut step.verb {

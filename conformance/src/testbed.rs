@@ -287,6 +287,7 @@ impl Testbed {
                 controllers,
                 nodes: options.nodes,
                 scheduler: options.nodes > 0,
+                scheduler_config: options.scheduler_config.clone(),
                 default_storage_class: options.default_storage_class,
                 load_balancers: options.load_balancers.clone().map(Into::into),
                 same_images: options.same_images.clone(),

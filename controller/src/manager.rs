@@ -97,6 +97,8 @@ pub struct Options {
     pub nodes: usize,
     /// Whether the simulated scheduler binds pods, to simulated nodes and to any others.
     pub scheduler: bool,
+    /// The profiles of that scheduler.
+    pub scheduler_config: node::SchedulerConfig,
     /// Whether nodes come with the storage class `standard` and its provisioner, as in kind. Unless
     /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
     /// claims that name no class get a volume at once.
@@ -252,6 +254,7 @@ impl Manager {
         let binds = chosen("persistent-volume");
         let node_config = node::NodeConfig {
             scheduler: options.scheduler,
+            scheduler_config: options.scheduler_config.clone(),
             timings: options.timings,
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
@@ -472,6 +475,7 @@ mod tests {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
             scheduler: nodes > 0,
+            scheduler_config: node::SchedulerConfig::default(),
             default_storage_class: false,
             load_balancers: None,
             timings: node::Timings::default(),

@@ -18,7 +18,7 @@ use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::{Manager, Options, RETRY_MAX};
-use kubeproof_node::{LEASE_RENEWAL, SameImages};
+use kubeproof_node::{LEASE_RENEWAL, SameImages, SchedulerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tracing_subscriber::filter::LevelFilter;
@@ -26,6 +26,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::kruise_gates::KruiseGates;
 use super::load_balancers::LoadBalancerArgs;
 use super::pace::{Pace, PaceArgs};
+use super::scheduler_config::SchedulerConfigArgs;
 use super::{out, values};
 
 /// The period of checks that the API server is reachable.
@@ -49,6 +50,8 @@ pub(super) struct ControllersArgs {
         allow_negative_numbers = true
     )]
     nodes: usize,
+    #[command(flatten)]
+    scheduler_config: SchedulerConfigArgs,
     #[command(flatten)]
     pace: PaceArgs,
     #[command(flatten)]
@@ -79,6 +82,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut controllers = super::controller_names(&args.controllers)?;
+    let scheduler_config = args.scheduler_config.read()?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
     // The controllers log errors; their client would log them a second time.
@@ -92,6 +96,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let running = running
         .context("there is nothing to run: name --controllers, --nodes or --load-balancers")?;
     let (client, mut options) = for_cluster(config, controllers, args.nodes, args.pace.pace)?;
+    options.scheduler_config = scheduler_config.unwrap_or_default();
     options.load_balancers = args.load_balancers.read();
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
@@ -178,6 +183,7 @@ pub(super) fn options(
         controllers,
         nodes,
         scheduler: nodes > 0,
+        scheduler_config: SchedulerConfig::default(),
         default_storage_class: true,
         load_balancers: None,
         timings: pace.timings(),

@@ -29,6 +29,7 @@ use super::chosen::Chosen;
 use super::manual;
 use super::out;
 use super::program::{self, ProgramArgs};
+use super::scheduler_config::SchedulerConfigArgs;
 use super::shard::Shard;
 use super::shard::record::Record;
 use super::{threads, values};
@@ -68,6 +69,8 @@ pub(super) struct RunArgs {
     /// with --kubeconfig only the cluster's own, with --program only the program].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
+    #[command(flatten)]
+    scheduler_config: SchedulerConfigArgs,
     /// Print a JSON object for each scenario, then one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
@@ -141,6 +144,7 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
     let controllers = args.controllers.as_deref();
     let options = RunOptions {
         controllers: controllers.map(super::controller_names).transpose()?,
+        scheduler_config: args.scheduler_config.read()?,
         programs: args.program.programs(),
         kubectl: args.kubectl.clone(),
         ..RunOptions::default()
@@ -216,6 +220,7 @@ fn once(args: &RunArgs, paths: Vec<PathBuf>) -> anyhow::Result<ExitCode> {
 fn flags(args: &RunArgs) -> Value {
     json!({
         "controllers": args.controllers,
+        "schedulerConfig": args.scheduler_config.path(),
         "seed": args.seed,
         "seeds": args.seeds,
         "kubectl": args.kubectl.is_some(),
@@ -272,6 +277,10 @@ fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     ensure!(
         !(is_remote && (leaves_logs || has_order || has_program || args.report.is_some())),
         "logs, reports, seeds and programs are not supported with --kubeconfig"
+    );
+    ensure!(
+        !(is_remote && args.scheduler_config.path().is_some()),
+        "--scheduler-config is for the simulated scheduler, not for that of a cluster (--kubeconfig)"
     );
     ensure!(
         args.program.settle_after.is_none() || is_remote || has_program,

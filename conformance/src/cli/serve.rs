@@ -34,6 +34,7 @@ use super::kruise_gates::KruiseGates;
 use super::load_balancers::LoadBalancerArgs;
 use super::pace::{Pace, PaceArgs};
 use super::parent::{self, Parent};
+use super::scheduler_config::SchedulerConfigArgs;
 use super::{listen, out, values};
 use audit::AuditArgs;
 use identity::IdentityArgs;
@@ -67,6 +68,8 @@ pub(super) struct ServeArgs {
     /// pods to another scheduler, such as kube-scheduler [default: simulated with nodes, none without].
     #[arg(long, value_name = "simulated|none", hide_possible_values = true)]
     scheduler: Option<Scheduler>,
+    #[command(flatten)]
+    scheduler_config: SchedulerConfigArgs,
     /// The metrics APIs: all serves metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io [default: all with
     /// nodes, none without].
     #[arg(long, value_name = "all|none")]
@@ -282,6 +285,7 @@ impl ServeArgs {
             controllers,
             nodes: self.nodes,
             scheduler: self.has_scheduler(),
+            scheduler_config: self.scheduler_config.read()?.unwrap_or_default(),
             default_storage_class: true,
             load_balancers: self.load_balancers.read(),
             timings: self.pace().timings(),

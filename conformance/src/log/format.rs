@@ -43,6 +43,9 @@ pub enum LogError {
     /// The plan in it cannot be read.
     #[error("cannot read the plan in the log: {0}")]
     Plan(#[from] PlanError),
+    /// The configuration of the scheduler in it cannot be read.
+    #[error("cannot read the scheduler's configuration in the log: {0}")]
+    SchedulerConfig(#[from] kubeproof_node::BadSchedulerConfig),
     /// The state in it cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
@@ -75,6 +78,9 @@ pub struct Recipe {
     /// The controllers that ran instead of the scenario's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controllers: Option<Vec<String>>,
+    /// The configuration of the scheduler that ran instead of the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_config: Option<String>,
     /// The faults, as `kubeproof explore --plan` takes them.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub plan: String,
@@ -106,6 +112,7 @@ impl Recipe {
             seed,
             schedule_seed,
             controllers: None,
+            scheduler_config: None,
             plan: String::new(),
             began: time_text(EPOCH),
         }

@@ -43,6 +43,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.load_balancers.is_some() {
         return Some("has a cloud of its own");
     }
+    if given.scheduler_config.is_some() {
+        return Some("configures the scheduler");
+    }
     if given.metrics.is_some() {
         return Some("chooses the metrics APIs");
     }

@@ -213,6 +213,10 @@ fn header(scenario: &Scenario) -> Vec<String> {
     if let Some(pool) = &given.load_balancers {
         parts.push(format!("a cloud with the addresses {pool}"));
     }
+    if let Some(config) = &given.scheduler_config {
+        let names: Vec<&str> = config.read().profile_names().collect();
+        parts.push(format!("profiles of the scheduler: {}", names.join(", ")));
+    }
     let lists = given.same_images.lists().iter();
     parts.extend(lists.map(|names| format!("one image: {}", names.join(", "))));
     if given.kruise {

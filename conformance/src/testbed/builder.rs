@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
 use kubeproof_controller::AddressPool;
-use kubeproof_node::SameImages;
+use kubeproof_node::{SameImages, SchedulerConfig};
 
 use crate::properties::{self, Declaration, Property, RustProperty};
 
@@ -168,6 +168,13 @@ impl TestbedBuilder {
     /// `"192.0.2.0/24".parse()?`. Default: none, and they stay pending.
     pub fn load_balancers(mut self, pool: AddressPool) -> Self {
         self.options.load_balancers = Some(pool);
+        self
+    }
+
+    /// Sets the profiles of the scheduler of the nodes. Default: `default-scheduler`, with the plugins of a kube-scheduler
+    /// that has no configuration.
+    pub fn scheduler_config(mut self, config: SchedulerConfig) -> Self {
+        self.options.scheduler_config = config;
         self
     }
 

@@ -45,6 +45,8 @@ pub struct TestbedOptions {
     pub default_storage_class: bool,
     /// The addresses of services of type LoadBalancer, of Ingresses and of Gateways; None without a cloud that gives them.
     pub load_balancers: Option<AddressPool>,
+    /// The profiles of the simulated scheduler.
+    pub scheduler_config: node::SchedulerConfig,
     /// Images with several names.
     pub same_images: node::SameImages,
     /// The durations of simulated pods' phases.
@@ -97,6 +99,7 @@ impl Default for TestbedOptions {
             kruise: None,
             default_storage_class: false,
             load_balancers: None,
+            scheduler_config: node::SchedulerConfig::default(),
             same_images: node::SameImages::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),

@@ -4,6 +4,7 @@ mod fit_error;
 mod inter_pod_affinity;
 mod node_resources;
 mod preemption;
+mod profile;
 mod scores;
 mod spread;
 mod volumes;
@@ -15,17 +16,18 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
 use inter_pod_affinity::InterPodAffinity;
-use kubeproof_runtime::controller_ref::controller_of;
+use kube::core::Selector;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 use kubeproof_runtime::tolerations::tolerated;
-use node_resources::{Requests, counted, requests_of, shortage};
-use spread::Spread;
+use node_resources::{Requests, counted, requests_of, shortage, without_ignored};
+use spread::{Counts, Spread};
 use volumes::PodVolumes;
 
 pub(super) use fit_error::{FitError, Misfit, Reason};
 pub(super) use node_resources::lacking;
-pub(super) use preemption::{Plan, plan, priority};
+pub(super) use preemption::{NoPlan, Plan, plan, priority};
+pub(super) use profile::{Arguments, DEFAULT_PLUGINS, Plugin, Point, Profile, Strategy};
 pub(super) use volumes::{Bindings, Storage};
 
 /// The highest score of a plugin.
@@ -48,8 +50,8 @@ pub(super) struct Load {
     requested: Amounts,
     /// The processor and the memory that count for scores.
     counted: [i128; 2],
-    /// The number of pods that stay, by the uid of their controller.
-    siblings: BTreeMap<String, i64>,
+    /// The numbers of pods that selectors of spread constraints have found.
+    counts: Counts,
 }
 
 impl Load {
@@ -61,11 +63,7 @@ impl Load {
             let counted = counted(spec);
             self.counted = [0, 1].map(|index| self.counted[index] + counted[index]);
         }
-        if pod.metadata.deletion_timestamp.is_none()
-            && let Some(owner) = controller_of(&pod.metadata)
-        {
-            *self.siblings.entry(owner.uid.clone()).or_default() += 1;
-        }
+        self.counts.add(pod);
         if inter_pod_affinity::has_affinity(pod) {
             self.with_affinity.push(Arc::clone(pod));
         }
@@ -85,13 +83,21 @@ impl Load {
 /// A function from the name of a Namespace to its labels.
 pub(super) type NamespaceLabels<'a> = dyn Fn(&str) -> BTreeMap<String, String> + Sync + 'a;
 
+/// A function from a pod to the selector of the pods that it is to be spread with if it does not
+/// say so itself: those of its Services and of its set. The selector of all pods if there are none.
+pub(super) type SpreadSelector<'a> = dyn Fn(&Pod) -> Selector + Sync + 'a;
+
 /// The nodes and loads from which the scheduler chooses.
 pub(super) struct Cluster<'a> {
+    /// The plugins that choose, and how.
+    pub(super) profile: &'a Profile,
     pub(super) nodes: Vec<&'a Node>,
     /// The loads by node name.
     pub(super) loads: &'a BTreeMap<String, Load>,
     /// The lookup of a Namespace's labels.
     pub(super) namespace_labels: &'a NamespaceLabels<'a>,
+    /// The lookup of the pods that a pod is spread with.
+    pub(super) spread_selector: &'a SpreadSelector<'a>,
     /// The claims and their volumes, if the scheduler follows them.
     pub(super) storage: Option<Storage<'a>>,
 }
@@ -104,7 +110,7 @@ static IDLE: Load = Load {
     ports: BTreeSet::new(),
     requested: Amounts::new(),
     counted: [0; 2],
-    siblings: BTreeMap::new(),
+    counts: Counts::new(),
 };
 
 impl<'a> Cluster<'a> {
@@ -119,6 +125,7 @@ fn name(node: &Node) -> &str {
 
 /// The state of the filters for one pod, computed once for all nodes (PreFilter).
 struct Filters<'a> {
+    profile: &'a Profile,
     pod: &'a Pod,
     requests: Requests,
     inter_pod_affinity: InterPodAffinity,
@@ -127,35 +134,127 @@ struct Filters<'a> {
     pinned: Option<BTreeSet<String>>,
 }
 
+/// The reason why no node can have a pod, and the plugin that found it.
+struct Refusal {
+    plugin: Plugin,
+    reason: String,
+}
+
 impl<'a> Filters<'a> {
     /// # Errors
     ///
     /// The reason why no node can have the pod.
-    fn of(pod: &'a Pod, cluster: &Cluster<'a>) -> Result<Self, String> {
-        let requests = pod.spec.as_ref().map(requests_of);
-        let pinned = pod.spec.as_ref().and_then(affinity::pinned);
-        if pinned.as_ref().is_some_and(BTreeSet::is_empty) {
-            return Err("pod affinity terms conflict".to_owned());
-        }
-        Ok(Self {
+    fn of(pod: &'a Pod, cluster: &Cluster<'a>) -> Result<Self, Refusal> {
+        let profile = cluster.profile;
+        let mut filters = Self {
+            profile,
             pod,
-            requests: requests.unwrap_or_default(),
-            volumes: PodVolumes::of(pod, cluster)?,
-            inter_pod_affinity: InterPodAffinity::of(pod, cluster),
-            spread: Spread::of(pod, cluster),
-            pinned,
-        })
+            requests: Requests::new(),
+            inter_pod_affinity: InterPodAffinity::default(),
+            spread: Spread::default(),
+            volumes: PodVolumes::of(pod, cluster),
+            pinned: None,
+        };
+        for plugin in &profile.pre_filter {
+            let prepared = filters.prepare(*plugin, cluster);
+            prepared.map_err(|reason| Refusal {
+                plugin: *plugin,
+                reason,
+            })?;
+        }
+        // Without its first step this plugin does all at the second.
+        let zones = Plugin::VolumeZone;
+        if profile.filter.contains(&zones) && !profile.pre_filter.contains(&zones) {
+            let prepared = filters.prepare(zones, cluster);
+            prepared.map_err(|reason| Refusal {
+                plugin: zones,
+                reason,
+            })?;
+        }
+        Ok(filters)
+    }
+
+    fn prepare(&mut self, plugin: Plugin, cluster: &Cluster<'a>) -> Result<(), String> {
+        let pod = self.pod;
+        match plugin {
+            Plugin::NodeAffinity => {
+                self.pinned = pod.spec.as_ref().and_then(affinity::pinned);
+                if self.pinned.as_ref().is_some_and(BTreeSet::is_empty) {
+                    return Err("pod affinity terms conflict".to_owned());
+                }
+            }
+            Plugin::NodeResourcesFit => {
+                let requests = pod.spec.as_ref().map(requests_of).unwrap_or_default();
+                self.requests = without_ignored(requests, &self.profile.arguments);
+            }
+            Plugin::VolumeRestrictions => self.volumes.find_taken(cluster)?,
+            Plugin::VolumeBinding => self.volumes.find_unbound()?,
+            Plugin::VolumeZone => self.volumes.find_zones()?,
+            Plugin::PodTopologySpread => self.spread = Spread::of(pod, cluster),
+            Plugin::InterPodAffinity => {
+                self.inter_pod_affinity = InterPodAffinity::of(pod, cluster);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn misfit(&self, node: &Node, load: &Load) -> Option<Misfit> {
         match &self.pinned {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
-            _ => misfit((self.pod, &self.requests), node, load)
-                .or_else(|| self.volumes.misfit(self.pod, node, load))
-                .or_else(|| self.spread.misfit(node))
-                .or_else(|| self.inter_pod_affinity.misfit(node)),
+            _ => {
+                let mut plugins = self.profile.filter.iter();
+                plugins.find_map(|plugin| self.misfit_by(*plugin, node, load))
+            }
         }
     }
+
+    fn misfit_by(&self, plugin: Plugin, node: &Node, load: &Load) -> Option<Misfit> {
+        if let Some(error) = missing_state(plugin)
+            && !self.profile.pre_filter.contains(&plugin)
+        {
+            let error = format!("running \"{plugin:?}\" filter plugin: {error}");
+            return Some(Misfit::error(error));
+        }
+        let spec = self.pod.spec.as_ref()?;
+        match plugin {
+            Plugin::NodeUnschedulable => is_cordoned(spec, node),
+            Plugin::TaintToleration => is_tainted(spec, node),
+            Plugin::NodeAffinity => misses_affinity(spec, &self.profile.arguments, node),
+            Plugin::NodePorts => {
+                ports_are_taken(spec, load).then(|| Misfit::passing(Reason::Ports))
+            }
+            Plugin::NodeResourcesFit => shortage(&self.requests, node, load),
+            Plugin::VolumeRestrictions => self.volumes.is_refused(self.pod, load),
+            Plugin::VolumeBinding => self.volumes.is_unreachable(node),
+            Plugin::VolumeZone => self.volumes.is_elsewhere(node),
+            Plugin::PodTopologySpread => self.spread.misfit(node),
+            Plugin::InterPodAffinity => self.inter_pod_affinity.misfit(node),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the error of a filter whose first step is disabled, if it cannot do without.
+fn missing_state(plugin: Plugin) -> Option<&'static str> {
+    Some(match plugin {
+        Plugin::NodePorts => "reading \"PreFilterNodePorts\" from cycleState: not found",
+        Plugin::NodeResourcesFit => {
+            "error reading \"PreFilterNodeResourcesFit\" from cycleState: not found"
+        }
+        Plugin::VolumeRestrictions => "cannot read \"PreFilterVolumeRestrictions\" from cycleState",
+        Plugin::PodTopologySpread => {
+            "reading \"PreFilterPodTopologySpread\" from cycleState: not found"
+        }
+        Plugin::InterPodAffinity => {
+            "error reading \"PreFilterInterPodAffinity\" from cycleState: not found"
+        }
+        Plugin::NodeDeclaredFeatures => {
+            "error reading \"PreFilterNodeDeclaredFeatures\" from cycle-state: not found"
+        }
+        Plugin::VolumeBinding | Plugin::DynamicResources => "not found",
+        _ => return None,
+    })
 }
 
 /// Returns the reason why the pod does not fit on a node of the cluster.
@@ -186,8 +285,8 @@ pub(super) fn choose(
     cluster: &Cluster<'_>,
     nominated: Option<&str>,
 ) -> Result<Choice, FitError> {
-    let filters =
-        Filters::of(pod, cluster).map_err(|reason| FitError::before_filters(reason, cluster))?;
+    let filters = Filters::of(pod, cluster)
+        .map_err(|refusal| FitError::before_filters(refusal.reason, refusal.plugin, cluster))?;
     let mut fit_error = FitError::default();
     let mut feasible: Vec<&Node> = Vec::new();
     for node in &cluster.nodes {
@@ -197,6 +296,9 @@ pub(super) fn choose(
         }
     }
     let nominated = feasible.iter().find(|node| nominated == Some(name(node)));
+    if nominated.is_none() && fit_error.is_error() {
+        return Err(fit_error);
+    }
     let chosen = nominated.copied().or_else(|| match feasible.as_slice() {
         [only] => Some(only),
         nodes => best(pod, cluster, nodes),
@@ -227,35 +329,40 @@ fn natural(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
-/// Returns the reason of the first filter that rejects the node for the pod, regardless of the rest
-/// of the cluster.
-fn misfit((pod, requests): (&Pod, &Requests), node: &Node, load: &Load) -> Option<Misfit> {
-    let spec = pod.spec.as_ref()?;
-    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+fn is_cordoned(spec: &PodSpec, node: &Node) -> Option<Misfit> {
     let node_spec = node.spec.as_ref();
-    if node_spec.and_then(|spec| spec.unschedulable) == Some(true) {
-        let cordon = Taint {
-            key: kubeproof_runtime::taints::UNSCHEDULABLE.to_owned(),
-            effect: kubeproof_runtime::taints::NO_SCHEDULE.to_owned(),
-            ..Taint::default()
-        };
-        if !tolerated(&cordon, tolerations) {
-            return Some(Misfit::lasting(Reason::Cordoned));
-        }
+    if node_spec.and_then(|spec| spec.unschedulable) != Some(true) {
+        return None;
     }
+    let cordon = Taint {
+        key: kubeproof_runtime::taints::UNSCHEDULABLE.to_owned(),
+        effect: kubeproof_runtime::taints::NO_SCHEDULE.to_owned(),
+        ..Taint::default()
+    };
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    (!tolerated(&cordon, tolerations)).then(|| Misfit::lasting(Reason::Cordoned))
+}
+
+fn is_tainted(spec: &PodSpec, node: &Node) -> Option<Misfit> {
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     let mut strict = kubeproof_runtime::taints::of(node)
         .iter()
         .filter(|taint| taint.effect != "PreferNoSchedule");
-    if !strict.all(|taint| tolerated(taint, tolerations)) {
-        return Some(Misfit::lasting(Reason::Tainted));
+    let is_tolerated = strict.all(|taint| tolerated(taint, tolerations));
+    (!is_tolerated).then(|| Misfit::lasting(Reason::Tainted))
+}
+
+fn misses_affinity(spec: &PodSpec, arguments: &Arguments, node: &Node) -> Option<Misfit> {
+    let added = arguments.added_affinity.as_ref();
+    let added = added.and_then(|added| {
+        added
+            .required_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    if added.is_some_and(|added| !affinity::is_selected(added, node)) {
+        return Some(Misfit::lasting(Reason::AddedAffinity));
     }
-    if !affinity::matches(spec, node) {
-        return Some(Misfit::lasting(Reason::Affinity));
-    }
-    if ports_are_taken(spec, load) {
-        return Some(Misfit::passing(Reason::Ports));
-    }
-    shortage(requests, node, load)
+    (!affinity::matches(spec, node)).then(|| Misfit::lasting(Reason::Affinity))
 }
 
 /// Returns whether the pod requests host ports or resources, which other pods may have taken.

@@ -53,6 +53,7 @@ pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
 pub use pace::Pace;
+pub use scheduler::config::{BadSchedulerConfig, SchedulerConfig};
 pub use server::{Answer, Page, REFUSED};
 pub use stages::{BadStage, Stage};
 
@@ -88,6 +89,8 @@ pub struct Nodes {
 pub struct NodeConfig {
     /// Whether the simulated scheduler binds pods to nodes.
     pub scheduler: bool,
+    /// The profiles of that scheduler.
+    pub scheduler_config: SchedulerConfig,
     /// The default durations of pods.
     pub timings: Timings,
     /// The interval at which a kubelet renews its Lease.
@@ -111,7 +114,8 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     let scheduled = async {
         if config.scheduler {
             let scheduler = ctx.for_component("kube-scheduler");
-            scheduler::run(scheduler, config.default_storage_class).await;
+            let profiles = config.scheduler_config.clone();
+            scheduler::run(scheduler, profiles, config.default_storage_class).await;
         }
     };
     if nodes == 0 {

@@ -1,6 +1,8 @@
 //! Binds pods to nodes.
 
+pub(super) mod config;
 mod preempt;
+mod spread_selector;
 mod volumes;
 
 use std::cmp::Reverse;
@@ -8,8 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use futures::future::{join, join_all};
+use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
+use k8s_openapi::api::core::v1::{
+    Namespace, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod,
+    ReplicationController, Service,
+};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
@@ -25,13 +31,15 @@ use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
-use super::fit::{self, Choice, Cluster, FitError, Load, Plan, Storage};
+use super::fit::{self, Choice, Cluster, FitError, Load, NoPlan, Plan, Profile, Storage};
 use super::status::wire_time;
+use config::SchedulerConfig;
+use spread_selector::Sets;
 
-/// The scheduler's profile: pods with another `schedulerName` are ignored.
+/// The `schedulerName` of pods that state none.
 const SCHEDULER_NAME: &str = "default-scheduler";
-/// The reporting instance in the scheduler's events.
-const INSTANCE: &str = "default-scheduler-kubeproof";
+/// The name of the scheduler's machine, in the reporting instance of its events.
+const HOST: &str = "kubeproof";
 
 enum Update {
     Pod(Event<Arc<Pod>>),
@@ -41,6 +49,16 @@ enum Update {
     Claim(Event<Arc<PersistentVolumeClaim>>),
     Volume(Event<Arc<PersistentVolume>>),
     Class(Event<Arc<StorageClass>>),
+    Service(Event<Arc<Service>>),
+    ReplicationController(Event<Arc<ReplicationController>>),
+    ReplicaSet(Event<Arc<ReplicaSet>>),
+    StatefulSet(Event<Arc<StatefulSet>>),
+}
+
+/// A profile, and the recorder of its events.
+struct Scheduling {
+    profile: Arc<Profile>,
+    recorder: Recorder,
 }
 
 /// The place in the queue: by priority, then by arrival.
@@ -48,7 +66,8 @@ type Place = (Reverse<i32>, u64);
 
 struct Scheduler {
     ctx: Context,
-    recorder: Recorder,
+    /// The profiles by name: pods with another `schedulerName` are ignored.
+    profiles: BTreeMap<String, Scheduling>,
     pods: Store<Pod>,
     nodes: Store<Node>,
     namespaces: Store<Namespace>,
@@ -59,6 +78,7 @@ struct Scheduler {
     claims: Store<PersistentVolumeClaim>,
     volumes: Store<PersistentVolume>,
     classes: Store<StorageClass>,
+    sets: Sets,
     queue: BTreeMap<Place, ObjectKey>,
     /// The places in the queue by pod uid.
     places: BTreeMap<String, Place>,
@@ -75,8 +95,8 @@ struct Scheduler {
     failures: u32,
 }
 
-/// Schedules pods for as long as it is polled.
-pub(super) async fn run(ctx: Context, follows_volumes: bool) {
+/// Schedules the pods of the profiles for as long as it is polled.
+pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: bool) {
     let mut watches = Watches::new(&ctx.client)
         .watch(Update::Node)
         .watch(Update::Pod)
@@ -88,8 +108,19 @@ pub(super) async fn run(ctx: Context, follows_volumes: bool) {
             .watch(Update::Volume)
             .watch(Update::Class);
     }
+    watches = watches
+        .watch(Update::Service)
+        .watch(Update::ReplicationController)
+        .watch(Update::ReplicaSet)
+        .watch(Update::StatefulSet);
+    let profiles = config.into_profiles().into_iter().map(|profile| {
+        let name = profile.name.clone();
+        let recorder = Recorder::new(ctx.clone(), name.clone()).at(format!("{name}-{HOST}"));
+        let profile = Arc::new(profile);
+        (name, Scheduling { profile, recorder })
+    });
     let scheduler = Scheduler {
-        recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
+        profiles: profiles.collect(),
         ctx,
         pods: Store::default(),
         nodes: Store::default(),
@@ -99,6 +130,7 @@ pub(super) async fn run(ctx: Context, follows_volumes: bool) {
         claims: Store::default(),
         volumes: Store::default(),
         classes: Store::default(),
+        sets: Sets::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
         arrivals: 0,
@@ -108,33 +140,38 @@ pub(super) async fn run(ctx: Context, follows_volumes: bool) {
         displaced: BTreeSet::new(),
         failures: 0,
     };
-    let recorder = scheduler.recorder.clone();
-    join(recorder.run_series(), follow(scheduler, watches)).await;
+    let recorders = scheduler.profiles.values().map(|own| own.recorder.clone());
+    let recorders: Vec<Recorder> = recorders.collect();
+    let series = join_all(recorders.iter().map(Recorder::run_series));
+    join(series, follow(scheduler, watches)).await;
 }
 
 async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
     let mut retry: Option<Duration> = None;
+    // Whether a pod may fit that did not before.
+    let mut is_due = false;
     loop {
         tokio::select! {
             biased;
             batch = watches.next_batch() => {
                 for update in batch {
-                    scheduler.take_in(update);
+                    is_due |= scheduler.take_in(update) || retry.is_some();
                 }
             }
-            () = sleep_or_never(retry) => {}
+            () = sleep_or_never(retry) => is_due = true,
         }
-        retry = None;
-        if !scheduler.is_synced() {
+        if !is_due || !scheduler.is_synced() {
             continue;
         }
+        (retry, is_due) = (None, false);
         if !scheduler.queue.is_empty() {
             // Every pass reads all pods, regardless of how many wait.
             debounce(scheduler.pods.len()).await;
             let mut more = Vec::new();
             watches.drain(&mut more);
-            more.into_iter()
-                .for_each(|update| scheduler.take_in(update));
+            more.into_iter().for_each(|update| {
+                scheduler.take_in(update);
+            });
         }
         if let Err(error) = scheduler.schedule().await {
             tracing::warn!(%error, "scheduling failed");
@@ -159,12 +196,30 @@ impl Scheduler {
             && self.nodes.is_synced()
             && self.namespaces.is_synced()
             && self.budgets.is_synced()
+            && self.sets.are_synced()
             && (!self.follows_volumes
                 || self.claims.is_synced() && self.volumes.is_synced() && self.classes.is_synced())
     }
 
-    fn take_in(&mut self, update: Update) {
+    /// Returns false for an update that changes only where pods are preferred.
+    fn take_in(&mut self, update: Update) -> bool {
         match update {
+            Update::Service(event) => {
+                self.sets.services.apply(event);
+                return false;
+            }
+            Update::ReplicationController(event) => {
+                self.sets.controllers.apply(event);
+                return false;
+            }
+            Update::ReplicaSet(event) => {
+                self.sets.replica_sets.apply(event);
+                return false;
+            }
+            Update::StatefulSet(event) => {
+                self.sets.stateful_sets.apply(event);
+                return false;
+            }
             Update::Node(event) => {
                 self.nodes.apply(event);
             }
@@ -189,6 +244,7 @@ impl Scheduler {
                 }
             }
         }
+        true
     }
 
     fn take_in_pod(&mut self, change: Change<Pod>) {
@@ -199,7 +255,7 @@ impl Scheduler {
             self.forget(&uid);
             return;
         }
-        if !wants_node(pod) {
+        if !wants_node(pod) || !self.profiles.contains_key(scheduler_name(pod)) {
             self.forget(&uid);
         } else if !self.places.contains_key(&uid) && !self.assumed.contains_key(&uid) {
             self.arrivals += 1;
@@ -228,12 +284,18 @@ impl Scheduler {
             let Some(pod) = self.pods.get(&key).cloned() else {
                 continue;
             };
+            let Some(Scheduling { profile, .. }) = self.profiles.get(scheduler_name(&pod)) else {
+                continue;
+            };
+            let profile = Arc::clone(profile);
             let nodes = self.nodes.iter().map(|(_, node)| &**node);
             let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
             let cluster = Cluster {
+                profile: &profile,
                 nodes: nodes.collect(),
                 loads: &loads,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
+                spread_selector: &|pod| self.sets.spread_selector(pod),
                 storage: self.follows_volumes.then_some(Storage {
                     claims: &self.claims,
                     volumes: &self.volumes,
@@ -334,7 +396,7 @@ impl Scheduler {
                     message: &message,
                 };
                 let involved = reference(pod);
-                self.recorder.report(&involved, None, params).await;
+                self.report(pod, (&involved, None), params).await;
                 Ok(true)
             }
             Err(error) if answered(&error, 404) || answered(&error, 409) => {
@@ -352,10 +414,11 @@ impl Scheduler {
         key: &ObjectKey,
         pod: &Arc<Pod>,
         fit_error: &FitError,
-        planned: Result<Plan, String>,
+        planned: Result<Plan, NoPlan>,
     ) -> Result<(), kube::Error> {
         let uid = store::uid(&**pod);
-        let message = fit_error.message(planned.as_ref().err().map(String::as_str));
+        let refused = planned.as_ref().err();
+        let message = fit_error.message(refused.map_or("", |refused| &*refused.message));
         if planned.is_err() && self.refused.get(&uid) == Some(&message) {
             return Ok(());
         }
@@ -369,13 +432,17 @@ impl Scheduler {
             message: &message,
         };
         let involved = reference(pod);
-        self.recorder.report(&involved, None, params).await;
+        self.report(pod, (&involved, None), params).await;
+        let reason = match fit_error.is_error() {
+            true => "SchedulerError",
+            false => "Unschedulable",
+        };
         let mut patch = json!({
             "metadata": { "uid": uid },
             "status": { "conditions": [{
                 "type": "PodScheduled",
                 "status": "False",
-                "reason": "Unschedulable",
+                "reason": reason,
                 "message": message,
                 "lastProbeTime": null,
                 "lastTransitionTime": wire_time(self.since_unscheduled(pod)),
@@ -398,6 +465,19 @@ impl Scheduler {
         }
     }
 
+    /// Records an event of the profile that schedules `pod`, about an object and a related one.
+    async fn report(
+        &self,
+        pod: &Pod,
+        (involved, related): (&ObjectReference, Option<ObjectReference>),
+        params: EventParams<'_>,
+    ) {
+        if let Some(scheduling) = self.profiles.get(scheduler_name(pod)) {
+            let recorder = &scheduling.recorder;
+            recorder.report(involved, related, params).await;
+        }
+    }
+
     fn since_unscheduled(&self, pod: &Pod) -> jiff::Timestamp {
         let mut conditions = pod
             .status
@@ -415,9 +495,7 @@ fn wants_node(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else {
         return false;
     };
-    let scheduler = spec.scheduler_name.as_deref().unwrap_or(SCHEDULER_NAME);
     spec.node_name.as_deref().unwrap_or_default().is_empty()
-        && scheduler == SCHEDULER_NAME
         && spec
             .scheduling_gates
             .as_deref()
@@ -425,6 +503,13 @@ fn wants_node(pod: &Pod) -> bool {
             .is_empty()
         && pod.metadata.deletion_timestamp.is_none()
         && !is_terminal(pod)
+}
+
+/// Returns the name of the profile that the pod asks for.
+fn scheduler_name(pod: &Pod) -> &str {
+    let spec = pod.spec.as_ref();
+    let name = spec.and_then(|spec| spec.scheduler_name.as_deref());
+    name.unwrap_or(SCHEDULER_NAME)
 }
 
 fn is_terminal(pod: &Pod) -> bool {
@@ -440,17 +525,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_unbound_pods_of_this_scheduler_want_a_node() {
+    fn only_unbound_pods_want_a_node() {
         for (pod, expected) in [
             (json!({ "spec": { "containers": [] } }), true),
-            (
-                json!({ "spec": { "containers": [], "schedulerName": "default-scheduler" } }),
-                true,
-            ),
-            (
-                json!({ "spec": { "containers": [], "schedulerName": "mine" } }),
-                false,
-            ),
             (
                 json!({ "spec": { "containers": [], "nodeName": "node-1" } }),
                 false,

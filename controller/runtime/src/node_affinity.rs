@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
-    Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec,
+    Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec,
+    PreferredSchedulingTerm,
 };
 use kubeproof_machinery::meta::selector::Operator;
 
@@ -33,21 +34,27 @@ pub fn is_selected(selector: &NodeSelector, node: &Node) -> bool {
     terms.any(|term| term_matches(term, node, labels))
 }
 
-/// How much the pod's preferences like the node.
-pub fn preference(pod: &Pod, node: &Node) -> i64 {
+/// The preferences of the pod among nodes.
+pub fn preferences(pod: &Pod) -> &[PreferredSchedulingTerm] {
+    let spec = pod.spec.as_ref();
+    let affinity = spec.and_then(|spec| spec.affinity.as_ref()?.node_affinity.as_ref());
+    affinity.map_or(&[], preferred)
+}
+
+/// The preferred terms of a node affinity.
+pub fn preferred(affinity: &NodeAffinity) -> &[PreferredSchedulingTerm] {
+    let terms = &affinity.preferred_during_scheduling_ignored_during_execution;
+    terms.as_deref().unwrap_or_default()
+}
+
+/// The sum of the weights of the terms that match the node.
+pub fn preference(terms: &[PreferredSchedulingTerm], node: &Node) -> i64 {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
-    let terms = pod.spec.iter().filter_map(|spec| {
-        let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-        affinity
-            .preferred_during_scheduling_ignored_during_execution
-            .as_ref()
-    });
-    terms
-        .flatten()
-        .filter(|term| term_matches(&term.preference, node, labels))
-        .map(|term| i64::from(term.weight))
-        .sum()
+    let matching = terms
+        .iter()
+        .filter(|term| term_matches(&term.preference, node, labels));
+    matching.map(|term| i64::from(term.weight)).sum()
 }
 
 /// The names of the only nodes that required affinity can match, where each of its terms names

@@ -4,6 +4,7 @@
 mod correlator;
 mod series;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ impl EventType {
 #[derive(Clone)]
 pub struct Recorder {
     ctx: Context,
-    component: &'static str,
+    component: Cow<'static, str>,
     /// The machine that `component` runs on, if that matters.
     host: Option<String>,
     names: Arc<Mutex<Names>>,
@@ -136,12 +137,12 @@ struct Names {
 impl Recorder {
     /// A recorder whose events name `component` as their source.
     #[must_use]
-    pub fn new(ctx: Context, component: &'static str) -> Self {
+    pub fn new(ctx: Context, component: impl Into<Cow<'static, str>>) -> Self {
         let broadcaster = Arc::<Broadcaster>::default();
         let known = BTreeMap::from([(String::new(), Arc::clone(&broadcaster))]);
         Self {
             ctx,
-            component,
+            component: component.into(),
             host: None,
             names: Arc::default(),
             broadcasters: Arc::new(Mutex::new(known)),
@@ -215,11 +216,11 @@ impl Recorder {
             first_timestamp: Some(Time(whole_seconds(observed.first))),
             last_timestamp: Some(Time(whole_seconds(now))),
             source: Some(EventSource {
-                component: Some(self.component.to_owned()),
+                component: Some(self.component.to_string()),
                 host: self.host.clone(),
             }),
             // Upstream's copy for similar occurrences lacks these two.
-            reporting_component: (!observed.is_combined).then(|| self.component.to_owned()),
+            reporting_component: (!observed.is_combined).then(|| self.component.to_string()),
             reporting_instance: (!observed.is_combined)
                 .then(|| self.host.clone().unwrap_or_default()),
             ..core_v1::Event::default()

@@ -37,6 +37,7 @@ impl Cluster {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
             scheduler: true,
+            scheduler_config: kubeproof_node::SchedulerConfig::default(),
             default_storage_class: false,
             load_balancers: None,
             timings,

@@ -34,6 +34,7 @@ impl Node {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 1,
             scheduler: true,
+            scheduler_config: kubeproof_node::SchedulerConfig::default(),
             default_storage_class: false,
             load_balancers: None,
             timings: Timings::default(),

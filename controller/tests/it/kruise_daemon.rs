@@ -33,6 +33,7 @@ impl Nodes {
             controllers: Vec::new(),
             nodes: 1,
             scheduler: true,
+            scheduler_config: kubeproof_node::SchedulerConfig::default(),
             default_storage_class: false,
             load_balancers: None,
             timings: Timings::default(),

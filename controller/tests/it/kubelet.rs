@@ -41,6 +41,7 @@ impl Node {
             controllers: vec!["serviceaccount".to_owned()],
             nodes: 1,
             scheduler: true,
+            scheduler_config: kubeproof_node::SchedulerConfig::default(),
             default_storage_class: false,
             load_balancers: None,
             timings,

@@ -25,6 +25,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         controllers: vec!["serviceaccount".to_owned()],
         nodes: 1,
         scheduler: true,
+        scheduler_config: kubeproof_node::SchedulerConfig::default(),
         default_storage_class: false,
         load_balancers: None,
         timings: Timings::default(),

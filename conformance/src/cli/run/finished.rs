@@ -79,7 +79,9 @@ pub(super) fn again(args: &RunArgs) -> String {
     let controllers = args.controllers.clone();
     let kubeconfig = kubeconfig.map(|value| ("kubeconfig", value));
     let controllers = controllers.map(|value| ("controllers", value));
-    for (flag, value) in kubeconfig.into_iter().chain(controllers) {
+    let scheduler = args.scheduler_config.path();
+    let scheduler = scheduler.map(|path| ("scheduler-config", quoted(&path.display().to_string())));
+    for (flag, value) in kubeconfig.into_iter().chain(controllers).chain(scheduler) {
         let _ = write!(flags, " --{flag} {value}");
     }
     flags.push_str(&args.program.again());

@@ -6,6 +6,7 @@ use super::draw::Draw;
 use super::feature::Features;
 use super::names::{NAMESPACES, ZONE};
 use super::nodes::{self, Node, Placed};
+use super::profiles;
 use super::server::Stored;
 use super::terms;
 use super::volumes::{self, Volumes};
@@ -48,19 +49,33 @@ pub(super) fn shared() -> Vec<Value> {
             })
         })
     });
-    let sets = NAMESPACES.iter().map(|(namespace, _, _)| {
-        let labels = json!({ "set": "one" });
-        json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": { "name": "one", "namespace": namespace },
-            "spec": {
-                "selector": { "matchLabels": labels },
-                "template": {
-                    "metadata": { "labels": labels },
-                    "spec": { "containers": [{ "name": "main", "image": "app" }] },
+    let sets = NAMESPACES.iter().flat_map(|(namespace, _, _)| {
+        let set = |version: &str, kind: &str| {
+            let labels = json!({ "set": kind });
+            let selector = match kind {
+                "ReplicationController" => labels.clone(),
+                _ => json!({ "matchLabels": labels }),
+            };
+            json!({
+                "apiVersion": version, "kind": kind,
+                "metadata": { "name": "one", "namespace": namespace },
+                "spec": {
+                    "selector": selector,
+                    "template": {
+                        "metadata": { "labels": labels },
+                        "spec": { "containers": [{ "name": "main", "image": "app" }] },
+                    },
                 },
-            },
-        })
+            })
+        };
+        let sets = terms::SETS.map(|(version, kind)| set(version, kind));
+        // Pods of the other applications have no Service.
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": { "name": "web", "namespace": namespace },
+            "spec": { "selector": { "app": "web" }, "ports": [{ "port": 80 }] },
+        });
+        sets.into_iter().chain([service])
     });
     let objects = namespaces.chain(classes).chain(sets);
     objects.chain(volumes::classes()).collect()
@@ -79,6 +94,7 @@ impl Case {
             spread: draw.chance(40),
             volumes: draw.chance(25),
             preemption: draw.chance(50),
+            profiles: draw.chance(60),
         });
         let mut nodes = nodes::nodes(&draw, number, features);
         if features.volumes {
@@ -106,8 +122,11 @@ impl Case {
             "metadata": { "namespace": namespace, "labels": terms::pod_labels(&draw) },
             "spec": spec,
         });
-        if draw.chance(30) {
-            terms::join_set(&mut pod);
+        if draw.chance(40) {
+            terms::join_set(&draw, &mut pod);
+        }
+        if features.profiles {
+            pod["spec"]["schedulerName"] = json!(profiles::name(draw.below(profiles::COUNT)));
         }
         Self {
             number,

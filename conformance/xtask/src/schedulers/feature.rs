@@ -13,6 +13,7 @@ pub(super) struct Features {
     pub(super) spread: bool,
     pub(super) volumes: bool,
     pub(super) preemption: bool,
+    pub(super) profiles: bool,
 }
 
 impl Features {
@@ -27,6 +28,7 @@ impl Features {
             spread: self.spread && other.spread,
             volumes: self.volumes && other.volumes,
             preemption: self.preemption && other.preemption,
+            profiles: self.profiles && other.profiles,
         }
     }
 }
@@ -49,6 +51,7 @@ impl FromStr for Features {
                         spread: true,
                         volumes: true,
                         preemption: true,
+                        profiles: true,
                     }
                 }
                 "resources" => features.resources = true,
@@ -59,6 +62,7 @@ impl FromStr for Features {
                 "spread" => features.spread = true,
                 "volumes" => features.volumes = true,
                 "preemption" => features.preemption = true,
+                "profiles" => features.profiles = true,
                 unknown => return Err(format!("unknown feature {unknown:?}")),
             }
         }

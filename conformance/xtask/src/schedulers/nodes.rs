@@ -188,7 +188,7 @@ fn placed_pod(
         "spec": spec,
     });
     if draw.chance(30) {
-        terms::join_set(&mut object);
+        terms::join_set(draw, &mut object);
     }
     Placed {
         object,

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 
+use super::profiles;
 use super::server::Server;
 
 /// A process that ends with this value.
@@ -29,9 +30,13 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Starts kubeproof with its simulated scheduler.
-    pub(super) fn simulated(kubeproof: &Path) -> anyhow::Result<Self> {
-        let (process, server) = serve(kubeproof, &["--scheduler", "simulated"])?;
+    /// Starts kubeproof with its simulated scheduler. Files go into `dir`.
+    pub(super) fn simulated(kubeproof: &Path, dir: &Path) -> anyhow::Result<Self> {
+        let config = dir.join("simulated.yaml");
+        std::fs::write(&config, profiles::configuration(None).to_string())?;
+        let config = config.display().to_string();
+        let flags = ["--scheduler", "simulated", "--scheduler-config", &config];
+        let (process, server) = serve(kubeproof, &flags)?;
         Ok(Self {
             server,
             _processes: vec![process],
@@ -47,11 +52,15 @@ impl Side {
             kubeproof,
             &["--scheduler", "none", "--kubeconfig-out", &out],
         )?;
+        let profiles_file = dir.join("real.yaml");
+        std::fs::write(
+            &profiles_file,
+            profiles::configuration(Some(&out)).to_string(),
+        )?;
         let log = dir.join("kube-scheduler.log");
         let started = Command::new(scheduler)
-            .arg(format!("--kubeconfig={out}"))
-            .args(["--leader-elect=false", "--secure-port=0"])
-            .args(["--kube-api-qps=1000", "--kube-api-burst=2000"])
+            .arg(format!("--config={}", profiles_file.display()))
+            .arg("--secure-port=0")
             .arg("--vmodule=schedule_one=10,runtime=10")
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)

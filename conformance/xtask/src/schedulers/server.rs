@@ -170,6 +170,9 @@ fn collection_of(object: &Value) -> anyhow::Result<String> {
         "PodDisruptionBudget" => ("/apis/policy/v1", "poddisruptionbudgets"),
         "PriorityClass" => ("/apis/scheduling.k8s.io/v1", "priorityclasses"),
         "ReplicaSet" => ("/apis/apps/v1", "replicasets"),
+        "ReplicationController" => ("/api/v1", "replicationcontrollers"),
+        "Service" => ("/api/v1", "services"),
+        "StatefulSet" => ("/apis/apps/v1", "statefulsets"),
         "StorageClass" => ("/apis/storage.k8s.io/v1", "storageclasses"),
         unknown => bail!("no collection of {unknown}"),
     };

@@ -13,11 +13,19 @@ pub(super) fn pod_labels(draw: &Draw) -> Value {
     }
 }
 
-/// Makes a pod one of the ReplicaSet of its namespace.
-pub(super) fn join_set(pod: &mut Value) {
-    pod["metadata"]["labels"]["set"] = json!("one");
+/// The versions and kinds of the sets that each namespace has.
+pub(super) const SETS: [(&str, &str); 3] = [
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("v1", "ReplicationController"),
+];
+
+/// Makes a pod one of a set of its namespace.
+pub(super) fn join_set(draw: &Draw, pod: &mut Value) {
+    let (version, kind) = SETS[draw.below(SETS.len())];
+    pod["metadata"]["labels"]["set"] = json!(kind);
     pod["metadata"]["ownerReferences"] = json!([{
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "one", "uid": "one", "controller": true,
+        "apiVersion": version, "kind": kind, "name": "one", "uid": "one", "controller": true,
     }]);
 }
 

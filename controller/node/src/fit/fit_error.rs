@@ -6,6 +6,7 @@ use std::fmt;
 use kube::ResourceExt;
 
 use super::Cluster;
+use super::profile::Plugin;
 
 /// One filter's reason against a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum Reason {
     Cordoned,
     Tainted,
     Affinity,
+    /// The node misses the affinity that the scheduler's configuration adds.
+    AddedAffinity,
     /// The pod's node affinity names other nodes.
     Pinned,
     Ports,
@@ -40,6 +43,7 @@ impl fmt::Display for Reason {
             Self::Cordoned => "node(s) were unschedulable",
             Self::Tainted => "node(s) had untolerated taint(s)",
             Self::Affinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::AddedAffinity => "node(s) didn't match scheduler-enforced node affinity",
             Self::Pinned => "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             Self::Ports => "node(s) didn't have free ports for the requested pod ports",
             Self::Full => "Too many pods",
@@ -73,6 +77,8 @@ pub(crate) struct Misfit {
     reasons: Vec<Reason>,
     /// Whether the pod would not fit even without all other pods (`UnschedulableAndUnresolvable`).
     pub(super) lasts: bool,
+    /// The error of a plugin, which ends the attempt.
+    error: Option<String>,
 }
 
 impl Misfit {
@@ -83,13 +89,18 @@ impl Misfit {
 
     /// Returns a misfit for these reasons; `None` without reasons.
     pub(super) fn new(reasons: Vec<Reason>, lasts: bool) -> Option<Self> {
-        (!reasons.is_empty()).then_some(Self { reasons, lasts })
+        (!reasons.is_empty()).then_some(Self {
+            reasons,
+            lasts,
+            error: None,
+        })
     }
 
     pub(super) fn lasting(reason: Reason) -> Self {
         Self {
             reasons: vec![reason],
             lasts: true,
+            error: None,
         }
     }
 
@@ -97,6 +108,16 @@ impl Misfit {
         Self {
             reasons: vec![reason],
             lasts: false,
+            error: None,
+        }
+    }
+
+    /// Returns the error of a plugin that cannot judge the node.
+    pub(super) fn error(error: String) -> Self {
+        Self {
+            reasons: Vec::new(),
+            lasts: true,
+            error: Some(error),
         }
     }
 
@@ -110,28 +131,46 @@ impl Misfit {
 pub(crate) struct FitError {
     /// The reasons against each node.
     misfits: Vec<(String, Misfit)>,
-    /// The reason that holds for every node, found before any was looked at (`PreFilterMsg`).
-    before_filters: Option<String>,
+    /// The reason that holds for every node, found before any was looked at (`PreFilterMsg`), and
+    /// the plugin that found it.
+    before_filters: Option<(String, Plugin)>,
+    /// The error that ended the attempt.
+    error: Option<String>,
 }
 
 impl FitError {
-    /// The result of a pod that no node of the cluster can have, for this reason.
-    pub(crate) fn before_filters(reason: String, cluster: &Cluster<'_>) -> Self {
+    /// The result of a pod that no node of the cluster can have, for this reason of a plugin.
+    pub(super) fn before_filters(reason: String, plugin: Plugin, cluster: &Cluster<'_>) -> Self {
         let misfit = Misfit {
             reasons: Vec::new(),
             lasts: true,
+            error: None,
         };
         let nodes = cluster.nodes.iter();
         Self {
             misfits: nodes
                 .map(|node| (node.name_any(), misfit.clone()))
                 .collect(),
-            before_filters: Some(reason),
+            before_filters: Some((reason, plugin)),
+            error: None,
         }
     }
 
     pub(super) fn add(&mut self, node: &str, misfit: Misfit) {
+        if self.error.is_none() {
+            self.error.clone_from(&misfit.error);
+        }
         self.misfits.push((node.to_owned(), misfit));
+    }
+
+    /// Whether an error ended the attempt, instead of the last node being refused.
+    pub(crate) fn is_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Whether there were no nodes at all.
+    pub(super) fn has_no_nodes(&self) -> bool {
+        self.misfits.is_empty()
     }
 
     pub(super) fn misfit(&self, node: &str) -> Option<&Misfit> {
@@ -144,32 +183,30 @@ impl FitError {
         self.misfit(node).is_some_and(|misfit| !misfit.lasts)
     }
 
-    /// Returns whether the pod was refused before any node was looked at.
-    pub(super) fn is_before_filters(&self) -> bool {
-        self.before_filters.is_some()
+    /// Returns the plugin that refused the pod before any node was looked at.
+    pub(super) fn refused_by(&self) -> Option<Plugin> {
+        self.before_filters.as_ref().map(|(_, plugin)| *plugin)
     }
 
-    /// Returns the scheduler's message; `preemption` is the reason why no pod was evicted.
-    pub(crate) fn message(&self, preemption: Option<&str>) -> String {
+    /// Returns the scheduler's message; `post_filter` is what the plugins say that look for a way
+    /// out, if any of them runs and finds none.
+    pub(crate) fn message(&self, post_filter: &str) -> String {
+        if let Some(error) = &self.error {
+            return error.clone();
+        }
         if self.misfits.is_empty() {
             return "no nodes available to schedule pods".to_owned();
         }
         let total = self.misfits.len();
         let reasons = self.misfits.iter().flat_map(|(_, misfit)| misfit.reasons());
         let reasons = match &self.before_filters {
-            Some(reason) => reason.clone(),
+            Some((reason, _)) => reason.clone(),
             None => histogram(reasons),
         };
         let filtered = format!("0/{total} nodes are available: {reasons}.");
-        if self.is_before_filters() {
-            // The plugin DynamicResources, which comes last, misses its state, and ends the attempt.
-            return format!("{filtered} not found");
-        }
-        match preemption {
-            Some(preemption) => {
-                format!("{filtered} no new claims to deallocate, preemption: {preemption}")
-            }
-            None => filtered,
+        match post_filter {
+            "" => filtered,
+            post_filter => format!("{filtered} {post_filter}"),
         }
     }
 }

@@ -9,13 +9,11 @@ use kube::core::{Selector, SelectorExt};
 
 use super::{Cluster, Misfit, NamespaceLabels, Reason, SCORE_MAX};
 
-/// The weight of required terms of other pods in scores.
-const HARD_POD_AFFINITY_WEIGHT: i64 = 1;
-
 /// A topology domain: a label of nodes with one of its values.
 type Domain = (String, String);
 
 /// The inter-pod affinity of one pod, precomputed for the whole cluster.
+#[derive(Default)]
 pub(super) struct InterPodAffinity {
     /// The topology keys of the required terms.
     wanted: Vec<String>,
@@ -200,6 +198,10 @@ impl InterPodAffinity {
 pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
     let mut liked: BTreeMap<Domain, i64> = BTreeMap::new();
     let own = preferred(pod);
+    let arguments = &cluster.profile.arguments;
+    if arguments.ignores_preferences_of_others && own.is_empty() {
+        return vec![0; nodes.len()];
+    }
     for node in &cluster.nodes {
         let load = cluster.load(node);
         // Only pods with terms of their own matter to a pod without preferences.
@@ -226,7 +228,7 @@ pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i
                 like(*weight, (term, pod, other));
             }
             for term in required(other) {
-                like(HARD_POD_AFFINITY_WEIGHT, (term, other, pod));
+                like(arguments.hard_affinity_weight, (term, other, pod));
             }
             for (weight, term) in preferred(other) {
                 like(weight, (term, other, pod));

@@ -4,6 +4,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 
+use super::profile::{Arguments, Strategy};
 use super::{Load, Misfit, Reason, SCORE_MAX};
 
 /// The requests of containers that state none, as scores count them.
@@ -36,6 +37,23 @@ pub(super) fn requests_of(spec: &PodSpec) -> Requests {
     };
     requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
     requests
+}
+
+/// Returns the requests that a node has to meet by the configuration of the plugin.
+pub(super) fn without_ignored(mut requests: Requests, arguments: &Arguments) -> Requests {
+    let is_ignored = |name: &str| {
+        let group = name.split('/').next().unwrap_or_default();
+        is_extended(name)
+            && (arguments.ignored_resources.contains(name)
+                || arguments.ignored_groups.contains(group))
+    };
+    requests.retain(|(name, _)| !is_ignored(name));
+    requests
+}
+
+/// Returns whether the resource is one that Kubernetes knows nothing about.
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/")
 }
 
 /// Returns the processor and the memory that a pod on a node counts for in scores
@@ -106,68 +124,152 @@ pub(super) fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<
 }
 
 /// The pod's part of the scores of resources.
-pub(super) struct ResourceScores {
-    /// Processor and memory, with defaults where containers request none.
-    counted: [i128; 2],
-    /// Processor and memory as requested.
-    requested: [i128; 2],
+pub(super) struct ResourceScores<'a> {
+    arguments: &'a Arguments,
+    /// The requests, with defaults where containers request neither processor nor memory.
+    counted: Amounts,
+    requested: Amounts,
 }
 
-impl ResourceScores {
-    pub(super) fn of(pod: &Pod) -> Self {
+/// What is taken of a resource of a node before and with the pod.
+struct Share {
+    weight: i64,
+    before: i128,
+    with_pod: i128,
+    capacity: i128,
+}
+
+impl<'a> ResourceScores<'a> {
+    pub(super) fn of(pod: &Pod, arguments: &'a Arguments) -> Self {
         let of = |defaults| {
             let spec = pod.spec.as_ref();
-            spec.map_or([0; 2], |spec| both(&resources::requests_or(spec, defaults)))
+            spec.map_or_else(Amounts::new, |spec| resources::requests_or(spec, defaults))
         };
         Self {
+            arguments,
             counted: of(DEFAULTS),
             requested: of(&[]),
         }
     }
 
-    /// Returns the mean share of processor and memory that is left with the pod (`LeastAllocated`).
-    pub(super) fn least_allocated(&self, node: &Node, load: &Load) -> i64 {
-        let mut sum = 0;
-        let mut resources = 0;
-        for (index, name) in ["cpu", "memory"].into_iter().enumerate() {
-            let capacity = capacity(node, name);
-            if capacity > 0 {
-                let taken = load.counted[index] + self.counted[index];
-                resources += 1;
-                if taken <= capacity {
-                    sum += (capacity - taken) * i128::from(SCORE_MAX) / capacity;
-                }
-            }
+    /// Returns the score of the configured strategy.
+    pub(super) fn allocated(&self, node: &Node, load: &Load) -> i64 {
+        let shares = self
+            .arguments
+            .resources
+            .iter()
+            .filter_map(|(name, weight)| {
+                let (before, requested) = match name.as_str() {
+                    "cpu" => (load.counted[0], self.counted.get("cpu")),
+                    "memory" => (load.counted[1], self.counted.get("memory")),
+                    name => (
+                        load.requested.get(name).copied().unwrap_or(0),
+                        self.requested.get(name),
+                    ),
+                };
+                share(node, (name, *weight), before, requested.copied())
+            });
+        let scored = shares.map(|share| (score(&self.arguments.strategy, &share), share.weight));
+        let is_ratio = matches!(
+            self.arguments.strategy,
+            Strategy::RequestedToCapacityRatio(_)
+        );
+        // This strategy does not count resources without a score.
+        let scored: Vec<_> = scored
+            .filter(|(score, _)| !is_ratio || *score > 0)
+            .collect();
+        let weights: i64 = scored.iter().map(|(_, weight)| weight).sum();
+        let sum: i64 = scored.iter().map(|(score, weight)| score * weight).sum();
+        match (weights, is_ratio) {
+            (0, _) => 0,
+            (_, true) => (sum as f64 / weights as f64).round() as i64,
+            (_, false) => sum / weights,
         }
-        i64::try_from(sum / resources.max(1)).unwrap_or(0)
     }
 
-    /// Returns how much the pod evens the shares of processor and memory that are taken; 0 for a
-    /// pod that requests neither.
+    /// Returns how much the pod evens the shares that are taken; 0 for a pod that requests none of
+    /// the resources.
     pub(super) fn balance(&self, node: &Node, load: &Load) -> i64 {
-        if self.requested == [0; 2] {
+        let requested = |name: &String| self.requested.get(name).copied();
+        let names = &self.arguments.balanced;
+        if names.iter().all(|name| requested(name).unwrap_or(0) == 0) {
             return 0;
         }
-        let before = both(&load.requested);
-        let after = [0, 1].map(|index| before[index] + self.requested[index]);
+        let shares = names.iter().filter_map(|name| {
+            let before = load.requested.get(name).copied().unwrap_or(0);
+            share(node, (name, 1), before, requested(name))
+        });
+        let shares: Vec<Share> = shares.collect();
         let half = SCORE_MAX / 2;
-        half + (half + evenness(node, after) - evenness(node, before)) / 2
+        let with_pod = evenness(&shares, |share| share.with_pod);
+        half + (half + with_pod - evenness(&shares, |share| share.before)) / 2
+    }
+}
+
+/// Returns what is taken of a resource; `None` if the node has none of it, or if it is one that few
+/// nodes have and the pod does not request.
+fn share(
+    node: &Node,
+    (name, weight): (&str, i64),
+    before: i128,
+    requested: Option<i128>,
+) -> Option<Share> {
+    let requested = requested.unwrap_or(0);
+    let is_common = matches!(name, "cpu" | "memory" | "ephemeral-storage");
+    let capacity = capacity(node, name);
+    (capacity != 0 && (is_common || requested != 0)).then_some(Share {
+        weight,
+        before,
+        with_pod: before + requested,
+        capacity,
+    })
+}
+
+fn score(strategy: &Strategy, share: &Share) -> i64 {
+    let (taken, capacity) = (share.with_pod, share.capacity);
+    let most = i128::from(SCORE_MAX);
+    let score = match strategy {
+        Strategy::LeastAllocated if taken > capacity => 0,
+        Strategy::LeastAllocated => (capacity - taken) * most / capacity,
+        Strategy::MostAllocated => taken.min(capacity) * most / capacity,
+        Strategy::RequestedToCapacityRatio(points) => {
+            return on_line(
+                points,
+                i64::try_from(taken.min(capacity) * 100 / capacity).unwrap_or(100),
+            );
+        }
+    };
+    i64::try_from(score).unwrap_or(0)
+}
+
+/// Returns the score of a share in percent on the line through the points
+/// (`BuildBrokenLinearFunction`).
+fn on_line(points: &[(i64, i64)], percent: i64) -> i64 {
+    let Some(next) = points.iter().position(|(at, _)| percent <= *at) else {
+        return points.last().map_or(0, |(_, score)| *score);
+    };
+    let (to, last) = points[next];
+    match next.checked_sub(1).map(|before| points[before]) {
+        None => last,
+        Some((from, first)) => first + (last - first) * (percent - from) / (to - from),
     }
 }
 
 /// Returns the score of the difference between the shares taken (`balancedResourceScore`).
-fn evenness(node: &Node, taken: [i128; 2]) -> i64 {
-    let shares: Vec<f64> = ["cpu", "memory"]
-        .into_iter()
-        .zip(taken)
-        .filter_map(|(name, taken)| {
-            let capacity = capacity(node, name);
-            (capacity > 0).then(|| (taken as f64 / capacity as f64).min(1.0))
-        })
+fn evenness(shares: &[Share], taken: impl Fn(&Share) -> i128) -> i64 {
+    let shares: Vec<f64> = shares
+        .iter()
+        .map(|share| (taken(share) as f64 / share.capacity as f64).min(1.0))
         .collect();
     let deviation = match shares.as_slice() {
+        [] | [_] => 0.0,
         [one, other] => ((one - other) / 2.0).abs(),
-        _ => 0.0,
+        several => {
+            let count = several.len() as f64;
+            let mean = several.iter().sum::<f64>() / count;
+            let squares = several.iter().map(|share| (share - mean) * (share - mean));
+            (squares.sum::<f64>() / count).sqrt()
+        }
     };
     ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }

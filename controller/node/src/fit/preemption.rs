@@ -11,6 +11,7 @@ use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
 use super::fit_error::{FitError, Misfit, histogram};
+use super::profile::{Plugin, Profile};
 use super::{Cluster, Load, examine_one, name};
 
 /// The victims of a preemption, and their node.
@@ -35,22 +36,81 @@ pub(crate) fn priority(pod: &Pod) -> i32 {
         .unwrap_or(0)
 }
 
-/// Returns the node on which the fewest and least important pods have to leave for `pod`.
+/// The outcome of an attempt to make room that has made none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NoPlan {
+    /// The scheduler's message, for [`FitError::message`]; empty if no plugin ran.
+    pub(crate) message: String,
+}
+
+/// Runs the plugins that look for a way out for a pod that fits on no node: deallocation of claims,
+/// and preemption. Returns the node on which the fewest and least important pods have to leave.
 ///
 /// # Errors
 ///
-/// The scheduler's message when it finds no node.
+/// [`NoPlan`] when no plugin finds a way out.
 ///
-/// Source: `pkg/scheduler/framework/preemption`, and the plugin DefaultPreemption.
+/// Source: `RunPostFilterPlugins`.
 pub(crate) fn plan(
     pod: &Pod,
     cluster: &Cluster<'_>,
     fit_error: &FitError,
     budgets: &[Arc<PodDisruptionBudget>],
-) -> Result<Plan, String> {
+) -> Result<Plan, NoPlan> {
+    let profile = cluster.profile;
+    let ends = fit_error.is_error() || fit_error.has_no_nodes() || profile.post_filter.is_empty();
+    if ends {
+        return Err(NoPlan {
+            message: String::new(),
+        });
+    }
+    let mut messages = Vec::new();
+    for plugin in &profile.post_filter {
+        match plugin {
+            Plugin::DynamicResources if !has_seen_claims(profile, fit_error) => {
+                return Err(NoPlan {
+                    message: "not found".to_owned(),
+                });
+            }
+            Plugin::DynamicResources => messages.push("no new claims to deallocate".to_owned()),
+            Plugin::DefaultPreemption => match preempt(pod, cluster, fit_error, budgets) {
+                Ok(plan) => return Ok(plan),
+                Err(refused) => {
+                    messages.push(format!("preemption: {}", refused.message));
+                }
+            },
+            _ => {}
+        }
+    }
+    Err(NoPlan {
+        message: messages.join(", "),
+    })
+}
+
+/// Returns whether DynamicResources had its turn before a plugin refused the pod for all nodes;
+/// otherwise it misses its state.
+fn has_seen_claims(profile: &Profile, fit_error: &FitError) -> bool {
+    let place = |wanted: Plugin| profile.pre_filter.iter().position(|own| *own == wanted);
+    place(Plugin::DynamicResources).is_some_and(|own| {
+        let refused_by = fit_error.refused_by().and_then(place);
+        refused_by.is_none_or(|other| own < other)
+    })
+}
+
+/// Returns the node on which the fewest and least important pods have to leave for `pod`.
+///
+/// Source: `pkg/scheduler/framework/preemption`, and the plugin DefaultPreemption.
+fn preempt(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    fit_error: &FitError,
+    budgets: &[Arc<PodDisruptionBudget>],
+) -> Result<Plan, NoPlan> {
     let spec = pod.spec.as_ref();
     if spec.and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
-        return Err("not eligible due to preemptionPolicy=Never.".to_owned());
+        return Err(NoPlan {
+            message: "not eligible due to preemptionPolicy=Never.".to_owned(),
+        });
     }
     let mut outcomes = Vec::new();
     let mut best: Option<(Rank, Plan)> = None;
@@ -76,7 +136,9 @@ pub(crate) fn plan(
     best.map(|(_, plan)| plan).ok_or_else(|| {
         let total = cluster.nodes.len();
         let outcomes = histogram(outcomes.into_iter());
-        format!("0/{total} nodes are available: {outcomes}.")
+        NoPlan {
+            message: format!("0/{total} nodes are available: {outcomes}."),
+        }
     })
 }
 
@@ -171,9 +233,11 @@ fn misfit_beside(
     let mut loads: BTreeMap<String, Load> = cluster.loads.clone();
     loads.insert(name(node).to_owned(), load);
     let reduced = Cluster {
+        profile: cluster.profile,
         nodes: cluster.nodes.clone(),
         loads: &loads,
         namespace_labels: cluster.namespace_labels,
+        spread_selector: cluster.spread_selector,
         storage: cluster.storage,
     };
     examine_one(pod, &reduced, node)

@@ -8,39 +8,57 @@ use kubeproof_runtime::tolerations::tolerated;
 
 use super::inter_pod_affinity;
 use super::node_resources::ResourceScores;
+use super::profile::Plugin;
 use super::spread::score as spread;
 use super::{Cluster, SCORE_MAX};
 
 /// Returns the sum of the plugins' scores for each of the nodes, which all fit.
-///
-/// Source: `pkg/scheduler/apis/config/v1/default_plugins.go` (weights).
 pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
-    let each = |score: &dyn Fn(&Node) -> i64| -> Vec<i64> {
-        nodes.iter().map(|node| score(node)).collect()
-    };
-    let resources = ResourceScores::of(pod);
-    let images = Images::of(cluster);
-    let taints = each(&|node| unwanted_taints(pod, node));
-    let preferred = each(&|node| node_affinity::preference(pod, node));
-    let weighted = [
-        (3, normalized(taints, Order::LeastIsBest)),
-        (2, normalized(preferred, Order::MostIsBest)),
-        (
-            1,
-            each(&|node| resources.least_allocated(node, cluster.load(node))),
-        ),
-        (2, spread::scores(pod, cluster, nodes)),
-        (2, inter_pod_affinity::scores(pod, cluster, nodes)),
-        (1, each(&|node| resources.balance(node, cluster.load(node)))),
-        (1, each(&|node| images.score(pod, node))),
-    ];
     let mut totals = vec![0; nodes.len()];
-    for (weight, scores) in weighted {
-        for (total, score) in totals.iter_mut().zip(scores) {
+    for (plugin, weight) in &cluster.profile.score {
+        for (total, score) in totals.iter_mut().zip(by(*plugin, pod, cluster, nodes)) {
             *total += weight * score;
         }
     }
     totals
+}
+
+/// Returns the scores of one plugin; none from a plugin that has no effect here.
+fn by(plugin: Plugin, pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+    let each = |score: &dyn Fn(&Node) -> i64| -> Vec<i64> {
+        nodes.iter().map(|node| score(node)).collect()
+    };
+    let arguments = &cluster.profile.arguments;
+    match plugin {
+        Plugin::TaintToleration => {
+            let taints = each(&|node| unwanted_taints(pod, node));
+            normalized(taints, Order::LeastIsBest)
+        }
+        Plugin::NodeAffinity => {
+            let added = arguments.added_affinity.as_ref();
+            let added = added.map_or(&[][..], node_affinity::preferred);
+            let own = node_affinity::preferences(pod);
+            let score = |node: &Node| {
+                node_affinity::preference(added, node) + node_affinity::preference(own, node)
+            };
+            normalized(each(&score), Order::MostIsBest)
+        }
+        Plugin::NodeResourcesFit => {
+            let resources = ResourceScores::of(pod, arguments);
+            each(&|node| resources.allocated(node, cluster.load(node)))
+        }
+        Plugin::NodeResourcesBalancedAllocation => {
+            let resources = ResourceScores::of(pod, arguments);
+            each(&|node| resources.balance(node, cluster.load(node)))
+        }
+        Plugin::PodTopologySpread => spread::scores(pod, cluster, nodes),
+        Plugin::InterPodAffinity => inter_pod_affinity::scores(pod, cluster, nodes),
+        Plugin::ImageLocality => {
+            let images = Images::of(cluster);
+            each(&|node| images.score(pod, node))
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Which raw score is the best.

@@ -1,20 +1,23 @@
-//! Topology spread constraints with `whenUnsatisfiable: DoNotSchedule`; `score` has the others.
+//! Topology spread constraints with `whenUnsatisfiable: DoNotSchedule`, and the counting of pods;
+//! `score` has the other constraints.
 //!
 //! Source: plugin PodTopologySpread.
 
 pub(super) mod score;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 use kube::core::{Selector, SelectorExt};
 
-use kubeproof_runtime::controller_ref::controller_of;
+use parking_lot::Mutex;
 
 use super::inter_pod_affinity::pod_labels;
 use super::{Cluster, Load, Misfit, Reason, affinity, tolerated};
 
 /// The constraints of one pod, with the current counts of matching pods.
+#[derive(Default)]
 pub(super) struct Spread(Vec<Constraint>);
 
 struct Constraint {
@@ -30,15 +33,15 @@ struct Constraint {
 
 impl Spread {
     pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>) -> Self {
-        let constraints = constraints_of(pod, "DoNotSchedule");
+        let constraints = constraints_of(pod, cluster, "DoNotSchedule");
         let keys: BTreeSet<&str> = constraints
             .iter()
-            .map(|constraint| constraint.topology_key.as_str())
+            .map(|(constraint, _)| constraint.topology_key.as_str())
             .collect();
-        let of = |constraint: &&TopologySpreadConstraint| {
-            Constraint::of(pod, cluster, constraint, &keys)
-        };
-        Self(constraints.iter().map(of).collect())
+        let constraints = constraints.iter();
+        let all =
+            constraints.map(|(own, counted)| Constraint::of(pod, cluster, (own, counted), &keys));
+        Self(all.collect())
     }
 
     pub(super) fn misfit(&self, node: &Node) -> Option<Misfit> {
@@ -57,23 +60,50 @@ impl Spread {
     }
 }
 
-/// Returns the pod's constraints that are kept in this way.
-fn constraints_of<'p>(pod: &'p Pod, when: &str) -> Vec<&'p TopologySpreadConstraint> {
-    let constraints = pod.spec.iter().flat_map(|spec| {
-        let constraints = spec.topology_spread_constraints.iter().flatten();
-        constraints.filter(|own| own.when_unsatisfiable == when)
-    });
-    constraints.collect()
+/// Returns the pod's constraints that are kept in this way, or those of the scheduler's
+/// configuration if the pod has none at all; with the pods that each counts.
+fn constraints_of<'p>(
+    pod: &'p Pod,
+    cluster: &Cluster<'p>,
+    when: &str,
+) -> Vec<(&'p TopologySpreadConstraint, Counted)> {
+    let is_kept = |own: &&'p TopologySpreadConstraint| -> bool { own.when_unsatisfiable == when };
+    if !is_defaulted(pod) {
+        let own = own_constraints(pod).iter().filter(is_kept);
+        return own.map(|own| (own, Counted::of(pod, own))).collect();
+    }
+    let defaults = &cluster.profile.arguments.spread;
+    let defaults: Vec<_> = defaults.iter().filter(is_kept).collect();
+    if defaults.is_empty() {
+        return Vec::new();
+    }
+    let selector = (cluster.spread_selector)(pod);
+    if selector.selects_all() {
+        return Vec::new();
+    }
+    let counted = Counted::remembered(pod, selector);
+    let with_counted = defaults.into_iter().map(|own| (own, counted.clone()));
+    with_counted.collect()
+}
+
+fn own_constraints(pod: &Pod) -> &[TopologySpreadConstraint] {
+    let spec = pod.spec.as_ref();
+    let own = spec.and_then(|spec| spec.topology_spread_constraints.as_deref());
+    own.unwrap_or_default()
+}
+
+/// Returns whether the pod states no constraints.
+fn is_defaulted(pod: &Pod) -> bool {
+    own_constraints(pod).is_empty()
 }
 
 impl Constraint {
     fn of(
         pod: &Pod,
         cluster: &Cluster<'_>,
-        constraint: &TopologySpreadConstraint,
+        (constraint, counted): (&TopologySpreadConstraint, &Counted),
         keys: &BTreeSet<&str>,
     ) -> Self {
-        let selector = Counted::of(pod, constraint);
         let mut counts: BTreeMap<String, i64> = BTreeMap::new();
         for node in &cluster.nodes {
             let empty = BTreeMap::new();
@@ -85,7 +115,7 @@ impl Constraint {
             if !has_all || !is_counted(pod, node, constraint) {
                 continue;
             }
-            *counts.entry(value.clone()).or_default() += selector.count(pod, cluster.load(node));
+            *counts.entry(value.clone()).or_default() += counted.count(pod, cluster.load(node));
         }
         let domains = i32::try_from(counts.len()).unwrap_or(i32::MAX);
         let least = match constraint.min_domains {
@@ -96,7 +126,7 @@ impl Constraint {
             key: constraint.topology_key.clone(),
             max_skew: i64::from(constraint.max_skew),
             least,
-            counts_self: selector.matches(pod),
+            counts_self: counted.matches(pod),
             counts,
         }
     }
@@ -118,11 +148,21 @@ fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> 
 }
 
 /// The pods that a constraint counts.
+#[derive(Clone)]
 enum Counted {
     None,
-    Selected(Box<Selector>),
-    /// The pods with a controller of this uid.
-    Siblings(String),
+    Selected(Arc<Selector>),
+    /// The pods of a selector that many pods share.
+    Remembered(Arc<Remembered>),
+}
+
+/// A selector in a namespace, whose pods each node counts once.
+#[derive(Debug)]
+struct Remembered {
+    namespace: Option<String>,
+    selector: Selector,
+    /// The selector as text.
+    text: String,
 }
 
 impl Counted {
@@ -135,27 +175,22 @@ impl Counted {
         let same = same.filter_map(|key| Some((key.clone(), own.get(key)?.clone())));
         selector.match_labels.get_or_insert_default().extend(same);
         Selector::try_from(selector)
-            .map_or(Self::None, |selector| Self::Selected(Box::new(selector)))
+            .map_or(Self::None, |selector| Self::Selected(Arc::new(selector)))
     }
 
-    /// Returns the pods of the pod's set, which the set's selector and its Services select; None
-    /// without a set.
-    fn siblings(pod: &Pod) -> Option<Self> {
-        let owner = controller_of(&pod.metadata)?;
-        let is_set = matches!(
-            owner.kind.as_str(),
-            "ReplicaSet" | "ReplicationController" | "StatefulSet"
-        );
-        is_set.then(|| Self::Siblings(owner.uid.clone()))
+    fn remembered(pod: &Pod, selector: Selector) -> Self {
+        Self::Remembered(Arc::new(Remembered {
+            namespace: pod.metadata.namespace.clone(),
+            text: selector.to_string(),
+            selector,
+        }))
     }
 
     fn matches(&self, pod: &Pod) -> bool {
         match self {
             Self::None => false,
             Self::Selected(selector) => selector.matches(&pod_labels(pod)),
-            Self::Siblings(uid) => {
-                controller_of(&pod.metadata).is_some_and(|owner| owner.uid == *uid)
-            }
+            Self::Remembered(own) => own.selector.matches(&pod_labels(pod)),
         }
     }
 
@@ -163,17 +198,71 @@ impl Counted {
     /// (`countPodsMatchSelector`).
     fn count(&self, pod: &Pod, load: &Load) -> i64 {
         match self {
-            Self::None => return 0,
-            // Pods of a set are counted beforehand: there may be thousands, and each counts for all that follow.
-            Self::Siblings(uid) => return load.siblings.get(uid).copied().unwrap_or(0),
-            Self::Selected(selector) if selector.selects_all() => return 0,
-            Self::Selected(_) => {}
+            Self::None => 0,
+            Self::Selected(selector) if selector.selects_all() => 0,
+            Self::Selected(selector) => {
+                count(selector, pod.metadata.namespace.as_ref(), &load.pods)
+            }
+            Self::Remembered(own) => load.counts.of(own, &load.pods),
         }
-        let counted = load.pods.iter().filter(|other| {
-            other.metadata.namespace == pod.metadata.namespace
-                && other.metadata.deletion_timestamp.is_none()
-                && self.matches(other)
+    }
+}
+
+fn count(selector: &Selector, namespace: Option<&String>, pods: &[Arc<Pod>]) -> i64 {
+    let counted = pods.iter().filter(|other| {
+        other.metadata.namespace.as_ref() == namespace && is_counted_by(selector, other)
+    });
+    i64::try_from(counted.count()).unwrap_or(i64::MAX)
+}
+
+fn is_counted_by(selector: &Selector, pod: &Pod) -> bool {
+    static NONE: BTreeMap<String, String> = BTreeMap::new();
+    let labels = pod.metadata.labels.as_ref().unwrap_or(&NONE);
+    pod.metadata.deletion_timestamp.is_none() && selector.matches(labels)
+}
+
+/// The pods of a node that were counted by a selector: there may be thousands of pods, and each of
+/// a set is counted for all that follow.
+#[derive(Debug)]
+pub(super) struct Counts(Mutex<BTreeMap<(Option<String>, String), (Arc<Remembered>, i64)>>);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clone for Counts {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
+    }
+}
+
+impl Counts {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// Counts a pod that is added to the node.
+    pub(super) fn add(&mut self, pod: &Pod) {
+        for (own, count) in self.0.get_mut().values_mut() {
+            if own.namespace == pod.metadata.namespace && is_counted_by(&own.selector, pod) {
+                *count += 1;
+            }
+        }
+    }
+
+    /// Returns how many of the pods, which are those of the node, the selector counts.
+    fn of(&self, own: &Arc<Remembered>, pods: &[Arc<Pod>]) -> i64 {
+        if pods.is_empty() {
+            return 0;
+        }
+        let key = (own.namespace.clone(), own.text.clone());
+        let mut known = self.0.lock();
+        let (_, counted) = known.entry(key).or_insert_with(|| {
+            let counted = count(&own.selector, own.namespace.as_ref(), pods);
+            (Arc::clone(own), counted)
         });
-        i64::try_from(counted.count()).unwrap_or(i64::MAX)
+        *counted
     }
 }

@@ -30,9 +30,20 @@ fn loads(pods: &[(&str, usize)]) -> BTreeMap<String, Load> {
 }
 
 fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<String, String> {
+    choose_by(&Profile::default(), pod, nodes, loads)
+}
+
+fn choose_by(
+    profile: &Profile,
+    pod: &Pod,
+    nodes: &[Node],
+    loads: &BTreeMap<String, Load>,
+) -> Result<String, String> {
     let labels =
         |name: &str| BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
     let cluster = Cluster {
+        profile,
+        spread_selector: &|_| Selector::default(),
         nodes: nodes.iter().collect(),
         loads,
         namespace_labels: &labels,
@@ -41,7 +52,7 @@ fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<S
     let chosen = super::choose(pod, &cluster, None);
     chosen.map(|choice| choice.node).map_err(|fit_error| {
         let planned = super::plan(pod, &cluster, &fit_error, &[]);
-        fit_error.message(planned.err().as_deref())
+        fit_error.message(&planned.err().unwrap_or_default().message)
     })
 }
 
@@ -323,4 +334,59 @@ fn a_spread_without_a_selector_counts_no_pod() {
     assert!(spread(&Value::Null));
     assert!(spread(&json!({})));
     assert!(!spread(&json!({ "matchLabels": { "app": "web" } })));
+}
+
+#[test]
+fn a_profile_says_which_filters_run() {
+    let taint = json!({ "taints": [{ "key": "gpu", "value": "x", "effect": "NoSchedule" }] });
+    let nodes = [node("node-1", &taint)];
+    let none = loads(&[]);
+    let by = |profile: &Profile| choose_by(profile, &pod(json!({})), &nodes, &none);
+    let refused = "0/1 nodes are available: 1 node(s) had untolerated taint(s).";
+    let no_claims = "no new claims to deallocate";
+    let unhelpful =
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    let mut profile = Profile::default();
+    let both = format!("{refused} {no_claims}, {unhelpful}");
+    assert_eq!(by(&profile), Err(both));
+    profile.post_filter = vec![Plugin::DefaultPreemption, Plugin::DynamicResources];
+    assert_eq!(
+        by(&profile),
+        Err(format!("{refused} {unhelpful}, {no_claims}"))
+    );
+    profile.post_filter = vec![Plugin::DynamicResources];
+    assert_eq!(by(&profile), Err(format!("{refused} {no_claims}")));
+    profile.post_filter.clear();
+    assert_eq!(by(&profile), Err(refused.to_owned()));
+    profile.filter.retain(|own| *own != Plugin::TaintToleration);
+    assert_eq!(by(&profile).as_deref(), Ok("node-1"));
+    profile.pre_filter.retain(|own| *own != Plugin::NodePorts);
+    let error = "running \"NodePorts\" filter plugin: reading \"PreFilterNodePorts\" from cycleState: not found";
+    assert_eq!(by(&profile), Err(error.to_owned()));
+}
+
+#[test]
+fn a_profile_adds_affinity_and_ignores_resources() {
+    let nodes = [node("node-1", &json!({}))];
+    let requests = json!({ "requests": { "example.com/gpu": "1" } });
+    let gpu = pod(json!({ "containers": [{ "name": "main", "resources": requests }] }));
+    let by = |profile: &Profile, pod: &Pod| choose_by(profile, pod, &nodes, &loads(&[]));
+    let mut profile = Profile::default();
+    profile.post_filter.clear();
+    let lacking = "0/1 nodes are available: 1 Insufficient example.com/gpu.";
+    assert_eq!(by(&profile, &gpu), Err(lacking.to_owned()));
+    let group = "example.com".to_owned();
+    profile.arguments.ignored_groups.insert(group);
+    assert_eq!(by(&profile, &gpu).as_deref(), Ok("node-1"));
+    profile.arguments.ignored_groups.clear();
+    let name = "example.com/gpu".to_owned();
+    profile.arguments.ignored_resources.insert(name);
+    assert_eq!(by(&profile, &gpu).as_deref(), Ok("node-1"));
+    let rule = json!({ "key": "zone", "operator": "In", "values": ["a"] });
+    let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": [rule] }] });
+    let added = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
+    profile.arguments.added_affinity = serde_json::from_value(added).unwrap();
+    let enforced =
+        "0/1 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity.";
+    assert_eq!(by(&profile, &pod(json!({}))), Err(enforced.to_owned()));
 }

@@ -61,8 +61,8 @@ impl Bindings {
 }
 
 /// The state of the filters of volumes for one pod.
-#[derive(Default)]
 pub(super) struct PodVolumes<'a> {
+    pod: &'a Pod,
     storage: Option<Storage<'a>>,
     /// The volumes of bound claims; None for those that are gone.
     bound: Vec<Option<&'a Arc<PersistentVolume>>>,
@@ -115,25 +115,47 @@ fn volume_name(claim: &PersistentVolumeClaim) -> &str {
 }
 
 impl<'a> PodVolumes<'a> {
-    /// Collects the volumes of the pod (`PreFilter`).
+    /// Returns the state before any plugin has looked at the pod's claims.
+    pub(super) fn of(pod: &'a Pod, cluster: &Cluster<'a>) -> Self {
+        Self {
+            pod,
+            storage: cluster.storage,
+            bound: Vec::new(),
+            delayed: Vec::new(),
+            zones: Vec::new(),
+            is_taken: false,
+        }
+    }
+
+    /// Finds out whether another pod uses a claim that only one pod may use (`PreFilter` of
+    /// VolumeRestrictions).
     ///
     /// # Errors
     ///
     /// The reason why no node can have the pod.
-    pub(super) fn of(pod: &Pod, cluster: &Cluster<'a>) -> Result<Self, String> {
-        let Some(storage) = cluster.storage else {
-            return Ok(Self::default());
+    pub(super) fn find_taken(&mut self, cluster: &Cluster<'a>) -> Result<(), String> {
+        let Some(storage) = self.storage else {
+            return Ok(());
         };
-        let mut volumes = Self {
-            storage: Some(storage),
-            ..Self::default()
-        };
-        for used in claims(pod).filter(|used| !used.is_ephemeral) {
-            let claim = storage.claim(pod, &used)?;
+        for used in claims(self.pod).filter(|used| !used.is_ephemeral) {
+            let claim = storage.claim(self.pod, &used)?;
             let modes = claim.spec.iter().flat_map(|spec| &spec.access_modes);
             let is_exclusive = modes.flatten().any(|mode| mode == "ReadWriteOncePod");
-            volumes.is_taken |= is_exclusive && is_used(claim, cluster);
+            self.is_taken |= is_exclusive && is_used(claim, cluster);
         }
+        Ok(())
+    }
+
+    /// Collects bound volumes and claims that wait for a node (`PreFilter` of VolumeBinding).
+    ///
+    /// # Errors
+    ///
+    /// The reason why no node can have the pod.
+    pub(super) fn find_unbound(&mut self) -> Result<(), String> {
+        let Some(storage) = self.storage else {
+            return Ok(());
+        };
+        let pod = self.pod;
         for used in claims(pod) {
             let claim = storage.claim(pod, &used)?;
             check(pod, &used, claim)?;
@@ -147,11 +169,9 @@ impl<'a> PodVolumes<'a> {
                 .class(claim)
                 .is_some_and(|class| waits_for_consumer(class));
             if !volume.is_empty() && is_bound {
-                volumes
-                    .bound
-                    .push(storage.volumes.get(&cluster_key(volume)));
+                self.bound.push(storage.volumes.get(&cluster_key(volume)));
             } else if volume.is_empty() && is_delayed {
-                volumes.delayed.push(claim);
+                self.delayed.push(claim);
             } else {
                 has_unbound = true;
             }
@@ -159,32 +179,45 @@ impl<'a> PodVolumes<'a> {
         if has_unbound {
             return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
         }
-        for used in claims(pod).filter(|used| !used.is_ephemeral) {
-            let volume = volume_name(storage.claim(pod, &used)?);
+        let size = |claim: &Arc<PersistentVolumeClaim>| claim.spec.as_ref().map(requested);
+        self.delayed.sort_by_key(|claim| size(claim));
+        Ok(())
+    }
+
+    /// Collects the labels that bound volumes ask of a node (`PreFilter` of VolumeZone).
+    ///
+    /// # Errors
+    ///
+    /// The reason why no node can have the pod.
+    pub(super) fn find_zones(&mut self) -> Result<(), String> {
+        let Some(storage) = self.storage else {
+            return Ok(());
+        };
+        for used in claims(self.pod).filter(|used| !used.is_ephemeral) {
+            let volume = volume_name(storage.claim(self.pod, &used)?);
             if volume.is_empty() {
                 continue;
             }
             let stored = storage.volumes.get(&cluster_key(volume));
             let stored = stored.ok_or_else(|| format!("persistentvolume {volume:?} not found"))?;
-            volumes.zones.extend(zones_of(stored));
+            self.zones.extend(zones_of(stored));
         }
-        let size = |claim: &Arc<PersistentVolumeClaim>| claim.spec.as_ref().map(requested);
-        volumes.delayed.sort_by_key(|claim| size(claim));
-        Ok(volumes)
+        Ok(())
     }
 
-    pub(super) fn misfit(&self, pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
+    /// Returns why VolumeRestrictions refuses the node.
+    pub(super) fn is_refused(&self, pod: &Pod, load: &Load) -> Option<Misfit> {
         if shares_disk(pod, load) {
             return Some(Misfit::passing(Reason::Disk));
         }
-        if self.is_taken {
-            return Some(Misfit::passing(Reason::ExclusiveClaim));
-        }
-        if let Err(reasons) = self.bindings(node) {
-            return Misfit::new(reasons, true);
-        }
-        self.is_elsewhere(node)
-            .then(|| Misfit::lasting(Reason::VolumeZone))
+        self.is_taken
+            .then(|| Misfit::passing(Reason::ExclusiveClaim))
+    }
+
+    /// Returns why VolumeBinding refuses the node.
+    pub(super) fn is_unreachable(&self, node: &Node) -> Option<Misfit> {
+        let reasons = self.bindings(node).err()?;
+        Misfit::new(reasons, true)
     }
 
     /// Returns the volumes that the pod gets on the node (`FindPodVolumes`).
@@ -204,17 +237,18 @@ impl<'a> PodVolumes<'a> {
         found.filter(|_| reasons.is_empty()).ok_or(reasons)
     }
 
-    /// Returns whether a bound volume is in another zone than the node (VolumeZone).
-    fn is_elsewhere(&self, node: &Node) -> bool {
+    /// Returns why VolumeZone refuses the node: a bound volume is in another zone.
+    pub(super) fn is_elsewhere(&self, node: &Node) -> Option<Misfit> {
         let labels = node.labels();
         let has_any = TOPOLOGY_LABELS
             .iter()
             .any(|(key, _)| labels.contains_key(*key));
-        has_any
+        let is_elsewhere = has_any
             && self.zones.iter().any(|(key, replaced, values)| {
                 let value = labels.get(*key).or_else(|| labels.get(*replaced));
                 value.is_none_or(|value| !values.contains(value))
-            })
+            });
+        is_elsewhere.then(|| Misfit::lasting(Reason::VolumeZone))
     }
 }
 

@@ -11,21 +11,21 @@ use kubeproof_runtime::store;
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
-use super::{SCHEDULER_NAME, Scheduler};
-use crate::fit::{self, Cluster, FitError, Plan};
+use super::{Scheduler, scheduler_name};
+use crate::fit::{self, Cluster, FitError, NoPlan, Plan};
 use crate::status::wire_time;
 
 /// The type and the reason of a preempted pod's condition.
 const DISRUPTION: (&str, &str) = ("DisruptionTarget", "PreemptionByScheduler");
 
 impl Scheduler {
-    /// Plans the preemption for a pod. Returns the scheduler's message if no node qualifies.
+    /// Plans the preemption for a pod. Returns what the scheduler says if no node qualifies.
     pub(super) fn plan(
         &self,
         pod: &Pod,
         cluster: &Cluster<'_>,
         fit_error: &FitError,
-    ) -> Result<Plan, String> {
+    ) -> Result<Plan, NoPlan> {
         let budgets = self.budgets.iter().map(|(_, budget)| Arc::clone(budget));
         fit::plan(pod, cluster, fit_error, &budgets.collect::<Vec<_>>())
     }
@@ -53,7 +53,7 @@ impl Scheduler {
     pub(super) async fn preempt(&mut self, pod: &Pod, plan: &Plan) -> Result<(), kube::Error> {
         for victim in &plan.victims {
             if !self.is_displaced(victim) {
-                self.displace(victim).await?;
+                self.displace(victim, scheduler_name(pod)).await?;
                 self.displaced.insert(store::uid(&**victim));
             }
             let message = format!("Preempted by pod {} on node {}", store::uid(pod), plan.node);
@@ -65,7 +65,7 @@ impl Scheduler {
             };
             let related = Some(reference(pod));
             let involved = reference(victim);
-            self.recorder.report(&involved, related, params).await;
+            self.report(pod, (&involved, related), params).await;
         }
         self.take_nominations(pod, &plan.node).await
     }
@@ -75,9 +75,9 @@ impl Scheduler {
         is_marked(pod) || self.displaced.contains(&store::uid(pod))
     }
 
-    async fn displace(&self, victim: &Pod) -> Result<(), kube::Error> {
+    async fn displace(&self, victim: &Pod, scheduler: &str) -> Result<(), kube::Error> {
         let (type_, reason) = DISRUPTION;
-        let message = format!("{SCHEDULER_NAME}: preempting to accommodate a higher priority pod");
+        let message = format!("{scheduler}: preempting to accommodate a higher priority pod");
         let patch = json!({ "metadata": { "uid": store::uid(victim) }, "status": { "conditions": [{
             "type": type_,
             "status": "True",

@@ -109,7 +109,7 @@ impl Recorder {
             action: Some(params.action.to_owned()),
             note: Some(params.message.to_owned()),
             event_time: Some(MicroTime(now)),
-            reporting_controller: Some(self.component.to_owned()),
+            reporting_controller: Some(self.component.to_string()),
             reporting_instance: self.host.clone(),
             ..Event::default()
         };

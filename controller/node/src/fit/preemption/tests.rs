@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fit::choose;
+use crate::fit::{Profile, choose};
 
 fn node(name: &str) -> Node {
     let allocatable = json!({ "cpu": "8", "pods": "110" });
@@ -48,6 +48,8 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
         }
     }
     let cluster = Cluster {
+        profile: &Profile::default(),
+        spread_selector: &|_| Selector::default(),
         nodes: machines.iter().collect(),
         loads: &loads,
         namespace_labels: &|_| BTreeMap::new(),
@@ -55,12 +57,12 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
     };
     let preemptor: Pod = serde_json::from_value(pod("new", 100, 4)).unwrap();
     let fit_error = choose(&preemptor, &cluster, None).unwrap_err();
-    match plan(&preemptor, &cluster, &fit_error, budgets) {
+    match preempt(&preemptor, &cluster, &fit_error, budgets) {
         Ok(plan) => {
             let victims: Vec<String> = plan.victims.iter().map(|pod| pod.name_any()).collect();
             format!("{}: {}", plan.node, victims.join(" "))
         }
-        Err(message) => message,
+        Err(refused) => refused.message,
     }
 }
 

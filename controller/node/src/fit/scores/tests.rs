@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use kube::core::Selector;
+
 use super::*;
-use crate::fit::Load;
+use crate::fit::{Load, Profile, Strategy};
 
 fn node(name: &str, labels: &Value, more: &Value) -> Node {
     let allocatable = json!({ "cpu": "4", "memory": "4Gi", "pods": "110" });
@@ -25,6 +27,10 @@ fn pod(app: &str, mut spec: Value, cpu: Option<&str>) -> Pod {
 
 /// Returns the scores of the nodes in zone a, in zone b, and in no zone.
 fn scores(pod: &Pod, more: &Value, running: &[(&str, Pod)]) -> Vec<i64> {
+    scores_by(&Profile::default(), pod, more, running)
+}
+
+fn scores_by(profile: &Profile, pod: &Pod, more: &Value, running: &[(&str, Pod)]) -> Vec<i64> {
     let nodes = [
         node("node-1", &json!({ "zone": "a" }), more),
         node("node-2", &json!({ "zone": "b" }), &json!({})),
@@ -36,12 +42,23 @@ fn scores(pod: &Pod, more: &Value, running: &[(&str, Pod)]) -> Vec<i64> {
         load.add(&Arc::new(pod.clone()));
     }
     let cluster = Cluster {
+        profile,
+        spread_selector: &of_service,
         nodes: nodes.iter().collect(),
         loads: &loads,
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
     };
     of(pod, &cluster, &nodes.iter().collect::<Vec<_>>())
+}
+
+/// The selector of a Service of the pods with the label `service`.
+fn of_service(pod: &Pod) -> Selector {
+    let labels = pod.metadata.labels.iter().flatten();
+    let selected = labels.filter(|(key, _)| *key == "service");
+    selected
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 // Taints give 3 * 100 to each node; a pod without requests counts for 100m of 4 and 200Mi of
@@ -133,15 +150,13 @@ fn soft_constraints_prefer_domains_with_fewer_pods() {
 }
 
 #[test]
-fn pods_of_a_set_are_spread_unless_they_say_how() {
-    let of_set = |mut pod: Pod| {
-        let owner = json!([{
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true,
-        }]);
-        pod.metadata.owner_references = serde_json::from_value(owner).unwrap();
+fn pods_of_a_service_are_spread_unless_they_say_how() {
+    let served = |mut pod: Pod| {
+        let labels = pod.metadata.labels.get_or_insert_default();
+        labels.insert("service".to_owned(), "web".to_owned());
         pod
     };
-    let web = of_set(pod("web", json!({}), None));
+    let web = served(pod("web", json!({}), None));
     let running = [
         ("node-2", web.clone()),
         ("node-3", pod("web", json!({}), None)),
@@ -156,15 +171,112 @@ fn pods_of_a_set_are_spread_unless_they_say_how() {
     let nodes = ["node-1", "node-2"].map(|name| node(name, &labels(name), &json!({})));
     let mut load = Load::default();
     load.add(&Arc::new(web.clone()));
-    let cluster = Cluster {
-        nodes: nodes.iter().collect(),
-        loads: &BTreeMap::from([("node-2".to_owned(), load)]),
-        namespace_labels: &|_| BTreeMap::new(),
-        storage: None,
+    let spread = |profile: &Profile, load: &Load| {
+        let cluster = Cluster {
+            profile,
+            spread_selector: &of_service,
+            nodes: nodes.iter().collect(),
+            loads: &BTreeMap::from([("node-2".to_owned(), load.clone())]),
+            namespace_labels: &|_| BTreeMap::new(),
+            storage: None,
+        };
+        of(&web, &cluster, &nodes.iter().collect::<Vec<_>>())
     };
     // Skews of 3 add 2 to each node, and the pod on node-2 adds ln(4): 2 of 3 and 3 of 3.
-    let spread = of(&web, &cluster, &nodes.iter().collect::<Vec<_>>());
-    assert_eq!(spread, [EMPTY + 2 * 100, taken + 2 * 66]);
+    let mut profile = Profile::default();
+    assert_eq!(spread(&profile, &load), [EMPTY + 2 * 100, taken + 2 * 66]);
+    // The second pod is counted although the node was looked at before: 2 of 5 and 5 of 5.
+    load.add(&Arc::new(web.clone()));
+    let two = 300 + (92 + 85) / 2;
+    assert_eq!(spread(&profile, &load), [EMPTY + 2 * 100, two + 2 * 40]);
+    // A list without constraints spreads nothing.
+    profile.arguments.spread.clear();
+    assert_eq!(spread(&profile, &load), [EMPTY, two]);
+}
+
+#[test]
+fn strategies_score_the_share_that_is_taken() {
+    let mut profile = Profile {
+        score: vec![(Plugin::NodeResourcesFit, 1)],
+        ..Profile::default()
+    };
+    let web = pod("web", json!({}), Some("1"));
+    let running = [("node-2", pod("db", json!({}), Some("2")))];
+    let mut by = |strategy: Strategy, resources: &[(&str, i64)]| {
+        let resources = resources.iter().copied();
+        profile.arguments.strategy = strategy;
+        profile.arguments.resources = resources.map(|(name, it)| (name.to_owned(), it)).collect();
+        scores_by(&profile, &web, &json!({}), &running)
+    };
+    // 1 and 3 of 4 processors, 200Mi and 400Mi of 4096Mi.
+    let both = [("cpu", 3), ("memory", 1)];
+    let least = by(Strategy::LeastAllocated, &both);
+    assert_eq!(
+        least,
+        [(3 * 75 + 95) / 4, (3 * 25 + 90) / 4, (3 * 75 + 95) / 4]
+    );
+    let most = by(Strategy::MostAllocated, &[("cpu", 1)]);
+    assert_eq!(most, [25, 75, 25]);
+    let points = vec![(20, 0), (70, 100), (80, 50)];
+    // 25 is a tenth of the way from 20 to 70; 75 is half of the way from 70 to 80.
+    let ratio = by(
+        Strategy::RequestedToCapacityRatio(points.clone()),
+        &[("cpu", 1)],
+    );
+    assert_eq!(ratio, [10, 75, 10]);
+    // Memory is below the first point, has no score, and does not count.
+    let ratio = by(Strategy::RequestedToCapacityRatio(points), &both);
+    assert_eq!(ratio, [10, 75, 10]);
+    // No node has it, and the pod does not ask for it.
+    let gpu = by(
+        Strategy::MostAllocated,
+        &[("cpu", 1), ("example.com/gpu", 50)],
+    );
+    assert_eq!(gpu, [25, 75, 25]);
+}
+
+#[test]
+fn weights_and_added_preferences_count() {
+    let rule = json!({ "key": "zone", "operator": "In", "values": ["b"] });
+    let preferred = json!([{ "weight": 5, "preference": { "matchExpressions": [rule] } }]);
+    let added = json!({ "preferredDuringSchedulingIgnoredDuringExecution": preferred });
+    let mut profile = Profile {
+        score: vec![(Plugin::NodeAffinity, 7)],
+        ..Profile::default()
+    };
+    let web = pod("web", json!({}), None);
+    assert_eq!(scores_by(&profile, &web, &json!({}), &[]), [0, 0, 0]);
+    profile.arguments.added_affinity = serde_json::from_value(added).unwrap();
+    assert_eq!(scores_by(&profile, &web, &json!({}), &[]), [0, 700, 0]);
+}
+
+#[test]
+fn others_affinity_counts_as_configured() {
+    let term = json!({
+        "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } },
+    });
+    let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let liking = json!([{ "weight": 1, "podAffinityTerm": term }]);
+    let liking = json!({ "preferredDuringSchedulingIgnoredDuringExecution": liking });
+    let of = |affinity: Value| {
+        pod(
+            "db",
+            json!({ "affinity": { "podAffinity": affinity } }),
+            None,
+        )
+    };
+    let running = [("node-1", of(required)), ("node-2", of(liking))];
+    let web = pod("web", json!({}), None);
+    let mut profile = Profile {
+        score: vec![(Plugin::InterPodAffinity, 1)],
+        ..Profile::default()
+    };
+    let scores = |profile: &Profile| scores_by(profile, &web, &json!({}), &running);
+    assert_eq!(scores(&profile), [100, 100, 0]);
+    profile.arguments.hard_affinity_weight = 4;
+    assert_eq!(scores(&profile), [100, 25, 0]);
+    profile.arguments.ignores_preferences_of_others = true;
+    assert_eq!(scores(&profile), [0, 0, 0]);
 }
 
 #[test]

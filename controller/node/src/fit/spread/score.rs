@@ -1,37 +1,24 @@
-//! Topology spread constraints with `whenUnsatisfiable: ScheduleAnyway`, and those of pods that have none.
+//! Topology spread constraints with `whenUnsatisfiable: ScheduleAnyway`.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 
 use super::super::{Cluster, SCORE_MAX};
-use super::{Counted, constraints_of, is_counted};
+use super::{Counted, constraints_of, is_counted, is_defaulted};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// The topology keys and the skews of pods without constraints (`systemDefaultConstraints`).
-const DEFAULTS: &[(&str, i32)] = &[(HOSTNAME, 3), ("topology.kubernetes.io/zone", 5)];
 
 /// Returns the scores of the nodes; the fewer pods in the node's domains, the higher.
 pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
-    let own = pod
-        .spec
-        .iter()
-        .flat_map(|spec| &spec.topology_spread_constraints);
-    let is_defaulted = own.flatten().next().is_none();
-    let constraints = match is_defaulted {
-        true => defaults(pod),
-        false => constraints_of(pod, "ScheduleAnyway")
-            .into_iter()
-            .map(|own| (Cow::Borrowed(own), Counted::of(pod, own)))
-            .collect(),
-    };
+    let constraints = constraints_of(pod, cluster, "ScheduleAnyway");
     if constraints.is_empty() {
         return vec![0; nodes.len()];
     }
+    let keys_may_lack = is_defaulted(pod) && cluster.profile.arguments.spreads_without_keys;
     let has_all = |node: &Node| {
         let mut keys = constraints.iter().map(|(own, _)| own.topology_key.as_str());
-        is_defaulted || keys.all(|key| label(node, key).is_some())
+        keys_may_lack || keys.all(|key| label(node, key).is_some())
     };
     let scored: Vec<&Node> = nodes.iter().copied().filter(|node| has_all(node)).collect();
     let domains: Vec<Domains<'_>> = constraints
@@ -54,19 +41,6 @@ pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]
     raw.into_iter().map(scaled).collect()
 }
 
-/// Returns the constraints of a pod of a set. Other pods have none.
-fn defaults(pod: &Pod) -> Vec<(Cow<'static, TopologySpreadConstraint>, Counted)> {
-    let constraints = DEFAULTS.iter().filter_map(|(key, skew)| {
-        let constraint = TopologySpreadConstraint {
-            topology_key: (*key).to_owned(),
-            max_skew: *skew,
-            ..TopologySpreadConstraint::default()
-        };
-        Some((Cow::Owned(constraint), Counted::siblings(pod)?))
-    });
-    constraints.collect()
-}
-
 /// The domains of one constraint among the nodes that are scored.
 struct Domains<'a> {
     constraint: &'a TopologySpreadConstraint,
@@ -85,7 +59,7 @@ fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
 impl<'a> Domains<'a> {
     fn of(
         pod: &Pod,
-        (constraint, counted): &'a (Cow<'_, TopologySpreadConstraint>, Counted),
+        (constraint, counted): &'a (&'a TopologySpreadConstraint, Counted),
         (cluster, scored): (&Cluster<'a>, &[&'a Node]),
         has_all: &dyn Fn(&Node) -> bool,
     ) -> Self {

@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 use std::collections::BTreeMap;
 
+use kube::core::Selector;
+
 use super::*;
+use crate::fit::Profile;
 use crate::fit::choose;
 
 #[derive(Default)]
@@ -65,6 +68,8 @@ impl Stored {
             load.add(&Arc::new(pod("other", std::slice::from_ref(volume))));
         }
         let cluster = Cluster {
+            profile: &Profile::default(),
+            spread_selector: &|_| Selector::default(),
             nodes: nodes.iter().collect(),
             loads: &loads,
             namespace_labels: &|_| BTreeMap::new(),
@@ -87,7 +92,7 @@ impl Stored {
                 format!("{}{bound}", choice.node)
             }
             Err(fit_error) => {
-                let message = fit_error.message(None);
+                let message = fit_error.message("");
                 let reasons = message.strip_prefix("0/2 nodes are available: ");
                 reasons.unwrap_or(&message).to_owned()
             }
@@ -148,7 +153,7 @@ fn claims_that_cannot_be_used_refuse_all_nodes() {
         ),
         ("dangling", "persistentvolume \"gone\" not found"),
     ] {
-        let expected = format!("{expected}. not found");
+        let expected = format!("{expected}.");
         assert_eq!(stored.place(&[claim], &[]), expected);
     }
 }

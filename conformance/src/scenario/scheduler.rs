@@ -1,0 +1,55 @@
+//! The configuration of the simulated scheduler in a scenario: inline, or a file.
+
+use kubeproof_node::SchedulerConfig;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A KubeSchedulerConfiguration of `kubescheduler.config.k8s.io/v1`.
+///
+/// Written inline, or as the path of a file, relative to the scenario's file.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(try_from = "Value")]
+#[schemars(with = "Value")]
+pub struct SchedulerConfiguration {
+    file: Option<String>,
+    read: SchedulerConfig,
+}
+
+impl TryFrom<Value> for SchedulerConfiguration {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        if let Value::String(file) = value {
+            return Ok(Self {
+                file: Some(file),
+                read: SchedulerConfig::default(),
+            });
+        }
+        let read = SchedulerConfig::parse(&value.to_string());
+        Ok(Self {
+            file: None,
+            read: read.map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+impl SchedulerConfiguration {
+    /// Takes the configuration out of the file that it names, of which `read` knows the text.
+    pub(super) fn load(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
+        if let Some(file) = &self.file {
+            let config = SchedulerConfig::parse(&read(file)?);
+            self.read = config.map_err(|error| format!("{file}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the configuration in the form that the scheduler uses.
+    #[must_use]
+    pub fn read(&self) -> &SchedulerConfig {
+        &self.read
+    }
+}
