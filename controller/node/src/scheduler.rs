@@ -419,7 +419,9 @@ impl Scheduler {
         let uid = store::uid(&**pod);
         let refused = planned.as_ref().err();
         let message = fit_error.message(refused.map_or("", |refused| &*refused.message));
-        if planned.is_err() && self.refused.get(&uid) == Some(&message) {
+        let clears = refused.is_some_and(|refused| refused.clears_nomination);
+        let loses_node = clears && self.nominated.remove(&uid).is_some();
+        if planned.is_err() && !loses_node && self.refused.get(&uid) == Some(&message) {
             return Ok(());
         }
         if let Ok(plan) = &planned {
@@ -452,6 +454,9 @@ impl Scheduler {
         if let Ok(Plan { node, .. }) = planned {
             patch["status"]["nominatedNodeName"] = json!(node);
             self.nominated.insert(uid.clone(), node);
+        }
+        if loses_node {
+            patch["status"]["nominatedNodeName"] = Value::Null;
         }
         self.refused.insert(uid, message);
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);

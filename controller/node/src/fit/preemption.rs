@@ -41,6 +41,8 @@ pub(crate) fn priority(pod: &Pod) -> i32 {
 pub(crate) struct NoPlan {
     /// The scheduler's message, for [`FitError::message`]; empty if no plugin ran.
     pub(crate) message: String,
+    /// Whether the pod loses the node that it was nominated for.
+    pub(crate) clears_nomination: bool,
 }
 
 /// Runs the plugins that look for a way out for a pod that fits on no node: deallocation of claims,
@@ -50,7 +52,7 @@ pub(crate) struct NoPlan {
 ///
 /// [`NoPlan`] when no plugin finds a way out.
 ///
-/// Source: `RunPostFilterPlugins`.
+/// Source: `RunPostFilterPlugins`, and `schedulingAlgorithm` for what becomes of the nomination.
 pub(crate) fn plan(
     pod: &Pod,
     cluster: &Cluster<'_>,
@@ -62,20 +64,24 @@ pub(crate) fn plan(
     if ends {
         return Err(NoPlan {
             message: String::new(),
+            clears_nomination: true,
         });
     }
     let mut messages = Vec::new();
+    let mut clears_nomination = false;
     for plugin in &profile.post_filter {
         match plugin {
             Plugin::DynamicResources if !has_seen_claims(profile, fit_error) => {
                 return Err(NoPlan {
                     message: "not found".to_owned(),
+                    clears_nomination: false,
                 });
             }
             Plugin::DynamicResources => messages.push("no new claims to deallocate".to_owned()),
             Plugin::DefaultPreemption => match preempt(pod, cluster, fit_error, budgets) {
                 Ok(plan) => return Ok(plan),
                 Err(refused) => {
+                    clears_nomination |= refused.clears_nomination;
                     messages.push(format!("preemption: {}", refused.message));
                 }
             },
@@ -84,6 +90,7 @@ pub(crate) fn plan(
     }
     Err(NoPlan {
         message: messages.join(", "),
+        clears_nomination,
     })
 }
 
@@ -110,6 +117,7 @@ fn preempt(
     if spec.and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
         return Err(NoPlan {
             message: "not eligible due to preemptionPolicy=Never.".to_owned(),
+            clears_nomination: false,
         });
     }
     let mut outcomes = Vec::new();
@@ -138,6 +146,7 @@ fn preempt(
         let outcomes = histogram(outcomes.into_iter());
         NoPlan {
             message: format!("0/{total} nodes are available: {outcomes}."),
+            clears_nomination: true,
         }
     })
 }
