@@ -99,7 +99,7 @@ pub(super) struct Cluster<'a> {
     /// The lookup of the pods that a pod is spread with.
     pub(super) spread_selector: &'a SpreadSelector<'a>,
     /// The claims and their volumes, if the scheduler follows them.
-    pub(super) storage: Option<Storage<'a>>,
+    pub(super) storage: Option<&'a Storage>,
 }
 
 static IDLE: Load = Load {
@@ -226,6 +226,7 @@ impl<'a> Filters<'a> {
             }
             Plugin::NodeResourcesFit => shortage(&self.requests, node, load),
             Plugin::VolumeRestrictions => self.volumes.is_refused(self.pod, load),
+            Plugin::NodeVolumeLimits => self.volumes.exceeds_limits(node, load),
             Plugin::VolumeBinding => self.volumes.is_unreachable(node),
             Plugin::VolumeZone => self.volumes.is_elsewhere(node),
             Plugin::PodTopologySpread => self.spread.misfit(node),

@@ -17,7 +17,9 @@ use k8s_openapi::api::core::v1::{
     ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
+};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
@@ -49,6 +51,10 @@ enum Update {
     Claim(Event<Arc<PersistentVolumeClaim>>),
     Volume(Event<Arc<PersistentVolume>>),
     Class(Event<Arc<StorageClass>>),
+    Driver(Event<Arc<CSIDriver>>),
+    Capacity(Event<Arc<CSIStorageCapacity>>),
+    CsiNode(Event<Arc<CSINode>>),
+    Attachment(Event<Arc<VolumeAttachment>>),
     Service(Event<Arc<Service>>),
     ReplicationController(Event<Arc<ReplicationController>>),
     ReplicaSet(Event<Arc<ReplicaSet>>),
@@ -75,9 +81,7 @@ struct Scheduler {
     /// Whether volumes are provisioned where their pods run; otherwise as soon as their claims
     /// exist.
     follows_volumes: bool,
-    claims: Store<PersistentVolumeClaim>,
-    volumes: Store<PersistentVolume>,
-    classes: Store<StorageClass>,
+    storage: Storage,
     sets: Sets,
     queue: BTreeMap<Place, ObjectKey>,
     /// The places in the queue by pod uid.
@@ -106,7 +110,11 @@ pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: 
         watches = watches
             .watch(Update::Claim)
             .watch(Update::Volume)
-            .watch(Update::Class);
+            .watch(Update::Class)
+            .watch(Update::Driver)
+            .watch(Update::Capacity)
+            .watch(Update::CsiNode)
+            .watch(Update::Attachment);
     }
     watches = watches
         .watch(Update::Service)
@@ -127,9 +135,7 @@ pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: 
         namespaces: Store::default(),
         budgets: Store::default(),
         follows_volumes,
-        claims: Store::default(),
-        volumes: Store::default(),
-        classes: Store::default(),
+        storage: Storage::default(),
         sets: Sets::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
@@ -197,8 +203,7 @@ impl Scheduler {
             && self.namespaces.is_synced()
             && self.budgets.is_synced()
             && self.sets.are_synced()
-            && (!self.follows_volumes
-                || self.claims.is_synced() && self.volumes.is_synced() && self.classes.is_synced())
+            && (!self.follows_volumes || self.storage.is_synced())
     }
 
     /// Returns false for an update that changes only where pods are preferred.
@@ -230,13 +235,25 @@ impl Scheduler {
                 self.budgets.apply(event);
             }
             Update::Claim(event) => {
-                self.claims.apply(event);
+                self.storage.claims.apply(event);
             }
             Update::Volume(event) => {
-                self.volumes.apply(event);
+                self.storage.volumes.apply(event);
             }
             Update::Class(event) => {
-                self.classes.apply(event);
+                self.storage.classes.apply(event);
+            }
+            Update::Driver(event) => {
+                self.storage.drivers.apply(event);
+            }
+            Update::Capacity(event) => {
+                self.storage.capacities.apply(event);
+            }
+            Update::CsiNode(event) => {
+                self.storage.csi_nodes.apply(event);
+            }
+            Update::Attachment(event) => {
+                self.storage.attachments.apply(event);
             }
             Update::Pod(event) => {
                 for change in self.pods.apply_by_uid(event) {
@@ -296,11 +313,7 @@ impl Scheduler {
                 loads: &loads,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
                 spread_selector: &|pod| self.sets.spread_selector(pod),
-                storage: self.follows_volumes.then_some(Storage {
-                    claims: &self.claims,
-                    volumes: &self.volumes,
-                    classes: &self.classes,
-                }),
+                storage: self.follows_volumes.then_some(&self.storage),
             };
             let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();

@@ -21,6 +21,8 @@ pub(super) struct Case {
     pub(super) placed: Vec<Placed>,
     pub(super) budgets: Vec<(Value, Value)>,
     pub(super) volumes: Vec<Stored>,
+    /// The limits of volumes and the room for them.
+    pub(super) limits: Vec<Value>,
     /// The pod that waits.
     pub(super) pod: Value,
     /// Whether the pod has a scheduling gate at first.
@@ -114,6 +116,10 @@ impl Case {
             true => volumes::volumes(&draw, (number, namespace), &nodes),
             false => Volumes::default(),
         };
+        let limits = match features.volumes {
+            true => volumes::limits(&draw, number, &nodes),
+            false => Vec::new(),
+        };
         let mut spec = spec(&draw, features, &nodes);
         spec["volumes"] = json!(of_pod);
         let mut pod = json!({
@@ -134,6 +140,7 @@ impl Case {
             placed,
             budgets,
             volumes: stored,
+            limits,
             pod,
             is_gated: draw.chance(5),
             features,

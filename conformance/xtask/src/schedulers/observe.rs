@@ -16,6 +16,9 @@ const COLLECTIONS: &[&str] = &[
     "/api/v1/persistentvolumeclaims",
     "/api/v1/persistentvolumes",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/storage.k8s.io/v1/csinodes",
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+    "/apis/storage.k8s.io/v1/volumeattachments",
 ];
 /// The seconds after which a pod counts as ignored.
 const LIMIT: u32 = 20;
@@ -117,6 +120,9 @@ fn set_up(server: &Server, case: &Case) -> anyhow::Result<()> {
     for stored in &case.volumes {
         server.store(stored)?;
     }
+    for object in &case.limits {
+        server.create(object)?;
+    }
     for node in &case.nodes {
         server.create(&node.object)?;
         let taints = json!({ "spec": { "taints": node.taints } });
@@ -170,6 +176,10 @@ fn restore_volumes(server: &Server, case: &Case) -> anyhow::Result<()> {
         return Ok(());
     }
     server.clear(&COLLECTIONS[2..4])?;
+    let attached = case.limits.iter();
+    for volume in attached.filter(|own| own["kind"] == "PersistentVolume") {
+        server.create(volume)?;
+    }
     server.watch::<()>(
         "/api/v1/nodes?fieldSelector=metadata.name=none",
         SETTLING,

@@ -162,6 +162,10 @@ pub(super) fn path_of(object: &Value) -> anyhow::Result<String> {
 fn collection_of(object: &Value) -> anyhow::Result<String> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let (group, plural) = match kind {
+        "CSIDriver" => ("/apis/storage.k8s.io/v1", "csidrivers"),
+        "CSINode" => ("/apis/storage.k8s.io/v1", "csinodes"),
+        "CSIStorageCapacity" => ("/apis/storage.k8s.io/v1", "csistoragecapacities"),
+        "VolumeAttachment" => ("/apis/storage.k8s.io/v1", "volumeattachments"),
         "Namespace" => ("/api/v1", "namespaces"),
         "Node" => ("/api/v1", "nodes"),
         "PersistentVolume" => ("/api/v1", "persistentvolumes"),

@@ -23,7 +23,12 @@ const CLASSES: &[(&str, &str, &str, &[&str])] = &[
         "WaitForFirstConsumer",
         &[],
     ),
+    ("room", CSI_DRIVER, "WaitForFirstConsumer", &[]),
 ];
+/// The driver of bound volumes, which has limits on some nodes.
+const DRIVER: &str = "example.com";
+/// The driver that says how much room it has.
+const CSI_DRIVER: &str = "csi.example.com";
 
 pub(super) fn classes() -> Vec<Value> {
     let classes = CLASSES.iter().map(|(name, provisioner, mode, zones)| {
@@ -40,7 +45,66 @@ pub(super) fn classes() -> Vec<Value> {
         }
         class
     });
-    classes.collect()
+    let driver = json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": { "name": CSI_DRIVER },
+        "spec": { "storageCapacity": true },
+    });
+    classes.chain([driver]).collect()
+}
+
+/// Draws how many volumes the nodes can have, which they have already, and where there is room.
+pub(super) fn limits(draw: &Draw, case: u64, nodes: &[Node]) -> Vec<Value> {
+    let mut objects = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        if draw.chance(60) {
+            let driver = |name: &str| {
+                let count = draw.below(3);
+                json!({ "name": name, "nodeID": "n", "allocatable": { "count": count } })
+            };
+            objects.push(json!({
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "CSINode",
+                "metadata": { "name": node.name },
+                "spec": { "drivers": [driver(DRIVER), driver(CSI_DRIVER)] },
+            }));
+        }
+        if draw.chance(30) {
+            let name = format!("attached-{case}-{number}");
+            objects.push(volume(&name, "now", "1Gi"));
+            objects.push(json!({
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "VolumeAttachment",
+                "metadata": { "name": name },
+                "spec": {
+                    "attacher": DRIVER, "nodeName": node.name,
+                    "source": { "persistentVolumeName": name },
+                },
+            }));
+        }
+    }
+    for number in 0..draw.below(4) {
+        let mut capacity = json!({
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "CSIStorageCapacity",
+            "metadata": { "name": format!("room-{case}-{number}"), "namespace": "default" },
+            "storageClassName": draw.pick(&["room", "room", "wait"]),
+            "capacity": draw.pick(&["512Mi", "1Gi", "10Gi"]),
+        });
+        if draw.chance(30) {
+            capacity["maximumVolumeSize"] = json!(draw.pick(&["512Mi", "1Gi"]));
+        }
+        if !draw.chance(15) {
+            capacity["nodeTopology"] = match draw.below(3) {
+                0 => json!({}),
+                1 => json!({ "matchLabels": { ZONE: draw.pick(&["a", "b"]) } }),
+                _ => json!({ "matchExpressions": [{ "key": "disk", "operator": "Exists" }] }),
+            };
+        }
+        objects.push(capacity);
+    }
+    objects
 }
 
 /// The volumes of a pod, and the stored objects that they need.
@@ -66,7 +130,7 @@ pub(super) fn volumes(draw: &Draw, (case, namespace): (u64, &str), nodes: &[Node
                 volumes.stored.push(Stored::new(claim));
             }
             2 | 3 => {
-                let class = draw.pick(&["wait", "wait-zone"]);
+                let class = draw.pick(&["wait", "wait-zone", "room", "room"]);
                 volumes
                     .stored
                     .push(Stored::new(claim(&name, namespace, class)));
@@ -127,7 +191,7 @@ fn volume(name: &str, class: &str, size: &str) -> Value {
             "capacity": { "storage": size },
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": class,
-            "csi": { "driver": "example.com", "volumeHandle": name },
+            "csi": { "driver": DRIVER, "volumeHandle": name },
         },
     })
 }

@@ -30,6 +30,12 @@ pub(crate) enum Reason {
     ExclusiveClaim,
     VolumeAffinity,
     NoVolume,
+    /// The driver that would provision a volume has no room for it.
+    NoSpace,
+    /// The node has as many volumes of a driver as it can have.
+    VolumeCount,
+    /// A claim does not exist; the text names it.
+    NoClaim(String),
     VolumeGone,
     VolumeZone,
     Spread,
@@ -58,6 +64,9 @@ impl fmt::Display for Reason {
             }
             Self::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity",
             Self::NoVolume => "node(s) didn't find available persistent volumes to bind",
+            Self::NoSpace => "node(s) did not have enough free storage",
+            Self::VolumeCount => "node(s) exceed max volume count",
+            Self::NoClaim(missing) => missing,
             Self::VolumeGone => {
                 "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
             }

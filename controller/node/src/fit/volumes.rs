@@ -1,4 +1,7 @@
-//! The volumes of a pod: the plugins VolumeRestrictions, VolumeBinding and VolumeZone.
+//! The volumes of a pod: the plugins VolumeRestrictions, VolumeBinding and VolumeZone; `limits` has
+//! NodeVolumeLimits.
+
+mod limits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,10 +9,14 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Node, PersistentVolume, PersistentVolumeClaim, Pod, TopologySelectorTerm, Volume,
 };
-use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::api::storage::v1::{
+    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
+};
 use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::node_affinity;
 use kubeproof_runtime::pod::{ClaimName, claims, is_not_owner};
+use kubeproof_runtime::pod_resources as resources;
 use kubeproof_runtime::store::{ObjectKey, Store};
 use kubeproof_runtime::volume::{
     BIND_COMPLETED, SELECTED_NODE, capacity, class_of, holds, is_selected, requested, suits,
@@ -37,12 +44,16 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The claims, volumes and classes that the scheduler knows.
-#[derive(Clone, Copy)]
-pub(crate) struct Storage<'a> {
-    pub(crate) claims: &'a Store<PersistentVolumeClaim>,
-    pub(crate) volumes: &'a Store<PersistentVolume>,
-    pub(crate) classes: &'a Store<StorageClass>,
+/// The objects about volumes that the scheduler knows.
+#[derive(Default)]
+pub(crate) struct Storage {
+    pub(crate) claims: Store<PersistentVolumeClaim>,
+    pub(crate) volumes: Store<PersistentVolume>,
+    pub(crate) classes: Store<StorageClass>,
+    pub(crate) drivers: Store<CSIDriver>,
+    pub(crate) capacities: Store<CSIStorageCapacity>,
+    pub(crate) csi_nodes: Store<CSINode>,
+    pub(crate) attachments: Store<VolumeAttachment>,
 }
 
 /// The volumes that a pod needs once it has a node.
@@ -63,7 +74,7 @@ impl Bindings {
 /// The state of the filters of volumes for one pod.
 pub(super) struct PodVolumes<'a> {
     pod: &'a Pod,
-    storage: Option<Storage<'a>>,
+    storage: Option<&'a Storage>,
     /// The volumes of bound claims; None for those that are gone.
     bound: Vec<Option<&'a Arc<PersistentVolume>>>,
     /// The unbound claims whose volumes wait for a node, the smallest first.
@@ -81,12 +92,22 @@ fn cluster_key(name: &str) -> ObjectKey {
     }
 }
 
-impl<'a> Storage<'a> {
+impl Storage {
+    pub(crate) fn is_synced(&self) -> bool {
+        self.claims.is_synced()
+            && self.volumes.is_synced()
+            && self.classes.is_synced()
+            && self.drivers.is_synced()
+            && self.capacities.is_synced()
+            && self.csi_nodes.is_synced()
+            && self.attachments.is_synced()
+    }
+
     fn claim(
         &self,
         pod: &Pod,
         used: &ClaimName<'_>,
-    ) -> Result<&'a Arc<PersistentVolumeClaim>, String> {
+    ) -> Result<&Arc<PersistentVolumeClaim>, String> {
         let key = ObjectKey {
             namespace: pod.metadata.namespace.clone().unwrap_or_default(),
             name: used.name.to_string(),
@@ -103,8 +124,31 @@ impl<'a> Storage<'a> {
             })
     }
 
-    fn class(&self, claim: &PersistentVolumeClaim) -> Option<&'a Arc<StorageClass>> {
+    fn class(&self, claim: &PersistentVolumeClaim) -> Option<&Arc<StorageClass>> {
         self.classes.get(&cluster_key(class_of(claim)?))
+    }
+
+    /// Returns whether the driver that provisions the claim has room for it where the node reaches
+    /// it, as far as it says so (`hasEnoughCapacity`).
+    fn has_room(&self, claim: &PersistentVolumeClaim, class: &StorageClass, node: &Node) -> bool {
+        let spec = claim.spec.as_ref();
+        let wanted = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
+        let Some(wanted) = wanted.and_then(|requests| requests.get("storage")) else {
+            return true;
+        };
+        let driver = self.drivers.get(&cluster_key(&class.provisioner));
+        if driver.is_none_or(|driver| driver.spec.storage_capacity != Some(true)) {
+            return true;
+        }
+        let wanted = resources::amount("storage", wanted);
+        let mut capacities = self.capacities.iter().map(|(_, own)| own);
+        capacities.any(|own| {
+            let most = own.maximum_volume_size.as_ref().or(own.capacity.as_ref());
+            let selector = own.node_topology.clone().map(Selector::try_from);
+            own.storage_class_name == class.name_any()
+                && most.is_some_and(|most| resources::amount("storage", most) >= wanted)
+                && selector.is_some_and(|own| own.is_ok_and(|own| own.matches(node.labels())))
+        })
     }
 }
 
@@ -220,6 +264,11 @@ impl<'a> PodVolumes<'a> {
         Misfit::new(reasons, true)
     }
 
+    /// Returns why NodeVolumeLimits refuses the node.
+    pub(super) fn exceeds_limits(&self, node: &Node, load: &Load) -> Option<Misfit> {
+        limits::misfit(self.pod, self.storage?, node, load)
+    }
+
     /// Returns the volumes that the pod gets on the node (`FindPodVolumes`).
     pub(super) fn bindings(&self, node: &Node) -> Result<Bindings, Vec<Reason>> {
         let Some(storage) = self.storage else {
@@ -230,11 +279,12 @@ impl<'a> PodVolumes<'a> {
             None => Some(Reason::VolumeGone),
             Some(volume) => (!reaches(volume, node)).then_some(Reason::VolumeAffinity),
         }));
-        let found = find(storage, &self.delayed, node);
-        if found.is_none() {
-            reasons.push(Reason::NoVolume);
+        match find(storage, &self.delayed, node) {
+            Ok(bindings) if reasons.is_empty() => return Ok(bindings),
+            Ok(_) => {}
+            Err(reason) => reasons.push(reason),
         }
-        found.filter(|_| reasons.is_empty()).ok_or(reasons)
+        Err(reasons)
     }
 
     /// Returns why VolumeZone refuses the node: a bound volume is in another zone.
@@ -284,17 +334,21 @@ fn is_used(claim: &PersistentVolumeClaim, cluster: &Cluster<'_>) -> bool {
     })
 }
 
-/// Returns the volumes that unbound claims get on the node; None if a claim gets none.
+/// Returns the volumes that unbound claims get on the node.
+///
+/// # Errors
+///
+/// The reason why a claim gets none.
 fn find(
-    storage: Storage<'_>,
+    storage: &Storage,
     delayed: &[&Arc<PersistentVolumeClaim>],
     node: &Node,
-) -> Option<Bindings> {
+) -> Result<Bindings, Reason> {
     let mut bindings = Bindings::default();
     let mut chosen = BTreeSet::new();
     for claim in delayed {
         match claim.annotations().get(SELECTED_NODE) {
-            Some(selected) if selected != name(node) => return None,
+            Some(selected) if selected != name(node) => return Err(Reason::NoVolume),
             Some(_) => bindings.provisioned.push(Arc::clone(claim)),
             None => match matching_volume(storage, claim, node, &chosen) {
                 Some(volume) => {
@@ -306,21 +360,26 @@ fn find(
             },
         }
     }
-    let mut provisioned = bindings.provisioned.iter();
-    let can_provision = provisioned.all(|claim| {
-        let class = storage.class(claim);
-        class.is_some_and(|class| {
-            let by_hand = class.provisioner.is_empty() || class.provisioner == NO_PROVISIONER;
-            !by_hand && is_allowed(class.allowed_topologies.as_deref(), node)
-        })
-    });
-    can_provision.then_some(bindings)
+    // Claims that have selected the node are looked at first.
+    let mut provisioned: Vec<_> = bindings.provisioned.iter().collect();
+    provisioned.sort_by_key(|claim| !claim.annotations().contains_key(SELECTED_NODE));
+    for claim in provisioned {
+        let class = storage.class(claim).ok_or(Reason::NoVolume)?;
+        let by_hand = class.provisioner.is_empty() || class.provisioner == NO_PROVISIONER;
+        if by_hand || !is_allowed(class.allowed_topologies.as_deref(), node) {
+            return Err(Reason::NoVolume);
+        }
+        if !storage.has_room(claim, class, node) {
+            return Err(Reason::NoSpace);
+        }
+    }
+    Ok(bindings)
 }
 
 /// Returns the volume that is tied to the claim already, or the smallest that suits it and the node
 /// (`FindMatchingVolume`).
 fn matching_volume<'a>(
-    storage: Storage<'a>,
+    storage: &'a Storage,
     claim: &PersistentVolumeClaim,
     node: &Node,
     chosen: &BTreeSet<String>,

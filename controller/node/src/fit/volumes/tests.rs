@@ -11,11 +11,7 @@ use crate::fit::Profile;
 use crate::fit::choose;
 
 #[derive(Default)]
-struct Stored {
-    claims: Store<PersistentVolumeClaim>,
-    volumes: Store<PersistentVolume>,
-    classes: Store<StorageClass>,
-}
+struct Stored(Storage);
 
 impl Stored {
     fn claim(mut self, name: &str, spec: &Value, phase: &str) -> Self {
@@ -25,7 +21,7 @@ impl Stored {
         }
         let claim = json!({ "metadata": metadata, "spec": spec, "status": { "phase": phase } });
         let claim = serde_json::from_value(claim).unwrap();
-        self.claims.apply(Event::Apply(Arc::new(claim)));
+        self.0.claims.apply(Event::Apply(Arc::new(claim)));
         self
     }
 
@@ -35,7 +31,7 @@ impl Stored {
             "spec": spec, "status": { "phase": "Available" },
         });
         let volume = serde_json::from_value(volume).unwrap();
-        self.volumes.apply(Event::Apply(Arc::new(volume)));
+        self.0.volumes.apply(Event::Apply(Arc::new(volume)));
         self
     }
 
@@ -48,7 +44,7 @@ impl Stored {
             class["allowedTopologies"] = json!([{ "matchLabelExpressions": [rule] }]);
         }
         let class = serde_json::from_value(class).unwrap();
-        self.classes.apply(Event::Apply(Arc::new(class)));
+        self.0.classes.apply(Event::Apply(Arc::new(class)));
         self
     }
 
@@ -73,11 +69,7 @@ impl Stored {
             nodes: nodes.iter().collect(),
             loads: &loads,
             namespace_labels: &|_| BTreeMap::new(),
-            storage: Some(Storage {
-                claims: &self.claims,
-                volumes: &self.volumes,
-                classes: &self.classes,
-            }),
+            storage: Some(&self.0),
         };
         let volumes: Vec<Value> = used.iter().map(|name| of_claim(name)).collect();
         match choose(&pod("web", &volumes), &cluster, None) {
@@ -271,4 +263,100 @@ fn volumes_that_pods_may_not_share_keep_them_apart() {
         };
         assert_eq!(conflict(&volume(one), &volume(other)), expected);
     }
+}
+
+/// An object with this kind's fields in addition to its name.
+fn named<K: serde::de::DeserializeOwned>(name: &str, fields: &Value) -> Event<Arc<K>> {
+    let mut object = fields.clone();
+    object["metadata"] = json!({ "name": name });
+    Event::Apply(Arc::new(serde_json::from_value(object).unwrap()))
+}
+
+#[test]
+fn a_volume_is_provisioned_where_its_driver_has_room() {
+    let claim =
+        json!({ "storageClassName": "fast", "resources": { "requests": { "storage": "5Gi" } } });
+    let place = |capacities: &[Value], opts_in: bool| {
+        let mut stored = Stored::default()
+            .class("fast", "csi.example.com", "WaitForFirstConsumer", &[])
+            .claim("data", &claim, "Pending");
+        let driver = json!({ "spec": { "storageCapacity": opts_in } });
+        stored.0.drivers.apply(named("csi.example.com", &driver));
+        for (number, capacity) in capacities.iter().enumerate() {
+            let name = format!("c{number}");
+            stored.0.capacities.apply(named(&name, capacity));
+        }
+        stored.place(&["data"], &[])
+    };
+    let of = |zone: &str, class: &str, more: &Value| {
+        let mut capacity = more.clone();
+        capacity["storageClassName"] = json!(class);
+        capacity["nodeTopology"] = json!({ "matchLabels": { "zone": zone } });
+        capacity
+    };
+    let enough = json!({ "capacity": "5Gi" });
+    assert_eq!(place(&[], false), "node-a data=new");
+    let none = "2 node(s) did not have enough free storage.";
+    assert_eq!(place(&[], true), none);
+    assert_eq!(place(&[of("b", "fast", &enough)], true), "node-b data=new");
+    assert_eq!(place(&[of("b", "slow", &enough)], true), none);
+    let little = json!({ "capacity": "4Gi" });
+    assert_eq!(place(&[of("b", "fast", &little)], true), none);
+    // The size of a single volume counts more than what is left.
+    let small = json!({ "capacity": "50Gi", "maximumVolumeSize": "1Gi" });
+    assert_eq!(place(&[of("b", "fast", &small)], true), none);
+    let nowhere = json!({ "capacity": "5Gi", "storageClassName": "fast" });
+    assert_eq!(place(&[nowhere], true), none);
+}
+
+#[test]
+fn a_node_has_only_so_many_volumes_of_a_driver() {
+    let csi =
+        |handle: &str| json!({ "csi": { "driver": "csi.example.com", "volumeHandle": handle } });
+    let bound = |volume: &str| json!({ "volumeName": volume });
+    let stored = |limit: i32| {
+        let mut stored = Stored::default()
+            .class("fast", "csi.example.com", "WaitForFirstConsumer", &[])
+            .volume("v1", &json!({}), &csi("1"))
+            .volume("v2", &json!({}), &csi("2"))
+            .volume("local", &json!({}), &json!({ "local": { "path": "/" } }))
+            .claim("one", &bound("v1"), "Bound")
+            .claim("two", &bound("v2"), "Bound")
+            .claim("other", &bound("local"), "Bound")
+            .claim("new", &json!({ "storageClassName": "fast" }), "Pending");
+        let driver = |name: &str, limit: i32| json!({ "name": name, "nodeID": "n", "allocatable": { "count": limit } });
+        for node in ["node-a", "node-b"] {
+            let drivers = [
+                driver("csi.example.com", limit),
+                driver("none.example.com", 0),
+            ];
+            let spec = json!({ "spec": { "drivers": drivers } });
+            stored.0.csi_nodes.apply(named(node, &spec));
+        }
+        stored
+    };
+    let full = |count: usize| format!("{count} node(s) exceed max volume count.");
+    assert_eq!(stored(0).place(&["one"], &[]), full(2));
+    assert_eq!(stored(1).place(&["one"], &[]), "node-a");
+    assert_eq!(stored(1).place(&["one", "two"], &[]), full(2));
+    assert_eq!(stored(0).place(&["new"], &[]), full(2));
+    // Volumes of no driver with a limit do not count.
+    assert_eq!(stored(0).place(&["other"], &[]), "node-a");
+    // A volume that a pod on the node has is not a further one.
+    let running = [("node-a", of_claim("two")), ("node-b", of_claim("one"))];
+    assert_eq!(stored(1).place(&["one"], &running), "node-b");
+    let running = [("node-a", of_claim("two")), ("node-b", of_claim("new"))];
+    assert_eq!(stored(1).place(&["one"], &running), full(2));
+    let mut attached = stored(1);
+    for node in ["node-a", "node-b"] {
+        let spec = json!({
+            "attacher": "csi.example.com", "nodeName": node, "source": { "persistentVolumeName": "v2" },
+        });
+        attached
+            .0
+            .attachments
+            .apply(named(node, &json!({ "spec": spec })));
+    }
+    assert_eq!(attached.place(&["one"], &[]), full(2));
+    assert_eq!(attached.place(&["two"], &[]), "node-a");
 }
