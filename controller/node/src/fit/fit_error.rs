@@ -39,6 +39,8 @@ pub(crate) enum Reason {
     VolumeGone,
     VolumeZone,
     Spread,
+    /// The node has no pods that the pod could displace.
+    NoVictims,
     /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
 }
@@ -71,6 +73,7 @@ impl fmt::Display for Reason {
                 "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
             }
             Self::VolumeZone => "node(s) had no available volume zone",
+            Self::NoVictims => "No preemption victims found for incoming pod",
             Self::Spread => "node(s) didn't match pod topology spread constraints",
             Self::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -94,6 +97,14 @@ impl Misfit {
     /// Returns the messages of the reasons.
     pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
         self.reasons.iter().map(ToString::to_string)
+    }
+
+    /// Returns the error of a plugin that cannot judge the node, if that is the misfit.
+    pub(super) fn into_error(self) -> Result<Vec<String>, String> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.reasons().collect()),
+        }
     }
 
     /// Returns a misfit for these reasons; `None` without reasons.

@@ -10,7 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
-use super::fit_error::{FitError, Misfit, histogram};
+use super::fit_error::{FitError, Misfit, Reason, histogram};
 use super::profile::{Plugin, Profile};
 use super::{Cluster, Load, examine_one, name};
 
@@ -43,6 +43,8 @@ pub(crate) struct NoPlan {
     pub(crate) message: String,
     /// Whether the pod loses the node that it was nominated for.
     pub(crate) clears_nomination: bool,
+    /// Whether this is the error of a plugin, after which no other plugin runs.
+    is_error: bool,
 }
 
 /// Runs the plugins that look for a way out for a pod that fits on no node: deallocation of claims,
@@ -63,8 +65,8 @@ pub(crate) fn plan(
     let ends = fit_error.is_error() || fit_error.has_no_nodes() || profile.post_filter.is_empty();
     if ends {
         return Err(NoPlan {
-            message: String::new(),
             clears_nomination: true,
+            ..NoPlan::default()
         });
     }
     let mut messages = Vec::new();
@@ -74,12 +76,18 @@ pub(crate) fn plan(
             Plugin::DynamicResources if !has_seen_claims(profile, fit_error) => {
                 return Err(NoPlan {
                     message: "not found".to_owned(),
-                    clears_nomination: false,
+                    ..NoPlan::default()
                 });
             }
             Plugin::DynamicResources => messages.push("no new claims to deallocate".to_owned()),
             Plugin::DefaultPreemption => match preempt(pod, cluster, fit_error, budgets) {
                 Ok(plan) => return Ok(plan),
+                Err(refused) if refused.is_error => {
+                    return Err(NoPlan {
+                        message: format!("preemption: {}", refused.message),
+                        ..refused
+                    });
+                }
                 Err(refused) => {
                     clears_nomination |= refused.clears_nomination;
                     messages.push(format!("preemption: {}", refused.message));
@@ -91,6 +99,7 @@ pub(crate) fn plan(
     Err(NoPlan {
         message: messages.join(", "),
         clears_nomination,
+        ..NoPlan::default()
     })
 }
 
@@ -117,10 +126,11 @@ fn preempt(
     if spec.and_then(|spec| spec.preemption_policy.as_deref()) == Some("Never") {
         return Err(NoPlan {
             message: "not eligible due to preemptionPolicy=Never.".to_owned(),
-            clears_nomination: false,
+            ..NoPlan::default()
         });
     }
     let mut outcomes = Vec::new();
+    let mut error = None;
     let mut best: Option<(Rank, Plan)> = None;
     for (index, node) in cluster.nodes.iter().enumerate() {
         if !fit_error.may_pass(name(node)) {
@@ -138,8 +148,18 @@ fn preempt(
                     best = Some((rank, plan));
                 }
             }
-            Err(reasons) => outcomes.extend(reasons),
+            Err(misfit) => match misfit.into_error() {
+                Ok(reasons) => outcomes.extend(reasons),
+                Err(failed) => error = error.or(Some(failed)),
+            },
         }
+    }
+    if let (None, Some(error)) = (&best, error) {
+        return Err(NoPlan {
+            message: error,
+            is_error: true,
+            ..NoPlan::default()
+        });
     }
     best.map(|(_, plan)| plan).ok_or_else(|| {
         let total = cluster.nodes.len();
@@ -147,6 +167,7 @@ fn preempt(
         NoPlan {
             message: format!("0/{total} nodes are available: {outcomes}."),
             clears_nomination: true,
+            ..NoPlan::default()
         }
     })
 }
@@ -192,7 +213,7 @@ fn candidate(
     cluster: &Cluster<'_>,
     node: &Node,
     budgets: &[Arc<PodDisruptionBudget>],
-) -> Result<Candidate, Vec<String>> {
+) -> Result<Candidate, Misfit> {
     let (mut lower, mut kept): (Vec<_>, Vec<_>) = cluster
         .load(node)
         .pods
@@ -200,12 +221,10 @@ fn candidate(
         .cloned()
         .partition(|other| priority(other) < priority(pod));
     if lower.is_empty() {
-        return Err(vec![
-            "No preemption victims found for incoming pod".to_owned(),
-        ]);
+        return Err(Misfit::passing(Reason::NoVictims));
     }
     if let Some(misfit) = misfit_beside(pod, cluster, node, &kept) {
-        return Err(misfit.reasons().collect());
+        return Err(misfit);
     }
     lower.sort_by_key(|pod| (Reverse(priority(pod)), started(pod)));
     let (violating, others) = by_budget(lower, budgets);

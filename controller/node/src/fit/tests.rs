@@ -366,6 +366,22 @@ fn a_profile_says_which_filters_run() {
 }
 
 #[test]
+fn an_error_of_a_filter_ends_the_search_for_victims() {
+    let nodes = [node("node-1", &json!({}))];
+    let important = pod(json!({ "priority": 10 }));
+    let mut profile = Profile::default();
+    let needed = Plugin::InterPodAffinity;
+    profile.pre_filter.retain(|own| *own != needed);
+    // The filter has its turn only once there is room for the pod.
+    let message = "0/1 nodes are available: 1 Too many pods. preemption: running \
+        \"InterPodAffinity\" filter plugin: error reading \"PreFilterInterPodAffinity\" from \
+        cycleState: not found";
+    let full = loads(&[("node-1", 3)]);
+    let refused = choose_by(&profile, &important, &nodes, &full);
+    assert_eq!(refused, Err(message.to_owned()));
+}
+
+#[test]
 fn a_profile_adds_affinity_and_ignores_resources() {
     let nodes = [node("node-1", &json!({}))];
     let requests = json!({ "requests": { "example.com/gpu": "1" } });
