@@ -126,7 +126,9 @@ pub(super) fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<
 /// The pod's part of the scores of resources.
 pub(super) struct ResourceScores<'a> {
     arguments: &'a Arguments,
-    /// The requests, with defaults where containers request neither processor nor memory.
+    /// The requests of the containers, with defaults where they request no processor or no memory.
+    /// Those of the pod as a whole do not count: upstream's scorer skips them, although pods that
+    /// are on a node count with them.
     counted: Amounts,
     requested: Amounts,
 }
@@ -141,14 +143,16 @@ struct Share {
 
 impl<'a> ResourceScores<'a> {
     pub(super) fn of(pod: &Pod, arguments: &'a Arguments) -> Self {
-        let of = |defaults| {
-            let spec = pod.spec.as_ref();
-            spec.map_or_else(Amounts::new, |spec| resources::requests_or(spec, defaults))
+        let spec = pod.spec.clone().unwrap_or_default();
+        let requested = resources::requests(&spec);
+        let of_containers = PodSpec {
+            resources: None,
+            ..spec
         };
         Self {
             arguments,
-            counted: of(DEFAULTS),
-            requested: of(&[]),
+            counted: resources::requests_or(&of_containers, DEFAULTS),
+            requested,
         }
     }
 
@@ -159,15 +163,13 @@ impl<'a> ResourceScores<'a> {
             .resources
             .iter()
             .filter_map(|(name, weight)| {
-                let (before, requested) = match name.as_str() {
-                    "cpu" => (load.counted[0], self.counted.get("cpu")),
-                    "memory" => (load.counted[1], self.counted.get("memory")),
-                    name => (
-                        load.requested.get(name).copied().unwrap_or(0),
-                        self.requested.get(name),
-                    ),
+                let before = match name.as_str() {
+                    "cpu" => load.counted[0],
+                    "memory" => load.counted[1],
+                    name => load.requested.get(name).copied().unwrap_or(0),
                 };
-                share(node, (name, *weight), before, requested.copied())
+                let requested = self.counted.get(name).copied();
+                share(node, (name, *weight), before, requested)
             });
         let scored = shares.map(|share| (score(&self.arguments.strategy, &share), share.weight));
         let is_ratio = matches!(

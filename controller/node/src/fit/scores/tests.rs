@@ -236,6 +236,26 @@ fn strategies_score_the_share_that_is_taken() {
 }
 
 #[test]
+fn requests_of_the_pod_as_a_whole_count_for_the_balance_only() {
+    let whole = json!({ "resources": { "requests": { "cpu": "2", "memory": "1Gi" } } });
+    let web = pod("web", whole, None);
+    let by = |plugin: Plugin| {
+        let profile = Profile {
+            score: vec![(plugin, 1)],
+            ..Profile::default()
+        };
+        scores_by(&profile, &web, &json!({}), &[])[0]
+    };
+    // As without them: 97 of the processor and 95 of the memory are left.
+    assert_eq!(by(Plugin::NodeResourcesFit), 96);
+    // Shares of 50 and 25 of 100 deviate by 12.5.
+    assert_eq!(
+        by(Plugin::NodeResourcesBalancedAllocation),
+        50 + (50 + 87 - 100) / 2
+    );
+}
+
+#[test]
 fn weights_and_added_preferences_count() {
     let rule = json!({ "key": "zone", "operator": "In", "values": ["b"] });
     let preferred = json!([{ "weight": 5, "preference": { "matchExpressions": [rule] } }]);
