@@ -53,3 +53,36 @@ impl SchedulerConfiguration {
         &self.read
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TEXT: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                        profiles: [{schedulerName: mine}]";
+
+    fn names(config: &SchedulerConfiguration) -> Vec<&str> {
+        config.read().profile_names().collect()
+    }
+
+    #[test]
+    fn a_configuration_is_inline_or_in_a_file() {
+        let mut of_file = SchedulerConfiguration::try_from(json!("profiles.yaml")).unwrap();
+        let mut read = |file: &str| match file {
+            "profiles.yaml" => Ok(TEXT.to_owned()),
+            _ => Err("there is no such file".to_owned()),
+        };
+        of_file.load(&mut read).unwrap();
+        assert_eq!(names(&of_file), ["mine"]);
+        let mut inline = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        });
+        let read = SchedulerConfiguration::try_from(inline.clone()).unwrap();
+        assert_eq!(names(&read), ["default-scheduler"]);
+        inline["profile"] = json!([]);
+        let refused = SchedulerConfiguration::try_from(inline).unwrap_err();
+        assert_eq!(refused, "strict decoding error: unknown field \"profile\"");
+    }
+}

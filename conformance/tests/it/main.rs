@@ -50,6 +50,8 @@ mod report;
 mod rerunning;
 mod rust_types;
 #[cfg(feature = "cli")]
+mod scheduler_config;
+#[cfg(feature = "cli")]
 mod schema;
 #[cfg(feature = "cli")]
 mod served;

@@ -224,7 +224,10 @@ fn is_counted_by(selector: &Selector, pod: &Pod) -> bool {
 /// The pods of a node that were counted by a selector: there may be thousands of pods, and each of
 /// a set is counted for all that follow.
 #[derive(Debug)]
-pub(super) struct Counts(Mutex<BTreeMap<(Option<String>, String), (Arc<Remembered>, i64)>>);
+pub(super) struct Counts(Mutex<BTreeMap<CountKey, (Arc<Remembered>, i64)>>);
+
+/// The namespace and the text of a selector.
+type CountKey = (Option<String>, String);
 
 impl Default for Counts {
     fn default() -> Self {

@@ -285,6 +285,6 @@ fn without_effect(configuration: &Configuration) -> Vec<String> {
     }
     let sentences = parts.into_iter();
     sentences
-        .map(|part| format!("{part} of the scheduler's configuration has no effect"))
+        .map(|part| format!("without effect in the scheduler's configuration: {part}"))
         .collect()
 }

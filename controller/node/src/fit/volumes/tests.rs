@@ -1,4 +1,3 @@
-use k8s_openapi::api::storage::v1::StorageClass;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 

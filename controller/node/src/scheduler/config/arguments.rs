@@ -345,7 +345,8 @@ fn validate_strategy(strategy: &ScoringStrategy, path: &FieldPath, errors: &mut 
     }
     for (index, resource) in strategy.resources.iter().enumerate() {
         let (name, weight) = (&resource.name, resource.weight);
-        if weight < 0 || weight > 100 {
+        // 0 stands for the default.
+        if !(0..=100).contains(&weight) {
             let detail = format!("resource weight of {name} not in valid range (0, 100]");
             let path = path.child("resources").index(index).child("weight");
             errors.invalid(&path, &json!(weight), &detail);

@@ -107,7 +107,7 @@ fn arguments_have_defaults() {
 #[test]
 fn what_has_no_effect_is_named() {
     let config = parse("extenders: [{urlPrefix: x}]\nprofiles: [{plugins: {permit: {disabled: [{name: '*'}]}, score: {disabled: [{name: '*'}]}}, pluginConfig: [{name: VolumeBinding}, {name: InterPodAffinity}]}]").unwrap();
-    let of = |part: &str| format!("{part} of the scheduler's configuration has no effect");
+    let of = |part: &str| format!("without effect in the scheduler's configuration: {part}");
     let expected = [
         of("extenders"),
         of("profiles[0].plugins.permit"),
