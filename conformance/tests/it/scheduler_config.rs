@@ -55,7 +55,7 @@ steps:
     assert!(!without.contains("running"), "{without}");
     let (with, said) = run(&["--scheduler-config", &mine, "--record", &log]);
     assert!(with.contains("pod web created · +1s running"), "{with}");
-    let again = format!(" --scheduler-config {mine}");
+    let again = format!(" --scheduler-config '{mine}'");
     assert!(with.contains(&again), "{with}");
     let warning = "warning: without effect in the scheduler's configuration: extenders";
     assert!(said.contains(warning), "{said}");

@@ -83,8 +83,8 @@ impl Load {
 /// A function from the name of a Namespace to its labels.
 pub(super) type NamespaceLabels<'a> = dyn Fn(&str) -> BTreeMap<String, String> + Sync + 'a;
 
-/// A function from a pod to the selector of the pods that it is to be spread with if it does not
-/// say so itself: those of its Services and of its set. The selector of all pods if there are none.
+/// A function from a pod without spread constraints to the selector of the pods that it is spread
+/// with: the pods of its Services and of its set. A pod with neither gets the empty selector.
 pub(super) type SpreadSelector<'a> = dyn Fn(&Pod) -> Selector + Sync + 'a;
 
 /// The nodes and loads from which the scheduler chooses.

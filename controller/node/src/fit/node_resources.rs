@@ -127,13 +127,13 @@ pub(super) fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<
 pub(super) struct ResourceScores<'a> {
     arguments: &'a Arguments,
     /// The requests of the containers, with defaults where they request no processor or no memory.
-    /// Those of the pod as a whole do not count: upstream's scorer skips them, although pods that
-    /// are on a node count with them.
+    /// Requests of the pod as a whole do not count: upstream's scorer skips them, although it counts
+    /// those of pods that are on a node.
     counted: Amounts,
     requested: Amounts,
 }
 
-/// What is taken of a resource of a node before and with the pod.
+/// The amounts of a resource of a node that are taken before and with the pod.
 struct Share {
     weight: i64,
     before: i128,
