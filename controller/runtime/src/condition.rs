@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// Puts `condition` in the place of the one of its type, or after the others. Only a change of the condition's status
+/// Replaces the condition of the same type, or adds `condition` after the others. Only a change of the condition's status
 /// changes the transition time.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition) {
     let mut known = conditions.iter_mut();

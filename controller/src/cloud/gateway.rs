@@ -1,7 +1,7 @@
 //! The controller of Gateways: says in the statuses of the Gateway API what a load balancer would say, once the API is
 //! defined. It routes no traffic.
 //!
-//! Its classes are those with its name as `spec.controllerName`. Listeners are for HTTP and HTTPS, routes are HTTPRoutes
+//! It serves the classes that have its name as `spec.controllerName`. Listeners are for HTTP and HTTPS, routes are HTTPRoutes
 //! and GRPCRoutes.
 //!
 //! Source: the Gateway API's reference, `apis/v1` of kubernetes-sigs/gateway-api.

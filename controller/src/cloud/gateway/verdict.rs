@@ -1,4 +1,4 @@
-//! What a condition says.
+//! Verdicts, from which conditions are made.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
