@@ -330,7 +330,7 @@ impl FileSystem {
         Err(FileError::TooManyLinks)
     }
 
-    /// Replaces the first symbolic link in an absolute path by what it has; `None` if there is none.
+    /// Returns an absolute path with the first symbolic link in it replaced by the path of the link, if it has one.
     fn step(&self, path: &str, last: Last) -> Option<String> {
         let mut reached = String::new();
         let mut rest = parts(path).peekable();
