@@ -104,7 +104,8 @@ struct Seen {
 }
 
 impl VirtualTime {
-    /// Begins to be the time of programs, which follow `clock`, and of which one thread each runs at a time if they are sequential. The runtime is one that [`share_time`] has prepared.
+    /// Begins to be the time of programs, which follow `clock`. If they are sequential, each runs one thread at a time. The
+    /// runtime is one that [`share_time`] has prepared.
     ///
     /// # Errors
     /// When this system does not show whether threads sleep.

@@ -330,7 +330,7 @@ impl FileSystem {
         Err(FileError::TooManyLinks)
     }
 
-    /// Returns an absolute path with the first symbolic link in it replaced by the path of the link, if it has one.
+    /// Follows the first symbolic link in an absolute path, and returns the new path. `None` without a link.
     fn step(&self, path: &str, last: Last) -> Option<String> {
         let mut reached = String::new();
         let mut rest = parts(path).peekable();
