@@ -66,8 +66,11 @@ pub(crate) use kubectl::Kubectl;
 use monitor::{Monitored, RequestMonitor};
 pub use options::{Mode, TestbedOptions};
 pub(crate) use program::activity::QUIET_TIME as PROGRAM_QUIET;
-pub(crate) use program::share_time;
-pub use program::{AccountName, ExternalPrograms, ProgramTime, ServedService, SettlePause};
+#[doc(hidden)]
+pub use program::{
+    AccountName, ExternalPrograms, Pace, ProgramTime, ReservedPrograms, ServedPrograms,
+    ServedService, SettlePause, VirtualTime, share_time,
+};
 use program::{Reserved, RunningPrograms};
 pub use settle::QUIET;
 pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX, VIRTUAL_QUIET};

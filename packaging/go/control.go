@@ -99,6 +99,12 @@ func (c *Control) Jump(ctx context.Context, duration string) error {
 	return c.post(ctx, "clock", "jump", duration)
 }
 
+// Advance lets a duration such as 10h pass at once, with all that happens in it, and returns when that has happened. The
+// server has to run under virtual time: Options.Args has "--virtual-time".
+func (c *Control) Advance(ctx context.Context, duration string) error {
+	return c.post(ctx, "clock", "advance", duration)
+}
+
 // Snapshot returns everything that is stored, one JSON object a line, as Options.FromLog reads it.
 func (c *Control) Snapshot(ctx context.Context) ([]byte, error) {
 	return c.Request(ctx, http.MethodGet, "/kubeproof/v1/snapshot", nil)

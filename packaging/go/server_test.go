@@ -163,6 +163,9 @@ func TestControlEndpoints(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := control.Advance(ctx, "1h"); err == nil || !strings.Contains(err.Error(), "passes by itself") {
+		t.Errorf("real time was advanced: %v", err)
+	}
 	imported := configMap("imported")
 	if result, err := control.Import(ctx, []any{imported}, false); err != nil || result.Stored != 1 {
 		t.Errorf("%v, %v", result, err)

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +18,19 @@ pub struct Clock {
     source: Source,
     /// By how many nanoseconds it was set forward; shared by all clones.
     ahead: Arc<AtomicI64>,
+    /// What lets time pass on request; shared by all clones.
+    advance: Arc<OnceLock<Advance>>,
 }
+
+/// Lets simulated time pass: the future completes when all that happens in this time has happened.
+pub struct Advance(Box<AdvanceFn>);
+
+type AdvanceFn = dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+
+/// The time of the clock cannot be asked to pass: it passes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time of this server passes by itself")]
+pub struct PassesByItself;
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -79,6 +92,7 @@ impl Clock {
         Self {
             source: self.source.clone(),
             ahead: Arc::new(AtomicI64::new(self.ahead.load(Ordering::Acquire))),
+            advance: Arc::clone(&self.advance),
         }
     }
 
@@ -86,6 +100,7 @@ impl Clock {
         Self {
             source,
             ahead: Arc::default(),
+            advance: Arc::default(),
         }
     }
 
@@ -126,6 +141,21 @@ impl Clock {
 }
 
 impl Clock {
+    /// Lets `advance` answer requests for time to pass, for all holders of the clock. Only the first call has an effect.
+    pub fn passes_with(&self, advance: Advance) {
+        let _ = self.advance.set(advance);
+    }
+
+    /// Lets `time` pass at once, as simulated time, and waits until all that happens in it has happened.
+    ///
+    /// # Errors
+    /// [`PassesByItself`] unless [`Self::passes_with`] was called.
+    pub async fn advance(&self, time: Duration) -> Result<(), PassesByItself> {
+        let Advance(advance) = self.advance.get().ok_or(PassesByItself)?;
+        advance(time).await;
+        Ok(())
+    }
+
     /// Awaits `answer`, an operation on the network, for `limit` at most.
     ///
     /// The limit counts real seconds, under simulated time too unless that is [shared](Self::shared).
@@ -155,6 +185,22 @@ impl Clock {
             answer = answer => Some(answer),
             _ = expired => None,
         }
+    }
+}
+
+impl Advance {
+    /// What calls `advance` with a time that is to pass.
+    pub fn new<F>(advance: impl Fn(Duration) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self(Box::new(move |time| Box::pin(advance(time))))
+    }
+}
+
+impl fmt::Debug for Advance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Advance").finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,7 @@
 //! POST   /kubeproof/v1/watches/expire      end watches with 410 Expired
 //! POST   /kubeproof/v1/restart             what clients see of a restart
 //! POST   /kubeproof/v1/clock?jump=10m      set the clock forward, or back by a negative time
+//! POST   /kubeproof/v1/clock?advance=10h   let virtual time pass, and wait for all that happens in it
 //! POST   /kubeproof/v1/faults              inject the fault in the body, as JSON
 //! GET    /kubeproof/v1/faults              the faults injected, with how many requests each has met
 //! DELETE /kubeproof/v1/faults/NAME         lift the faults of that name
@@ -25,6 +26,7 @@
 //! `?replace=true` lets `import` replace objects of the same name, `?fieldValidation=Strict` refuse unknown fields.
 //! A client needs the permission for the verb on the path, as for any path that names no resource.
 
+mod clock;
 mod metrics;
 
 use http::Method;
@@ -37,6 +39,7 @@ use crate::endpoints::body::REQUEST_BYTES_MAX;
 use crate::fault::{Effect, Fault, Hit, Point, Takes};
 use crate::meta::GroupResource;
 use crate::metric_values::MetricValue;
+use crate::request::options::pairs;
 use crate::status::{ApiError, Status};
 use crate::storage::WatchControl;
 
@@ -98,8 +101,8 @@ const ENDPOINTS: [(&str, &[&str], &[&str], &str); 12] = [
     (
         "/clock",
         &["POST"],
-        &["jump"],
-        "Set the clock forward by a duration such as 10m, or back by a negative one.",
+        &["jump", "advance"],
+        "Set the clock forward by a duration such as 10m, or back by a negative one; or let virtual time pass.",
     ),
     (
         "/faults",
@@ -285,6 +288,11 @@ pub(super) fn is_import(path: &str) -> bool {
     name(path) == Some("import")
 }
 
+/// Whether a request is for [`ApiServer::advance`].
+pub(super) fn is_advance(path: &str, query: &str) -> bool {
+    name(path) == Some("clock") && pairs(query).any(|(key, _)| key == "advance")
+}
+
 /// What follows `/kubeproof/v1/`; empty for the list of all.
 fn name(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(ROOT)?;
@@ -330,15 +338,7 @@ fn act(
             server.control_watches(control, resource.as_ref());
         }
         (Control::Restart, _) => server.restart(),
-        (Control::Clock, _) => {
-            let jump = option("jump").unwrap_or_default();
-            let time = jump.parse().map_err(|_| {
-                ApiError::BadRequest(format!(
-                    "jump: {jump:?} is not a duration, such as 10m or -1h"
-                ))
-            })?;
-            server.jump(time);
-        }
+        (Control::Clock, _) => server.jump(clock::jump(option("jump"))?),
         (Control::Faults, _) if *method == Method::GET => return Ok(faults_met(server)),
         (Control::Faults, _) => {
             let fault: Fault = serde_json::from_slice(body).map_err(|error| {

@@ -51,8 +51,10 @@ impl ApiServer {
         request: NonResourceRequest,
         is_real: bool,
     ) -> Response<ResponseBody> {
-        if control::is_import(&request.path) {
-            return self.imported(request).await;
+        if control::is_import(&request.path)
+            || control::is_advance(&request.path, &request.query)
+        {
+            return self.awaited(request).await;
         }
         let may_take_long = is_real && request.may_take_long();
         let answer = move |server: &Self| {
@@ -75,17 +77,19 @@ impl ApiServer {
         }
     }
 
-    /// Answers an import. Its objects are requests of their own, so the type of this future has to be its own, too.
-    fn imported(
+    /// Answers an import, or lets time pass. Objects of an import are requests of their own, so the type of this future has to be
+    /// its own, too.
+    fn awaited(
         &self,
         request: NonResourceRequest,
     ) -> Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send + '_>> {
         Box::pin(async move {
             let answer = match request.method {
-                Method::POST => {
+                Method::POST if control::is_import(&request.path) => {
                     let query: Vec<(String, String)> = pairs(&request.query).collect();
                     self.answer_import(&query, &request.body).await
                 }
+                Method::POST => self.answer_advance(&request.query).await,
                 _ => Err(ApiError::MethodNotAllowed),
             };
             answer.map_or_else(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nix::unistd::{Pid, getpid, getppid, getsid};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 
 /// The period of looking for the parent.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -43,10 +44,16 @@ impl Parent {
         let Some(pid) = self.pid else {
             return std::future::pending().await;
         };
-        // An orphan gets another parent.
-        while getppid() == pid {
-            tokio::time::sleep(PERIOD).await;
-        }
+        let (end, ended) = oneshot::channel();
+        // A thread of its own, because virtual time passes otherwise than this.
+        std::thread::spawn(move || {
+            // An orphan gets another parent.
+            while getppid() == pid && !end.is_closed() {
+                std::thread::park_timeout(PERIOD);
+            }
+            let _ = end.send(());
+        });
+        let _ = ended.await;
     }
 }
 

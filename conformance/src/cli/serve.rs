@@ -6,10 +6,12 @@ pub(super) mod authentication;
 mod identity;
 pub(super) mod kubeconfig;
 mod load;
+mod programs;
 mod record;
+mod service;
 mod state;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,7 +40,9 @@ use super::scheduler_config::SchedulerConfigArgs;
 use super::{listen, out, values};
 use audit::AuditArgs;
 use identity::IdentityArgs;
+use programs::{ProgramArgs, Programs, Reserved};
 use record::Recording;
+use service::Service;
 use state::{Keeper, StateDir};
 
 /// The code of `AlreadyExists`.
@@ -104,9 +108,12 @@ pub(super) struct ServeArgs {
     /// The name of the cluster, the user and the context in that kubeconfig.
     #[arg(long, value_name = "NAME", default_value = "kubeproof")]
     name: String,
-    /// Call webhooks of a service that has no endpoints at this address, and pass requests for its APIServices on to it.
+    #[command(flatten)]
+    programs: ProgramArgs,
+    /// Call webhooks of a service that has no endpoints at this address, and pass requests for its APIServices on to it;
+    /// with --program, at the port for webhooks of the only program, or of the program with this number, counted from 1.
     /// The port of the service is 443 by default. May be repeated.
-    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT][=HOST:PORT|=NUMBER]", value_parser = service::read)]
     service: Vec<Service>,
     /// Give two names of one image the same digest. May be repeated.
     #[arg(long, value_name = "IMAGE=IMAGE", value_parser = same_image)]
@@ -155,9 +162,7 @@ pub(super) struct ServeArgs {
 }
 
 pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = args.programs.runtime()?;
     let served = runtime.block_on(serve_until_signal(args));
     // A request that was given up may still be computing; the process does not wait for it.
     runtime.shutdown_background();
@@ -186,7 +191,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let is_new = held.is_none();
     let keys = directory.as_ref().filter(|_| !args.identity.has_keys());
     let keys = keys.map(StateDir::token_keys).transpose()?;
-    let (server, bearer) = build(&args, (held, keys), tls.as_ref(), gates)?;
+    let (server, bearer, reserved) = build(&args, (held, keys), tls.as_ref(), gates)?;
+    let programs = Programs::open(&args.programs, reserved, (&server, args.identity.asks())).await?;
     let client = in_process::client(&server, bearer);
     let chosen = args.chosen();
     let mut controllers = super::controller_names(chosen)?;
@@ -245,8 +251,9 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     };
     let served = tokio::select! {
         served = serving => served.map_err(Into::into),
-        Err(error) = args.announce(&url, client) => Err(error),
+        Err(error) = args.announce(&url, client, &programs) => Err(error),
     };
+    programs.stop().await;
     // Also after an error: clients may have written.
     manager.shutdown().await;
     let kept = match keeper {
@@ -393,14 +400,14 @@ async fn install_kruise(server: &ApiServer) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the server that the arguments describe, and the header that its own clients send.
+/// Builds the server that the arguments describe, the header that its own clients send, and what its programs need.
 fn build(
     args: &ServeArgs,
     (held, keys): (Option<State>, Option<TokenKeys>),
     tls: Option<&Tls>,
     gates: Gates,
-) -> anyhow::Result<(ApiServer, Option<HeaderValue>)> {
-    let mut builder = ApiServer::builder();
+) -> anyhow::Result<(ApiServer, Option<HeaderValue>, Reserved)> {
+    let mut builder = ApiServer::builder().clock(args.programs.clock());
     if args.record.is_some() {
         builder = builder.journal();
     }
@@ -412,14 +419,11 @@ fn build(
     }
     builder = args.identity.apply(builder, tls)?;
     for service in &args.service {
-        let Service {
-            namespace,
-            name,
-            port,
-            address,
-        } = service;
-        builder = builder.resolve_service(namespace, name, *port, *address);
+        builder = service.resolved(builder);
     }
+    let services = args.service.iter().filter_map(Service::of_program);
+    let reserved = args.programs.reserve(builder, services.collect())?;
+    let (reserved, mut builder) = reserved;
     if let Some(tls) = tls {
         let proxy = tls.client_certificate(authentication::PROXY, &[]);
         let (certificate, key) = (proxy.certificate_pem, proxy.key_pem);
@@ -442,18 +446,9 @@ fn build(
     }
     let server = match held {
         None => builder.build(),
-        Some(state) => state.open(builder),
+        Some(state) => state.open_with(builder, args.programs.clock_from()),
     };
-    Ok((server, bearer))
-}
-
-/// A port of a service, and its address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Service {
-    namespace: String,
-    name: String,
-    port: u16,
-    address: SocketAddr,
+    Ok((server, bearer, reserved))
 }
 
 fn same_image(text: &str) -> Result<Vec<String>, String> {
@@ -461,23 +456,4 @@ fn same_image(text: &str) -> Result<Vec<String>, String> {
     let names = vec![one.to_owned(), other.to_owned()];
     SameImages::try_new(std::slice::from_ref(&names)).map_err(|error| error.to_string())?;
     Ok(names)
-}
-
-fn service(text: &str) -> Result<Service, String> {
-    let parsed = || {
-        let (service, address) = text.split_once('=')?;
-        let (namespace, name) = service.split_once('/')?;
-        let (name, port) = match name.split_once(':') {
-            Some((name, port)) => (name, port.parse().ok()?),
-            None => (name, 443),
-        };
-        let mut addresses = address.to_socket_addrs().ok()?;
-        Some(Service {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            port,
-            address: addresses.next()?,
-        })
-    };
-    parsed().ok_or_else(|| "expected NAMESPACE/NAME[:PORT]=HOST:PORT".to_owned())
 }

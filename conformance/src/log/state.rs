@@ -151,7 +151,17 @@ impl State {
     /// or of its state, is continued by the clock of `builder`, as after a restart.
     #[must_use]
     pub fn open(&self, builder: ApiServerBuilder) -> ApiServer {
-        let clock = Clock::real_from(self.began);
+        self.open_with(builder, Clock::real_from)
+    }
+
+    /// Like [`Self::open`], with the clock that `clock_from` returns instead of one in real time.
+    #[must_use]
+    pub fn open_with(
+        &self,
+        builder: ApiServerBuilder,
+        clock_from: impl FnOnce(Timestamp) -> Clock,
+    ) -> ApiServer {
+        let clock = clock_from(self.began);
         let (builder, has_own_time) = match &self.beginning {
             Beginning::Fresh(seed) => (builder.seed(*seed).clock(clock), true),
             Beginning::Held(state) if self.is_end => (builder.holding(state.clone()), false),

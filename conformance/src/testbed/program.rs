@@ -10,6 +10,7 @@ mod output;
 mod process;
 mod processes;
 mod requests;
+mod served;
 mod sockets;
 pub(in crate::testbed) mod starvation;
 mod virtual_time;
@@ -33,12 +34,12 @@ use crate::user_agent;
 
 pub use account::AccountName;
 pub(super) use environment::Reserved;
+pub use served::{ReservedPrograms, ServedPrograms};
 use environment::{Environment, Variables};
 use output::Output;
 use process::live;
 use processes::{Groups, Usage};
-use virtual_time::VirtualTime;
-pub(crate) use virtual_time::share_time;
+pub use virtual_time::{Pace, VirtualTime, share_time};
 
 /// A program that has sent no request is given up after it has not computed for this long.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -172,11 +173,13 @@ impl RunningPrograms {
         server: &ApiServer,
         namespace: &str,
     ) -> std::io::Result<(Self, Vec<ControllerUnderTest>)> {
-        let environment = Environment::open(programs, reserved, server, namespace).await?;
+        let environment =
+            Environment::open(programs, reserved, (server, false), namespace).await?;
         let time = match programs.time {
             ProgramTime::Real => None,
             ProgramTime::Virtual => {
-                let time = VirtualTime::begin(server.clock(), programs.is_sequential);
+                let (clock, is_sequential) = (server.clock(), programs.is_sequential);
+                let time = VirtualTime::begin(clock, is_sequential, Pace::Unlimited);
                 Some(Arc::new(time?))
             }
         };
@@ -354,7 +357,7 @@ async fn once_wanted(
 }
 
 impl ExternalPrograms {
-    /// Reserves the ports of webhooks, and lets the server of `builder` call them.
+    /// Reserves the ports of webhooks, and lets the server of `builder` call them and tell of the programs' requests.
     ///
     /// # Errors
     /// When there is no port, or a service cannot have a certificate.
@@ -362,11 +365,23 @@ impl ExternalPrograms {
         &self,
         builder: ApiServerBuilder,
     ) -> std::io::Result<(Reserved, ApiServerBuilder)> {
-        let reserved = Reserved::of(self)?;
+        let (reserved, builder) = self.reserve_ports(builder)?;
         let mut builder = builder.audit(reserved.requests().audit());
         if self.account.is_some() {
             builder = builder.ask_for_credentials();
         }
+        Ok((reserved, builder))
+    }
+
+    /// Reserves the ports of webhooks, and lets the server of `builder` call them.
+    ///
+    /// # Errors
+    /// When there is no port, or a service cannot have a certificate.
+    fn reserve_ports(
+        &self,
+        mut builder: ApiServerBuilder,
+    ) -> std::io::Result<(Reserved, ApiServerBuilder)> {
+        let reserved = Reserved::of(self)?;
         for service in &self.services {
             let address = reserved.webhook_address(service.program)?;
             builder =

@@ -4,6 +4,7 @@
 
 mod exploring;
 mod roles;
+mod served;
 mod settling;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod virtual_time;

@@ -52,6 +52,10 @@ class Control {
     return this.#post('clock', { jump: duration });
   }
 
+  advance(duration) {
+    return this.#post('clock', { advance: duration });
+  }
+
   snapshot() {
     return this.request('GET', '/kubeproof/v1/snapshot');
   }

@@ -90,6 +90,11 @@ export class Control {
   restart(): Promise<void>;
   /** Sets the clock forward by a duration such as `10m`, or back by a negative one. */
   jump(duration: string): Promise<void>;
+  /**
+   * Lets a duration such as `10h` pass at once, and resolves when all that happens in it has happened. The server has to run
+   * under virtual time: `args: ['--virtual-time']`.
+   */
+  advance(duration: string): Promise<void>;
   /** Returns everything that is stored, one JSON object a line, as `fromLog` reads it. */
   snapshot(): Promise<string>;
   /**

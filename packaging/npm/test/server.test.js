@@ -106,6 +106,7 @@ test('the clock jumps, watches are controlled, and a snapshot is where another s
     const year = await created('before');
     await control.jump('8760h');
     assert.equal(await created('after'), year + 1);
+    await assert.rejects(control.advance('10h'), { name: 'ControlError', code: 400 });
     await control.compact('configmaps');
     await control.bookmarkWatches('configmaps');
     await control.closeWatches('configmaps');

@@ -31,6 +31,7 @@ export function code(error: unknown): number | undefined {
 test('fixtures', async ({ kubeproof, kubeConfig, namespace }) => {
   const seen: Pick<Fixtures, 'namespace'> = { namespace };
   await kubeproof.control.jump('10m');
+  await kubeproof.control.advance('10h');
   kubeConfig.makeApiClient(CoreV1Api);
   void seen;
 });

@@ -74,6 +74,27 @@ def test_a_program_that_is_not_there_is_named(monkeypatch, tmp_path):
         find_program()
 
 
+def test_virtual_time_is_advanced():
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "short"},
+        "spec": {
+            "ttlSecondsAfterFinished": 3600,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "busybox"}]}},
+        },
+    }
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    with Kubeproof(nodes=1, args=["--virtual-time"]) as server:
+        control = server.control
+        control.request("POST", jobs, job)
+        control.advance("10m")
+        (done,) = json.loads(control.request("GET", jobs))["items"]
+        assert done["status"]["succeeded"] == 1
+        control.advance("1h")
+        assert json.loads(control.request("GET", jobs))["items"] == []
+
+
 def test_the_clock_jumps_and_faults_are_met():
     with Kubeproof(controllers="none") as server:
         control = server.control
@@ -92,6 +113,8 @@ def test_the_clock_jumps_and_faults_are_met():
             "times": 1,
             "refuse": {"code": 429, "reason": "TooManyRequests"},
         }
+        with pytest.raises(ControlError, match="passes by itself"):
+            control.advance("10h")
         with control.fault(refusal):
             with pytest.raises(ControlError) as refused:
                 created("third")

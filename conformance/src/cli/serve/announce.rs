@@ -13,6 +13,7 @@ use kubeproof_runtime::reflector;
 use kubeproof_runtime::taints::NOT_READY;
 
 use super::ServeArgs;
+use super::programs::Programs;
 use crate::cli::out;
 
 /// The longest wait for the nodes. A webhook may keep them from registering, and its program may start only after the
@@ -20,13 +21,18 @@ use crate::cli::out;
 const NODES_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl ServeArgs {
-    /// Prints the URL once the nodes are ready, for scripts, and then to standard error what runs. Returns only if it
-    /// cannot print.
+    /// Prints the URL once the nodes are ready, for scripts, then to standard error what runs, and starts the programs. Returns
+    /// only if that fails.
     ///
     /// # Errors
-    /// [`out::Closed`] when the reader of standard output is gone.
-    pub(super) async fn announce(&self, url: &str, client: Client) -> anyhow::Result<Infallible> {
-        let ready = tokio::time::timeout(NODES_WAIT_MAX, ready(client, self.nodes));
+    /// [`out::Closed`] when the reader of standard output is gone, and the errors of [`Programs::start`].
+    pub(super) async fn announce(
+        &self,
+        url: &str,
+        client: Client,
+        programs: &Programs,
+    ) -> anyhow::Result<Infallible> {
+        let ready = tokio::time::timeout(NODES_WAIT_MAX, ready(client.clone(), self.nodes));
         let is_late = ready.await.is_err();
         out::say(&format!("listening on {url}"))?;
         // Scripts wait for that line and may close the pipe after it: the rest goes to standard error.
@@ -36,6 +42,7 @@ impl ServeArgs {
         if is_late {
             out::note("warning: the nodes are not ready yet; `kubectl get nodes` shows them");
         }
+        programs.start(&client).await?;
         std::future::pending().await
     }
 

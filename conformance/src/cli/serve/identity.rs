@@ -71,10 +71,14 @@ fn authorization(mode: &str) -> Result<Authorization, String> {
 }
 
 impl IdentityArgs {
+    /// Whether clients without credentials are not the administrator.
+    pub(super) fn asks(&self) -> bool {
+        self.token.is_some() || self.client_ca_file.is_some()
+    }
+
     /// Refuses to listen on `address` if that lets strangers be administrators.
     pub(super) fn check_listen(&self, address: SocketAddr) -> anyhow::Result<()> {
-        let asks = self.token.is_some() || self.client_ca_file.is_some();
-        let is_open = !asks || matches!(self.authorization, Authorization::AlwaysAllow);
+        let is_open = !self.asks() || matches!(self.authorization, Authorization::AlwaysAllow);
         anyhow::ensure!(
             address.ip().is_loopback() || !is_open || self.allow_everybody,
             "everybody who reaches {address} would be a cluster administrator; give --token, \

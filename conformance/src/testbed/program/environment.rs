@@ -113,19 +113,20 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Opens the sockets. Needs a runtime with I/O.
+    /// Opens the sockets; one is without credentials unless the programs have an account, or the server `asks` for credentials.
+    /// Needs a runtime with I/O.
     ///
     /// # Errors
     /// When a socket or the directory cannot be created.
     pub(super) async fn open(
         programs: &ExternalPrograms,
         reserved: Reserved,
-        server: &ApiServer,
+        (server, asks): (&ApiServer, bool),
         namespace: &str,
     ) -> io::Result<Self> {
-        let plain = match programs.account {
-            None => Some(Listening::plain(server).await?),
-            Some(_) => None,
+        let plain = match asks || programs.account.is_some() {
+            false => Some(Listening::plain(server).await?),
+            true => None,
         };
         Ok(Self {
             plain,

@@ -1,7 +1,8 @@
-//! The output of a program, which is kept in a file.
+//! The output of a program, which is kept in a file or shown.
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// The number of last lines of output that are shown of a failed run.
@@ -12,7 +13,8 @@ const LINES_SHOWN: usize = 20;
 pub(super) struct Output {
     /// The number of the program, counted from one.
     number: usize,
-    path: PathBuf,
+    /// The file; `None` for the standard error of this process.
+    path: Option<PathBuf>,
     /// Whether the file stays after the run.
     is_kept: bool,
 }
@@ -35,9 +37,18 @@ impl Output {
         File::create(&path)?;
         Ok(Self {
             number,
-            path,
+            path: Some(path),
             is_kept: kept.is_some(),
         })
+    }
+
+    /// The output of the program with this index, which goes to the standard error of this process.
+    pub(super) fn shown(index: usize) -> Self {
+        Self {
+            number: index + 1,
+            path: None,
+            is_kept: false,
+        }
     }
 
     /// Opens the file for a life of the program.
@@ -45,12 +56,16 @@ impl Output {
     /// # Errors
     /// When it cannot be opened.
     pub(super) fn open(&self) -> io::Result<File> {
-        File::options().create(true).append(true).open(&self.path)
+        match &self.path {
+            Some(path) => File::options().create(true).append(true).open(path),
+            None => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
+        }
     }
 
-    /// The last lines, under a heading; `None` if nothing was printed.
+    /// The last lines, under a heading; `None` if nothing was printed, or all was shown.
     pub(super) fn last_lines(&self) -> Option<String> {
-        let bytes = std::fs::read(&self.path).ok()?;
+        let path = self.path.as_ref()?;
+        let bytes = std::fs::read(path).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.trim_end().lines().collect();
         if lines.is_empty() {
@@ -58,7 +73,7 @@ impl Output {
         }
         let first = lines.len().saturating_sub(LINES_SHOWN);
         let place = match self.is_kept {
-            true => format!(" in {}", self.path.display()),
+            true => format!(" in {}", path.display()),
             false => String::new(),
         };
         let heading = match first {

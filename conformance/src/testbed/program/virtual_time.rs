@@ -5,6 +5,10 @@
 //! programs through their tracers, that of the runtime itself. If none has run between the two looks, all have slept at one moment,
 //! and only time can wake one. The earliest time at which a program goes on by itself is then a timer of tokio's, among those of
 //! server, nodes and controllers.
+//!
+//! Beside people, who live in real time, it passes no faster than real time, unless it is asked to advance ([`Pace`]).
+
+mod pace;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,9 +27,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::sockets::acknowledge;
+pub use pace::Pace;
+use pace::RealPace;
 
 /// The pause between looks at threads of which one runs.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
+
+/// The time between two looks at real time.
+const PACE_PERIOD: Duration = Duration::from_millis(10);
 
 thread_local! {
     /// The time of the programs of the runtime on this thread.
@@ -33,7 +42,8 @@ thread_local! {
 }
 
 /// Lets a runtime be the time of programs. Its time has to be paused, and it has to have one thread.
-pub(crate) fn share_time(runtime: &mut tokio::runtime::Builder) {
+#[doc(hidden)]
+pub fn share_time(runtime: &mut tokio::runtime::Builder) {
     let here = |act: fn(&Shared)| {
         move || HERE.with_borrow(|here| here.iter().for_each(|shared| act(shared)))
     };
@@ -43,7 +53,7 @@ pub(crate) fn share_time(runtime: &mut tokio::runtime::Builder) {
 }
 
 /// The time of programs.
-pub(super) struct VirtualTime {
+pub struct VirtualTime {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
     /// Whether one thread of a program runs at a time.
@@ -73,6 +83,8 @@ struct Shared {
     told: Mutex<Time>,
     /// Asks to look again.
     again: Notify,
+    /// What time may not overtake; `None` for [`Pace::Unlimited`].
+    pace: Option<Mutex<RealPace>>,
     is_over: AtomicBool,
 }
 
@@ -105,22 +117,30 @@ struct Seen {
 
 impl VirtualTime {
     /// Begins to be the time of programs, which follow `clock`. If they are sequential, each runs one thread at a time. The
-    /// runtime is one that [`share_time`] has prepared.
+    /// runtime is one that [`share_time`] has prepared. At a real pace, the clock can be asked to advance.
     ///
     /// # Errors
     /// When this system does not show whether threads sleep.
-    pub(super) fn begin(clock: &Clock, is_sequential: bool) -> io::Result<Self> {
+    pub fn begin(clock: &Clock, is_sequential: bool, pace: Pace) -> io::Result<Self> {
+        let began = Instant::now();
         let shared = Arc::new(Shared {
             clock: clock.clone(),
-            began: Instant::now(),
+            began,
             thread: OwnThread::current()?,
             is_parked: AtomicBool::new(false),
             programs: Mutex::default(),
             waited: Mutex::default(),
             told: Mutex::default(),
             again: Notify::new(),
+            pace: match pace {
+                Pace::Unlimited => None,
+                Pace::Real => Some(Mutex::new(RealPace::begin(began))),
+            },
             is_over: AtomicBool::new(false),
         });
+        if shared.pace.is_some() {
+            clock.passes_with(pace::advance(&shared));
+        }
         HERE.replace(Some(Arc::clone(&shared)));
         let task = tokio::spawn(Arc::clone(&shared).pass());
         Ok(Self {
@@ -202,8 +222,18 @@ impl Shared {
             let Ok(Some(seen)) = looked.await else {
                 return;
             };
+            let reached = self.pace.as_ref();
+            let reached = reached.map(|pace| pace.lock().reached(Instant::now()));
+            let limit = match reached {
+                Some(None) => {
+                    self.real_time_passes().await;
+                    continue;
+                }
+                limit => limit.flatten(),
+            };
             let untils = seen.waiting.iter().filter_map(|waiting| waiting.until);
-            let until = untils.min().and_then(|until| self.instant(until));
+            let untils = untils.filter_map(|until| self.instant(until));
+            let until = untils.chain(limit).min();
             *self.waited.lock() = Some(Waited { time, seen, until });
             let until = async {
                 match until {
@@ -217,6 +247,17 @@ impl Shared {
                 () = until => {}
             }
             *self.waited.lock() = None;
+        }
+    }
+
+    /// Waits in real time for a moment, in which virtual time does not pass.
+    async fn real_time_passes(&self) {
+        // While this task runs, tokio's time does not pass.
+        let passed = tokio::task::spawn_blocking(|| std::thread::park_timeout(PACE_PERIOD));
+        tokio::select! {
+            biased;
+            () = self.again.notified() => {}
+            _ = passed => {}
         }
     }
 
@@ -278,7 +319,8 @@ impl Shared {
 
     /// The waits of the programs, if all threads have slept at one moment.
     fn look_twice(&self, programs: &Programs) -> Option<Seen> {
-        if programs.running.is_empty() {
+        // Tokio's own tasks need no look, but at a real pace somebody may ask whether all have settled.
+        if programs.running.is_empty() && self.pace.is_none() {
             return programs.ask(Tracee::look);
         }
         let runtime = || {

@@ -67,6 +67,13 @@ class Control:
         """Sets the clock forward by a duration such as ``10m``, or back by a negative one."""
         self._post("clock", jump=duration)
 
+    def advance(self, duration: str) -> None:
+        """Lets a duration such as ``10h`` pass at once, and returns when all that happens in it has happened.
+
+        The server has to run under virtual time: ``Kubeproof(args=["--virtual-time"])``.
+        """
+        self._post("clock", advance=duration)
+
     def snapshot(self) -> str:
         """Returns everything that is stored, one JSON object a line, as ``kubeproof serve --from-log`` reads it."""
         return self.request("GET", "/kubeproof/v1/snapshot").decode()
