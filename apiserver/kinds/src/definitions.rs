@@ -114,8 +114,17 @@ impl Definitions {
         });
     }
 
-    /// A custom resource that is served, or the one that answers for all metrics of a group.
+    /// A custom resource that is served, or the one that answers for all metrics of a group. A client that has seen the
+    /// condition Established finds it: if it is not served yet, the controllers of definitions are waited for.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
+        let found = self.resource_now(group, version, plural);
+        found.or_else(|| {
+            self.passes.wait();
+            self.resource_now(group, version, plural)
+        })
+    }
+
+    fn resource_now(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
         let served = self.served.read();
         let has_group = || served.catalog.group(group).is_some();
         let metric = metrics::values_of(group, version).filter(|_| has_group());

@@ -51,9 +51,7 @@ impl ApiServer {
         request: NonResourceRequest,
         is_real: bool,
     ) -> Response<ResponseBody> {
-        if control::is_import(&request.path)
-            || control::is_advance(&request.path, &request.query)
-        {
+        if control::is_import(&request.path) || control::is_advance(&request.path, &request.query) {
             return self.awaited(request).await;
         }
         let may_take_long = is_real && request.may_take_long();
@@ -144,6 +142,8 @@ impl ApiServer {
             };
             return page.answer(facts, headers);
         }
+        // A client that has seen the condition Established of a definition finds its resources.
+        self.core.definitions.passes.wait();
         let remote = Remote::of(&self.core);
         #[cfg(feature = "openapi")]
         {
