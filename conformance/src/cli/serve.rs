@@ -192,7 +192,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let keys = directory.as_ref().filter(|_| !args.identity.has_keys());
     let keys = keys.map(StateDir::token_keys).transpose()?;
     let (server, bearer, reserved) = build(&args, (held, keys), tls.as_ref(), gates)?;
-    let programs = Programs::open(&args.programs, reserved, (&server, args.identity.asks())).await?;
+    let programs =
+        Programs::open(&args.programs, reserved, (&server, args.identity.asks())).await?;
     let client = in_process::client(&server, bearer);
     let chosen = args.chosen();
     let mut controllers = super::controller_names(chosen)?;

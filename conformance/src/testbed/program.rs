@@ -34,11 +34,11 @@ use crate::user_agent;
 
 pub use account::AccountName;
 pub(super) use environment::Reserved;
-pub use served::{ReservedPrograms, ServedPrograms};
 use environment::{Environment, Variables};
 use output::Output;
 use process::live;
 use processes::{Groups, Usage};
+pub use served::{ReservedPrograms, ServedPrograms};
 pub use virtual_time::{Pace, VirtualTime, share_time};
 
 /// A program that has sent no request is given up after it has not computed for this long.
@@ -173,8 +173,7 @@ impl RunningPrograms {
         server: &ApiServer,
         namespace: &str,
     ) -> std::io::Result<(Self, Vec<ControllerUnderTest>)> {
-        let environment =
-            Environment::open(programs, reserved, (server, false), namespace).await?;
+        let environment = Environment::open(programs, reserved, (server, false), namespace).await?;
         let time = match programs.time {
             ProgramTime::Real => None,
             ProgramTime::Virtual => {

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::ExternalPrograms;
 use super::environment::{Environment, Reserved, Variables};
 use super::output::Output;
 use super::process::live;
 use super::processes::Groups;
 use super::virtual_time::VirtualTime;
-use super::ExternalPrograms;
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration};
 use crate::testbed::TestbedError;
 
