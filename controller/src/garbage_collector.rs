@@ -203,9 +203,6 @@ impl GarbageCollector {
                     }
                     Change::Deleted { old, .. } => self.graph.remove(&store::uid(&*old)),
                 };
-                for task in &tasks {
-                    self.failed.remove(task);
-                }
                 self.queue.append(&mut tasks);
             }
         }

@@ -50,9 +50,6 @@ pub(crate) fn new_claim(
     claim.metadata.namespace.clone_from(&set.namespace);
     let labels = claim.metadata.labels.get_or_insert_default();
     labels.extend(match_labels.clone());
-    if labels.is_empty() {
-        claim.metadata.labels = None;
-    }
     claim.status = None;
     claim
 }

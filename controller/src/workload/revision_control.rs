@@ -142,9 +142,6 @@ impl RevisionControl<'_> {
                 let mut revision = revisions[index].as_ref().clone();
                 let annotations = revision.metadata.annotations.get_or_insert_default();
                 annotations.extend(proposal.own_annotations.clone());
-                if annotations.is_empty() {
-                    revision.metadata.annotations = None;
-                }
                 Arc::new(self.renumber(revision, proposal.revision).await?)
             }
             Choice::Create => Arc::new(self.create(&mut proposal).await?),

@@ -24,7 +24,7 @@ pub(super) struct Field {
     pub(super) key: Option<&'static str>,
     pub(super) type_: &'static str,
     /// The name of the type without its pointers and lists.
-    pub(super) behind: &'static str,
+    behind: &'static str,
 }
 
 fn parse(text: &'static str) -> BTreeMap<&'static str, Vec<Field>> {
@@ -82,12 +82,12 @@ fn write_value(out: &mut String, type_: &str, behind: &str, value: Option<&Value
         });
     }
     if let Some((_, values)) = type_.strip_prefix("map[").and_then(|t| t.split_once(']')) {
-        let mut entries: Vec<_> = value
+        // Sorted by key, as a `Map` is.
+        let entries: Vec<_> = value
             .and_then(Value::as_object)
             .into_iter()
             .flatten()
             .collect();
-        entries.sort_by_key(|(key, _)| *key);
         if !entries.is_empty() {
             out.push_str("map");
         }

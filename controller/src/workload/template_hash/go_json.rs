@@ -22,26 +22,18 @@ pub(crate) fn claim(claim: &Value) -> String {
 
 fn object(object: &Value, spec: &str) -> String {
     let mut out = "{\"metadata\":".to_owned();
-    write(&mut out, "v1.ObjectMeta", "", &object["metadata"]);
+    write(&mut out, "v1.ObjectMeta", &object["metadata"]);
     out.push_str(",\"spec\":");
-    write(&mut out, spec, "", &object["spec"]);
+    write(&mut out, spec, &object["spec"]);
     out.push_str(",\"status\":{}}");
     out
 }
 
-fn write(out: &mut String, type_: &str, behind: &str, value: &Value) {
+fn write(out: &mut String, type_: &str, value: &Value) {
     if let Some(item) = type_.strip_prefix("[]") {
         let items = value.as_array().into_iter().flatten();
         return write_all(out, ['[', ']'], items, |out, one| {
-            write(out, item, behind, one);
-        });
-    }
-    if let Some((_, values)) = type_.strip_prefix("map[").and_then(|t| t.split_once(']')) {
-        let mut entries: Vec<_> = value.as_object().into_iter().flatten().collect();
-        entries.sort_by_key(|(key, _)| *key);
-        return write_all(out, ['{', '}'], entries.into_iter(), |out, (key, one)| {
-            write_key(out, key);
-            write(out, values, "", one);
+            write(out, item, one);
         });
     }
     match (type_, STRUCTS.get(type_)) {
@@ -51,11 +43,11 @@ fn write(out: &mut String, type_: &str, behind: &str, value: &Value) {
             write_all(out, ['{', '}'], entries.into_iter(), |out, (field, one)| {
                 write_key(out, field.key.unwrap_or_default());
                 let type_ = field.type_.trim_start_matches('*');
-                write(out, type_, field.behind, one);
+                write(out, type_, one);
             });
         }
         ("resource.Quantity", _) if value.is_null() => out.push_str("\"0\""),
-        _ if !behind.is_empty() && behind != type_ => write(out, behind, "", value),
+        // Strings, numbers, and maps of them, whose keys are sorted.
         _ => out.push_str(&escaped(value)),
     }
 }
