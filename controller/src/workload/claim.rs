@@ -54,14 +54,20 @@ pub(crate) fn new_claim(
     claim
 }
 
-/// Whether another controller owns the claim although the policy asks us to own it.
+/// Whether another controller owns the claim although the policy asks us to own it. For a StatefulSet, one that was the set or the pod
+/// before counts, too.
+///
+/// Source: `stateful_set_utils.go`, `hasUnexpectedController`.
 #[must_use]
 pub(crate) fn has_conflicting_controller(
     claim: &ObjectMeta,
     policy: RetentionPolicy,
     owners: Owners<'_>,
 ) -> bool {
-    policy != RetentionPolicy::default() && is_controlled_by_another(claim, owners)
+    let is_native = owners.set.controller == Some(true);
+    let is_stale = has_stale_owner(claim, owners.set) || has_stale_owner(claim, owners.pod);
+    policy != RetentionPolicy::default()
+        && (is_controlled_by_another(claim, owners) || is_native && is_stale)
 }
 
 fn is_controlled_by_another(claim: &ObjectMeta, owners: Owners<'_>) -> bool {

@@ -10,7 +10,6 @@ use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
-use kubeproof_runtime::store::resource_version;
 use kubeproof_runtime::sync_error::Error;
 
 use crate::workload::stateful_claims::{EnsureClaim, FixOwners, Repair};
@@ -54,7 +53,10 @@ pub(crate) struct StatefulPodControl<'a> {
     pub(crate) involved: ObjectReference,
     /// Whether messages begin with the verb in lower case.
     pub(crate) has_lowercase_verbs: bool,
-    /// Called with the resourceVersion after each write of a pod or a claim.
+    /// Called with the resourceVersion after each creation and update of a pod or a claim. A deletion is not noted, so it is
+    /// repeated until it is seen.
+    ///
+    /// Source: `stateful_pod_control.go`, `realStatefulPodControlObjectManager`.
     pub(crate) wrote_pod: &'a (dyn Fn(ResourceVersion) + Sync),
     pub(crate) wrote_claim: &'a (dyn Fn(ResourceVersion) + Sync),
 }
@@ -206,12 +208,7 @@ impl StatefulPodControl<'_> {
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
         let deleted = self.pods().delete(name, &DeleteParams::default()).await;
         let outcome = match deleted.map_err(Error::from) {
-            Ok(answer) => {
-                if let Some(pod) = answer.left() {
-                    (self.wrote_pod)(resource_version(&pod));
-                }
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         };
