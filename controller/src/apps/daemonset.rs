@@ -81,7 +81,9 @@ impl Controller {
     fn set_changed(&self, change: &Change<DaemonSet>) {
         let gone = match change {
             Change::Added(_) => None,
-            Change::Updated { old, new } => Some(old).filter(|old| old.uid() != new.uid()),
+            // Upstream takes the new set for the old one, so what was written for the old one is still waited for.
+            // Source: `daemon_controller.go`, `updateDaemonset`.
+            Change::Updated { old, new } => Some(new).filter(|new| old.uid() != new.uid()),
             Change::Deleted { last, .. } => Some(last),
         };
         let key = change.key();

@@ -220,8 +220,8 @@ impl Controller {
                         self.wrote_pod(set, &created);
                         missing -= 1;
                     }
-                    // The namespace is terminating: no retry can succeed.
-                    Err(error) if error.is_namespace_terminating() => {}
+                    // The namespace is terminating: no retry can succeed. The creation stays expected, as upstream's does.
+                    Err(error) if error.is_namespace_terminating() => missing -= 1,
                     Err(error) => errors.push(error),
                 }
             }

@@ -16,6 +16,11 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+/// The time until a deployment is looked at again whose deadline is less than a second away: the first delay of a rate-limited queue.
+///
+/// Source: `progress.go`, `requeueStuckDeployment`.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// A condition that starts to hold `now`.
 pub(super) fn condition(
@@ -276,9 +281,11 @@ pub(super) fn until_timeout(
         return None;
     }
     let left = due(current, deadline)?.duration_since(now);
+    if left < SECOND {
+        return Some(AGAIN);
+    }
     // One more second, because conditions are dated in whole seconds.
-    let left = left.max(SignedDuration::ZERO) + SignedDuration::from_secs(1);
-    left.try_into().ok()
+    (left + SECOND).try_into().ok()
 }
 
 #[cfg(test)]

@@ -52,10 +52,14 @@ impl Reconcile for Controller {
             }
             return self.sync_status(&mut deployment, &sets).await;
         }
-        if is_rolling(&deployment) {
-            self.roll(&mut deployment, &mut sets).await
-        } else {
-            self.recreate(&mut deployment, &mut sets).await
+        let rolled = match is_rolling(&deployment) {
+            true => self.roll(&mut deployment, &mut sets).await,
+            false => self.recreate(&mut deployment, &mut sets).await,
+        };
+        match rolled {
+            // No retry can succeed.
+            Err(error) if error.is_namespace_terminating() => Ok(None),
+            rolled => rolled,
         }
     }
 }

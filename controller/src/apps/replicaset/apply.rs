@@ -73,11 +73,8 @@ impl<S: Set> Controller<S> {
         for size in slow_start(count) {
             for _ in 0..size {
                 match control.create(&pod).await {
-                    // The namespace is terminating: no retry can succeed.
-                    Err(error) if error.is_namespace_terminating() => {
-                        missing -= 1;
-                        self.expectations.created(&key);
-                    }
+                    // The namespace is terminating: no retry can succeed. The creation stays expected, as upstream's does.
+                    Err(error) if error.is_namespace_terminating() => missing -= 1,
                     Err(error) => first_error = first_error.or(Some(error)),
                     Ok(created) => {
                         self.wrote_pod(set, &created);

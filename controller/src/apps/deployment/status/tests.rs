@@ -121,6 +121,8 @@ fn a_rollout_that_stands_still_times_out() {
     let stood = with(status.clone());
     let left = until_timeout(&stood, &status, at(20));
     assert_eq!(left, Some(std::time::Duration::from_secs(41)));
+    let again = Some(std::time::Duration::from_millis(5));
+    assert_eq!(until_timeout(&stood, &status, at(60)), again);
     let status = compute_rollout(&stood, &stuck, at(61));
     let last = described(&status).pop();
     let expected = "Progressing=False ProgressDeadlineExceeded ReplicaSet \"web-1\" has timed out \
