@@ -106,8 +106,9 @@ impl Controller {
             Change::Wait(wait) => {
                 let key = ObjectKey::of(&context.job);
                 self.queue.add_after(key, wait.max(BATCH_PERIOD));
+                // Upstream counts none then, also while others run. Source: `job_controller.go`, `manageJob`.
                 Applied {
-                    active,
+                    active: 0,
                     error: None,
                 }
             }
