@@ -25,6 +25,7 @@ use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, Store};
+use kubeproof_runtime::work_queue::RetryDelays;
 use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
@@ -237,10 +238,10 @@ impl GarbageCollector {
 
     fn retry_later(&mut self, task: Task, error: &kube::Error) {
         tracing::debug!(?task, %error, "will be tried again");
-        let failures = self.failed.get(&task).map_or(0, |(failures, _)| *failures) + 1;
-        let due = self.now().checked_add(retry_after(failures));
-        self.failed
-            .insert(task, (failures, due.unwrap_or(Timestamp::MAX)));
+        let before = self.failed.get(&task).map_or(0, |(failures, _)| *failures);
+        let due = self.now().checked_add(RetryDelays::DEFAULT.after(before));
+        let due = due.unwrap_or(Timestamp::MAX);
+        self.failed.insert(task, (before.saturating_add(1), due));
     }
 
     fn next_retry(&self) -> impl Future<Output = ()> + use<> {

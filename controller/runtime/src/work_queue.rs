@@ -22,11 +22,25 @@ pub struct RetryDelays {
     pub longest: Duration,
 }
 
-/// The delays of most controllers.
-const DEFAULT_DELAYS: RetryDelays = RetryDelays {
-    first: Duration::from_millis(5),
-    longest: Duration::from_secs(1000),
-};
+impl RetryDelays {
+    /// The delays of most controllers.
+    ///
+    /// Source: client-go, `DefaultTypedControllerRateLimiter`.
+    pub const DEFAULT: Self = Self {
+        first: Duration::from_millis(5),
+        longest: Duration::from_secs(1000),
+    };
+
+    /// The delay after a failure that follows `before` others.
+    #[must_use]
+    pub fn after(self, before: u32) -> Duration {
+        let delay = 2u32
+            .checked_pow(before)
+            .and_then(|times| self.first.checked_mul(times));
+        delay.map_or(self.longest, |delay| delay.min(self.longest))
+    }
+}
+
 /// Failures of all keys together are retried at most this often, ...
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// ... after so many that are not held back.
@@ -62,7 +76,7 @@ impl<K: Clone + Ord> Default for WorkQueue<K> {
 impl<K: Clone + Ord> WorkQueue<K> {
     /// An empty queue with client-go's usual delays for failed keys.
     pub fn new() -> Self {
-        Self::retrying(DEFAULT_DELAYS)
+        Self::retrying(RetryDelays::DEFAULT)
     }
 
     /// A queue whose keys wait for other delays when they fail.
@@ -186,13 +200,9 @@ impl<K: Clone + Ord> State<K> {
 
     /// Counts a failure and returns the delay it earns, for the key's sake or for all keys'.
     fn failed(&mut self, key: &K, now: Instant) -> Duration {
-        let longest = self.delays.longest;
         let failures = self.failures.entry(key.clone()).or_default();
-        let delay = 2u32
-            .checked_pow(*failures)
-            .and_then(|times| self.delays.first.checked_mul(times));
+        let backoff = self.delays.after(*failures);
         *failures = failures.saturating_add(1);
-        let backoff = delay.map_or(longest, |delay| delay.min(longest));
 
         let retry = self.next_retry.map_or(now, |next| next.max(now));
         self.next_retry = Some(retry + RETRY_INTERVAL);
@@ -222,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_key_added_while_processed_waits_for_its_turn() {
-        let mut state = State::new(DEFAULT_DELAYS);
+        let mut state = State::new(RetryDelays::DEFAULT);
         assert!(state.add("a") && state.add("b"));
         assert!(!state.add("a"), "already waits");
         assert_eq!(state.take(), Some("a"));
@@ -236,21 +246,21 @@ mod tests {
 
     #[test]
     fn failures_back_off_from_5_ms_to_1000_s_until_forgotten() {
-        let mut state = State::new(DEFAULT_DELAYS);
+        let mut state = State::new(RetryDelays::DEFAULT);
         let now = clock::after(Duration::ZERO);
         let delays: Vec<u128> = (0..4)
             .map(|_| state.failed(&"a", now).as_millis())
             .collect();
         assert_eq!(delays, [5, 10, 20, 40]);
         let last = (0..60).map(|_| state.failed(&"a", now)).last();
-        assert_eq!(last, Some(DEFAULT_DELAYS.longest));
+        assert_eq!(last, Some(RetryDelays::DEFAULT.longest));
         state.failures.remove("a");
-        assert_eq!(state.failed(&"a", now), DEFAULT_DELAYS.first);
+        assert_eq!(state.failed(&"a", now), RetryDelays::DEFAULT.first);
     }
 
     #[test]
     fn failures_of_many_keys_are_retried_ten_a_second_after_a_burst_of_100() {
-        let mut state = State::new(DEFAULT_DELAYS);
+        let mut state = State::new(RetryDelays::DEFAULT);
         let now = clock::after(Duration::ZERO);
         let delays: Vec<u128> = (0..102)
             .map(|key| state.failed(&key, now).as_millis())
@@ -258,7 +268,7 @@ mod tests {
         assert!(delays[..100].iter().all(|delay| *delay == 5));
         assert_eq!(delays[100..], [100, 200]);
         let later = now + Duration::from_secs(60);
-        assert_eq!(state.failed(&1000, later), DEFAULT_DELAYS.first);
+        assert_eq!(state.failed(&1000, later), RetryDelays::DEFAULT.first);
     }
 
     #[tokio::test(start_paused = true)]
