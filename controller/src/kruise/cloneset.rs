@@ -9,7 +9,6 @@ pub(crate) mod set;
 mod status;
 mod sync;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +28,6 @@ use kubeproof_runtime::typed_cache::TypedCache;
 use kubeproof_runtime::version_expectations::VersionExpectations;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker;
-use parking_lot::Mutex;
 
 use self::set::{KIND, Set};
 use crate::kruise::pre_download::PreDownload;
@@ -40,10 +38,11 @@ use crate::workload::revision_control::Revisions;
 pub const NAME: &str = "cloneset-controller";
 /// The number of sets synced at once.
 const WORKERS: usize = 3;
-/// The shortest delay before a sync that an unexpected creation triggers, ...
-const INITIAL_DELAY_MIN: Duration = Duration::from_secs(3);
-/// ... and the longest.
-const INITIAL_DELAY_MAX: Duration = Duration::from_secs(30);
+/// The delay before a sync that an unexpected creation triggers. Upstream means it to grow up to 30 s, but counts each event as another
+/// item.
+///
+/// Source: OpenKruise, `cloneset_event_handler.go`, `initialingRateLimiter`.
+const INITIAL_DELAY: Duration = Duration::from_secs(3);
 
 struct Controller {
     ctx: Context,
@@ -60,8 +59,6 @@ struct Controller {
     expectations: NamedExpectations,
     versions: VersionExpectations,
     pre_download: Option<PreDownload>,
-    /// The number of delays of each set after unexpected creations.
-    initial_delays: Mutex<BTreeMap<ObjectKey, u32>>,
 }
 
 /// Runs the controller until the future is dropped.
@@ -82,7 +79,6 @@ pub async fn run(ctx: Context, gates: Gates) {
         revisions: Informer::new(),
         expectations: NamedExpectations::default(),
         versions: VersionExpectations::default(),
-        initial_delays: Mutex::default(),
     };
     controller.run().await;
 }
@@ -163,18 +159,10 @@ impl Controller {
     fn came(&self, key: &ObjectKey, name: &str) {
         let was_satisfied = self.expectations.is_satisfied(key);
         self.expectations.observe(key, Expected::Creation, name);
-        let mut delays = self.initial_delays.lock();
-        if !was_satisfied {
-            delays.remove(key);
-            drop(delays);
-            return self.queue.add(key.clone());
+        match was_satisfied {
+            true => self.queue.add_after(key.clone(), INITIAL_DELAY),
+            false => self.queue.add(key.clone()),
         }
-        let times = delays.entry(key.clone()).or_default();
-        let delay = INITIAL_DELAY_MIN.saturating_mul(2_u32.saturating_pow(*times));
-        *times += 1;
-        drop(delays);
-        self.queue
-            .add_after(key.clone(), delay.min(INITIAL_DELAY_MAX));
     }
 
     /// Something of a set was deleted, or is about to be.

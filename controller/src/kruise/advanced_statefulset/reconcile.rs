@@ -259,7 +259,7 @@ impl Planner<'_> {
         let is_first = first_unhealthy == pod.metadata.name.as_deref();
         let is_up = pod::is_ready(pod) && observed.is_available(pod);
         if !is_up && !is_first && !observed.set.is_parallel() {
-            self.timers.extend(observed.until_available(pod));
+            // Upstream notes the time for a set of the pod's name, so that no sync comes of it.
             return Next::Exit;
         }
         match self.delete(pod) {

@@ -263,8 +263,9 @@ impl Controller {
         let resource = ApiResource::erase::<StatefulSet>(&());
         let client = self.ctx.client.clone();
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
-        let delays = DEFAULT_RETRY;
-        let rv = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
+        let reread = || self.sets.get(set.namespace(), &object.name_any());
+        let written = replace_status::<StatefulSet>(&api, object, &status, DEFAULT_RETRY, reread);
+        let rv = written.await?;
         self.sets.wait_for(self.sets.wrote_at(rv)).await;
         Ok(())
     }

@@ -87,8 +87,13 @@ impl Reconcile for Controller {
         let revisions = self.list_revisions(&set, &selector);
         let chosen = self.choose_revisions(&set, &revisions).await?;
         let read = pods.iter().map(AsRef::as_ref);
-        let behind = self.versions.behind_for(&*chosen.update, now);
-        if let Some(waited) = behind.or_else(|| self.versions.first_behind(read, now)) {
+        if let Some(waited) = self.versions.behind_for(&*chosen.update, now) {
+            if waited < EXPECTATION_TIMEOUT {
+                return Ok(until_timeout(waited));
+            }
+            self.versions.forget(&*chosen.update);
+        }
+        if let Some(waited) = self.versions.first_behind(read, now) {
             return Ok(until_timeout(waited).filter(|_| waited < EXPECTATION_TIMEOUT));
         }
         let mut status = status::begun(
@@ -229,12 +234,12 @@ impl Controller {
             owners.push(controller_ref("v1", "Pod", &pod.metadata));
             let (name, params) = (claim.name_any(), Default::default());
             let replaced = api.replace(&name, &params, &changed).await;
-            if let Err(error) = replaced.map_err(Error::from)
-                && !error.is_not_found()
-            {
+            if let Err(error) = replaced.map_err(Error::from) {
                 let message = format!("failed to update PVC {name}: {error}");
                 self.warn(set, "FailedUpdate", &message).await;
-                return Err(error);
+                if !error.is_not_found() {
+                    return Err(error);
+                }
             }
         }
         let key = ObjectKey::of(&set.object);
@@ -244,9 +249,9 @@ impl Controller {
             let deleted = api.delete(&name, &Default::default()).await;
             if let Err(error) = deleted.map_err(Error::from) {
                 self.expectations.observe(&key, Expected::Deletion, &name);
+                let message = format!("failed to clean up PVC {name}: {error}");
+                self.warn(set, "FailedDelete", &message).await;
                 if !error.is_not_found() {
-                    let message = format!("failed to clean up PVC {name}: {error}");
-                    self.warn(set, "FailedDelete", &message).await;
                     return Err(error);
                 }
             }
@@ -381,7 +386,9 @@ impl Controller {
             return Ok(());
         }
         let api = self.sets_api(set);
-        let rv = replace_status::<CloneSet>(&api, object, status, DEFAULT_BACKOFF).await?;
+        let reread = || self.sets.get(set.namespace(), &object.name_any());
+        let written = replace_status::<CloneSet>(&api, object, status, DEFAULT_BACKOFF, reread);
+        let rv = written.await?;
         self.sets.wait_for(self.sets.wrote_at(rv)).await;
         Ok(())
     }
