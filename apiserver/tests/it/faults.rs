@@ -467,7 +467,7 @@ async fn what_can_be_asked_of_the_server_is_listed() {
             .find(|item| item["path"] == "/kubeproof/v1/clock");
         let clock = clock.unwrap();
         assert_eq!(clock["methods"], json!(["POST"]));
-        assert_eq!(clock["parameters"], json!(["jump"]));
+        assert_eq!(clock["parameters"], json!(["jump", "advance"]));
         assert!(clock["description"].as_str().unwrap().contains("forward"));
     }
     let (code, _) = send(&server, "DELETE /kubeproof/v1", Value::Null).await;

@@ -23,7 +23,6 @@ use roles::{Copying, copy_all, copy_watched, in_cluster, keep_set, refuse_bad, r
 
 /// Set in a process that is the controller; says which.
 pub(crate) const ROLE: &str = "KUBEPROOF_TEST_COPIER";
-/// The period of the copier.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The time after which a killed process must be gone.
 const END_MAX: Duration = Duration::from_secs(20);

@@ -62,10 +62,10 @@ fn each_scenario_is_run_by_one_shard() {
         }
     }
     let busy: BTreeSet<&PathBuf> = owners.values().collect();
-    assert_eq!((owners.len(), busy.len()), (4, 3));
+    assert_eq!((owners.len(), busy.len()), (5, 3));
     let whole = stdout(&output(&["run", &area, "--json"]));
     let (code, joined, numbers) = merge(&records, &["--json"]);
-    assert_eq!((code, &*numbers), (Some(0), "4 passed, 0 failed\n"));
+    assert_eq!((code, &*numbers), (Some(0), "5 passed, 0 failed\n"));
     assert_eq!(results(&joined), results(&whole));
     // As the log of a pod has them: with lines of standard error.
     let text = std::fs::read_to_string(&records[0]).unwrap();
@@ -78,7 +78,7 @@ fn each_scenario_is_run_by_one_shard() {
     let (code, _, _) = merge(&[again, records[1].clone(), records[2].clone()], &[]);
     assert_eq!(code, Some(0));
     let (code, out, _) = merge(&[noted, records[1].clone(), records[2].clone()], &[]);
-    assert_eq!((code, &*out), (Some(0), "4 passed, 0 failed\n"));
+    assert_eq!((code, &*out), (Some(0), "5 passed, 0 failed\n"));
 }
 
 #[test]
