@@ -25,7 +25,7 @@ use spread::{Counts, Spread};
 use volumes::PodVolumes;
 
 pub(super) use fit_error::{FitError, Misfit, Reason};
-pub(super) use node_resources::lacking;
+pub(super) use node_resources::{is_extended, lacking};
 pub(super) use preemption::{NoPlan, Plan, plan, priority};
 pub(super) use profile::{Arguments, DEFAULT_PLUGINS, Plugin, Point, Profile, Strategy};
 pub(super) use volumes::{Bindings, Storage};

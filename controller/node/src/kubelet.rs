@@ -4,6 +4,7 @@
 //! pod when an object has changed or a time has come.
 
 mod admission;
+mod allocatable;
 mod container_events;
 mod outages;
 mod pacing;
@@ -105,6 +106,8 @@ struct Kubelet {
     faults: Faults,
     outages: Outages,
     dirty: BTreeSet<ObjectKey>,
+    /// Nodes that have changed.
+    dirty_nodes: BTreeSet<ObjectKey>,
     /// Pods deleted before their containers ended, with those containers.
     gone: Vec<(Arc<Pod>, Vec<String>)>,
 }
@@ -133,6 +136,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         outages: Outages::of(faults.all()),
         faults,
         dirty: BTreeSet::new(),
+        dirty_nodes: BTreeSet::new(),
         gone: Vec::new(),
         ctx,
     };
@@ -156,6 +160,9 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
                 kubelet
                     .record_events(&pod, container_events::stopping(&names))
                     .await;
+            }
+            for key in std::mem::take(&mut kubelet.dirty_nodes) {
+                kubelet.report_allocatable(&key).await;
             }
             for key in std::mem::take(&mut kubelet.dirty) {
                 kubelet.sync(&key).await;
@@ -216,7 +223,8 @@ impl Kubelet {
                 }
             }
             Update::Node(event) => {
-                self.hosts.apply(event);
+                let changes = self.hosts.apply(event);
+                self.dirty_nodes.extend(changes.iter().map(Change::key));
             }
         }
     }

@@ -8,6 +8,7 @@
 
 mod ephemeral;
 mod hooks;
+mod machine;
 mod missing;
 mod pace;
 

@@ -52,7 +52,7 @@ pub(super) fn without_ignored(mut requests: Requests, arguments: &Arguments) -> 
 }
 
 /// Returns whether the resource is one that Kubernetes knows nothing about.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }
 
