@@ -343,6 +343,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         load_balancers: scenario.given.load_balancers.clone(),
         scheduler_config: scheduler_config(scenario, options),
         same_images: scenario.given.same_images.read().clone(),
+        missing_images: scenario.given.missing_images.clone(),
         heartbeats: scenario.needs_heartbeats(),
         metrics: scenario.given.metrics,
         under_test: options.under_test.clone(),

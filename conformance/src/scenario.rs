@@ -19,7 +19,7 @@ use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::AddressPool;
 use kubeproof_controller::apps::statefulset::{Profile, Settings};
 use kubeproof_controller::kruise::Gates;
-use kubeproof_node::{BadImageName, SameImages};
+use kubeproof_node::{BadImageName, MissingImages, SameImages};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -157,6 +157,10 @@ pub struct Given {
     pub scheduler_config: Option<SchedulerConfiguration>,
     /// Images with several names: the references of each list have the same digest.
     pub same_images: ImageNames,
+    /// References to images that no registry has; `*` stands for any text. Their containers wait in ErrImagePull and
+    /// ImagePullBackOff.
+    #[schemars(with = "Vec<String>")]
+    pub missing_images: MissingImages,
     /// The time that simulated pods take to start, to get ready and to stop.
     pub timings: Timings,
     /// Objects created before the first step. Those with a uid and a resourceVersion are stored as they were in their cluster.
@@ -184,6 +188,7 @@ impl Default for Given {
             load_balancers: None,
             scheduler_config: None,
             same_images: ImageNames::default(),
+            missing_images: MissingImages::default(),
             timings: Timings::default(),
             objects: Vec::new(),
             field_validation: None,

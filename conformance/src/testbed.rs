@@ -294,6 +294,7 @@ impl Testbed {
                 default_storage_class: options.default_storage_class,
                 load_balancers: options.load_balancers.clone().map(Into::into),
                 same_images: options.same_images.clone(),
+                missing_images: options.missing_images.clone(),
                 timings: node::Timings {
                     start: options.timings.start.0,
                     ready: options.timings.ready.0,

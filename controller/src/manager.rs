@@ -108,6 +108,8 @@ pub struct Options {
     pub load_balancers: Option<LoadBalancers>,
     /// Images that have several names on the nodes and in registries.
     pub same_images: node::SameImages,
+    /// Images that no registry has.
+    pub missing_images: node::MissingImages,
     /// The default durations of simulated pods.
     pub timings: node::Timings,
     /// The lifecycle stages of objects; stages of pods replace the kubelets.
@@ -223,6 +225,7 @@ impl Manager {
                 containers: node::Containers::of(
                     options.nodes,
                     options.same_images.clone(),
+                    options.missing_images.clone(),
                     options.now.clone(),
                 ),
                 faults: node::Faults::of(options.nodes),
@@ -480,6 +483,7 @@ mod tests {
             load_balancers: None,
             timings: node::Timings::default(),
             same_images: node::SameImages::default(),
+            missing_images: node::MissingImages::default(),
             lease_renewal: node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),

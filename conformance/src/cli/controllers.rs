@@ -18,7 +18,7 @@ use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::{Manager, Options, RETRY_MAX};
-use kubeproof_node::{LEASE_RENEWAL, SameImages, SchedulerConfig};
+use kubeproof_node::{LEASE_RENEWAL, MissingImages, SameImages, SchedulerConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use tracing_subscriber::filter::LevelFilter;
@@ -56,6 +56,10 @@ pub(super) struct ControllersArgs {
     pace: PaceArgs,
     #[command(flatten)]
     load_balancers: LoadBalancerArgs,
+    /// No registry has this image; a * in the pattern stands for any text. Its containers wait in ImagePullBackOff. May
+    /// be repeated.
+    #[arg(long, value_name = "PATTERN", value_parser = values::image_pattern)]
+    missing_image: Vec<String>,
     /// End with exit code 2 when the API server has been unreachable for this long [default when given without a
     /// value: 10s]. Without this flag the controllers retry indefinitely.
     #[arg(
@@ -98,6 +102,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let (client, mut options) = for_cluster(config, controllers, args.nodes, args.pace.pace)?;
     options.scheduler_config = scheduler_config.unwrap_or_default();
     options.load_balancers = args.load_balancers.read();
+    options.missing_images = MissingImages::try_new(args.missing_image)?;
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
     // Before the controllers start, because what they log at once goes to stderr, too.
@@ -188,6 +193,7 @@ pub(super) fn options(
         load_balancers: None,
         timings: pace.timings(),
         same_images: SameImages::default(),
+        missing_images: MissingImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca,

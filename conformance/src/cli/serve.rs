@@ -28,7 +28,7 @@ use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys}
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, SameImages};
+use kubeproof_node::{LEASE_RENEWAL, MissingImages, SameImages};
 use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -118,6 +118,10 @@ pub(super) struct ServeArgs {
     /// Give two names of one image the same digest. May be repeated.
     #[arg(long, value_name = "IMAGE=IMAGE", value_parser = same_image)]
     same_image: Vec<Vec<String>>,
+    /// No registry has this image; a * in the pattern stands for any text. Its containers wait in ImagePullBackOff. May
+    /// be repeated.
+    #[arg(long, value_name = "PATTERN", value_parser = values::image_pattern)]
+    missing_image: Vec<String>,
     /// Forward a port of a pod to a program on this machine. A name that ends with * stands for all pods
     /// whose names have this prefix. May be repeated.
     #[arg(long, value_name = "NAMESPACE/POD:PORT=ADDRESS:PORT")]
@@ -298,6 +302,7 @@ impl ServeArgs {
             load_balancers: self.load_balancers.read(),
             timings: self.pace().timings(),
             same_images: SameImages::try_new(&self.same_image)?,
+            missing_images: MissingImages::try_new(self.missing_image.clone())?,
             lease_renewal: LEASE_RENEWAL,
             stages: load::stages(&self.stages)?,
             root_ca: tls.map_or(ROOT_CA, Tls::authority_pem).to_owned(),

@@ -4,6 +4,7 @@ use std::num::{IntErrorKind, NonZeroUsize, ParseIntError};
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use kubeproof_node::MissingImages;
 
 /// Reads a whole number that is not negative.
 ///
@@ -37,6 +38,16 @@ pub(super) fn time(text: &str) -> Result<Timestamp, String> {
     time.map_err(|_| "expected a time, such as 2026-05-06T07:08:09Z".to_owned())
 }
 
+/// Reads a pattern of images that no registry has.
+///
+/// # Errors
+/// Says what is expected.
+pub(super) fn image_pattern(text: &str) -> Result<String, String> {
+    let pattern = text.to_owned();
+    let read = MissingImages::try_new(vec![pattern.clone()]);
+    read.map(|_| pattern).map_err(|error| error.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,11 +57,16 @@ mod tests {
         assert_eq!(number::<u64>("0"), Ok(0));
         assert_eq!(count("2").map(NonZeroUsize::get), Ok(2));
         assert!(time("2026-05-06T07:08:09Z").is_ok());
+        assert_eq!(image_pattern("web:*").as_deref(), Ok("web:*"));
         for (error, wanted) in [
             (number::<usize>("-1").unwrap_err(), "0 or more"),
             (number::<u64>("x").unwrap_err(), "0 or more"),
             (count("0").unwrap_err(), "1 or more"),
             (time("5").unwrap_err(), "such as 2026-05-06T07:08:09Z"),
+            (
+                image_pattern("a b").unwrap_err(),
+                "a reference to an image, in which * stands for any text",
+            ),
         ] {
             assert!(error.ends_with(wanted), "{error}");
         }

@@ -94,6 +94,7 @@ pub fn needs_own_nodes(scenario: &Scenario) -> bool {
     given.timings != Timings::default()
         || given.nodes == 0 && objects_of(scenario).any(has_pods)
         || !given.same_images.lists().is_empty()
+        || !given.missing_images.patterns().is_empty()
         || objects_of(scenario).any(directs)
         || steps(scenario).any(of_nodes)
 }

@@ -219,6 +219,10 @@ fn header(scenario: &Scenario) -> Vec<String> {
     }
     let lists = given.same_images.lists().iter();
     parts.extend(lists.map(|names| format!("one image: {}", names.join(", "))));
+    let missing = given.missing_images.patterns();
+    if !missing.is_empty() {
+        parts.push(format!("no registry has {}", missing.join(", ")));
+    }
     if given.kruise {
         parts.push("OpenKruise's definitions, webhooks and controllers".to_owned());
     }

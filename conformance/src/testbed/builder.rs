@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
 use kubeproof_controller::AddressPool;
-use kubeproof_node::{SameImages, SchedulerConfig};
+use kubeproof_node::{MissingImages, SameImages, SchedulerConfig};
 
 use crate::properties::{self, Declaration, Property, RustProperty};
 
@@ -181,6 +181,13 @@ impl TestbedBuilder {
     /// Sets the images that have several names, which then have the same digest. Default: a built-in list.
     pub fn same_images(mut self, same_images: SameImages) -> Self {
         self.options.same_images = same_images;
+        self
+    }
+
+    /// Sets the images that no registry has, whose containers wait in `ErrImagePull` and `ImagePullBackOff`. Default: those
+    /// of registries whose names say `invalid`.
+    pub fn missing_images(mut self, missing_images: MissingImages) -> Self {
+        self.options.missing_images = missing_images;
         self
     }
 

@@ -49,6 +49,8 @@ pub struct TestbedOptions {
     pub scheduler_config: node::SchedulerConfig,
     /// Images with several names.
     pub same_images: node::SameImages,
+    /// Images that no registry has.
+    pub missing_images: node::MissingImages,
     /// The durations of simulated pods' phases.
     pub timings: Timings,
     /// Manifests applied before any controller runs, above all definitions of custom resources.
@@ -101,6 +103,7 @@ impl Default for TestbedOptions {
             load_balancers: None,
             scheduler_config: node::SchedulerConfig::default(),
             same_images: node::SameImages::default(),
+            missing_images: node::MissingImages::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),
             field_validation: FieldValidation::Strict,

@@ -21,6 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use super::container::{Channel, Container, ExecOptions, Line, Log, Process, Stdin};
 use super::identity;
 use super::image::SameImages;
+use super::missing_images::MissingImages;
 use super::server::{Answer, Server};
 
 pub use network::{Behind, Network, Site};
@@ -30,6 +31,7 @@ pub use network::{Behind, Network, Site};
 pub struct Containers {
     nodes: usize,
     same_images: SameImages,
+    missing_images: MissingImages,
     now: Now,
     /// The pods by uid.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
@@ -197,10 +199,16 @@ impl std::fmt::Debug for Containers {
 
 impl Containers {
     /// The containers of `nodes` nodes, none yet.
-    pub fn of(nodes: usize, same_images: SameImages, now: Now) -> Self {
+    pub fn of(
+        nodes: usize,
+        same_images: SameImages,
+        missing_images: MissingImages,
+        now: Now,
+    ) -> Self {
         Self {
             nodes,
             same_images,
+            missing_images,
             now,
             pods: Arc::default(),
             stops: Arc::default(),
@@ -215,6 +223,11 @@ impl Containers {
     /// Returns the names under which the nodes know one image.
     pub fn same_images(&self) -> &SameImages {
         &self.same_images
+    }
+
+    /// Returns the images that no registry has.
+    pub fn missing_images(&self) -> &MissingImages {
+        &self.missing_images
     }
 
     /// Returns every running container, ordered by node.

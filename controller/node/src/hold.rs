@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::environment::Missing;
 use super::image::Image;
+use super::missing_images::MissingImages;
 use super::pace::after;
 
 /// The wait after a failed sync of a pod.
@@ -53,12 +54,13 @@ pub(super) struct Waiting {
 
 impl Cause {
     /// Returns the cause why the node can't get a container's image; `None` if it can.
-    pub(super) fn of_image(spec: &Spec) -> Option<Self> {
-        let image = match Image::parse(spec.image.as_deref().unwrap_or_default()) {
+    pub(super) fn of_image(spec: &Spec, missing: &MissingImages) -> Option<Self> {
+        let text = spec.image.as_deref().unwrap_or_default();
+        let image = match Image::parse(text) {
             Ok(image) => image,
             Err(message) => return Some(Self::ImageName(message)),
         };
-        let error = image.pull_error()?;
+        let error = image.pull_error(text, missing)?;
         Some(match spec.image_pull_policy.as_deref() {
             Some("Never") => Self::NeverPull,
             _ => Self::Pull(error),

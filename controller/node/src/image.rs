@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
+use super::missing_images::MissingImages;
+
 /// The DNS label of registries that do not exist (RFC 2606).
 const NOWHERE: &str = "invalid";
 
@@ -214,16 +216,23 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Returns a container runtime's error for a registry that does not exist; `None` if the pull
-    /// succeeds.
-    pub(super) fn pull_error(&self) -> Option<String> {
+    /// Returns a container runtime's error for an image that is `missing`, or whose registry does not exist; `None` if
+    /// the pull succeeds. `text` is the reference as the container has it.
+    pub(super) fn pull_error(&self, text: &str, missing: &MissingImages) -> Option<String> {
+        let resolved = self.resolved();
+        if missing.has([text, &resolved]) {
+            return Some(format!(
+                "rpc error: code = NotFound desc = failed to pull and unpack image \"{resolved}\": failed to resolve \
+                 reference \"{resolved}\": {resolved}: not found"
+            ));
+        }
         let host = self.registry.split(':').next().unwrap_or_default();
         let mut labels = host.split('.');
         let (first, last) = (labels.next(), labels.next_back());
         if host == "docker.io" || first != Some(NOWHERE) && last != Some(NOWHERE) {
             return None;
         }
-        let (resolved, registry, path) = (self.resolved(), self.registry, &self.path);
+        let (registry, path) = (self.registry, &self.path);
         let manifest = self.digest.or(self.tag).unwrap_or("latest");
         Some(format!(
             "rpc error: code = Unknown desc = failed to pull and unpack image \"{resolved}\": failed to resolve \
@@ -257,10 +266,10 @@ pub fn reference_to(name: &str, tag: &str) -> String {
     format!("{name}{separator}{tag}")
 }
 
-/// Returns the error of a pull of `reference`; `None` if it succeeds.
-pub fn pull_error(reference: &str) -> Option<String> {
+/// Returns the error of a pull of `reference` when the registries lack the images `missing`; `None` if it succeeds.
+pub fn pull_error(reference: &str, missing: &MissingImages) -> Option<String> {
     match Image::parse(reference) {
-        Ok(image) => image.pull_error(),
+        Ok(image) => image.pull_error(reference, missing),
         Err(fault) => Some(fault),
     }
 }
@@ -359,17 +368,39 @@ mod tests {
             ("registry.k8s.io/invalid/alpine", false),
             ("invalidated.io/a", false),
         ] {
-            let error = Image::parse(text).unwrap().pull_error();
+            let error = pull_error(text, &MissingImages::default());
             assert_eq!(error.is_some(), fails, "{text}");
         }
-        let error = Image::parse("invalid.registry.k8s.io/invalid/alpine:3.1");
+        let text = "invalid.registry.k8s.io/invalid/alpine:3.1";
         assert_eq!(
-            error.unwrap().pull_error().unwrap(),
+            pull_error(text, &MissingImages::default()).unwrap(),
             "rpc error: code = Unknown desc = failed to pull and unpack image \
              \"invalid.registry.k8s.io/invalid/alpine:3.1\": failed to resolve reference \
              \"invalid.registry.k8s.io/invalid/alpine:3.1\": failed to do request: Head \
              \"https://invalid.registry.k8s.io/v2/invalid/alpine/manifests/3.1\": dial tcp: lookup \
              invalid.registry.k8s.io: no such host"
+        );
+    }
+
+    #[test]
+    fn a_missing_image_is_not_found_in_its_registry() {
+        let patterns = ["web:404", "docker.io/library/cache:latest", "*/none"];
+        let patterns = patterns.map(str::to_owned).to_vec();
+        let missing = MissingImages::try_new(patterns).unwrap();
+        for (text, fails) in [
+            ("web:404", true),
+            ("docker.io/library/web:404", false),
+            ("cache", true),
+            ("cache:1", false),
+            ("a.io/none", true),
+            ("a.io/none:1", false),
+        ] {
+            assert_eq!(pull_error(text, &missing).is_some(), fails, "{text}");
+        }
+        assert_eq!(
+            pull_error("web:404", &missing).unwrap(),
+            "rpc error: code = NotFound desc = failed to pull and unpack image \"docker.io/library/web:404\": failed to \
+             resolve reference \"docker.io/library/web:404\": docker.io/library/web:404: not found"
         );
     }
 

@@ -8,8 +8,8 @@
 //! - `scheduler`, `fit`: binds pods; finds room for them
 //! - `kubelet`, `lifecycle`, `container_run`, `restart_policy`: runs the pods of a node; `lifecycle` decides the next
 //!   step of a pod
-//! - `containers`, `container`, `image`, `environment`, `config_sources`: the containers, with a shell, a file system and
-//!   the variables and volumes that the kubelet gives them
+//! - `containers`, `container`, `image`, `missing_images`, `environment`, `config_sources`: the containers, with a shell,
+//!   a file system and the variables and volumes that the kubelet gives them
 //! - `probe`, `hook`, `server`, `annotations`: probes, hooks, the HTTP server of a container, and the annotations
 //!   that say how it behaves
 //! - `pace`, `hold`, `container_spec`, `faults`: how long things take, and what stops them
@@ -30,6 +30,7 @@ mod identity;
 mod image;
 mod kubelet;
 mod lifecycle;
+mod missing_images;
 mod pace;
 mod probe;
 mod registration;
@@ -52,6 +53,7 @@ pub use faults::{Faults, UnknownNode};
 pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
+pub use missing_images::{BadImagePattern, MissingImages};
 pub use pace::Pace;
 pub use scheduler::config::{BadSchedulerConfig, SchedulerConfig};
 pub use server::{Answer, Page, REFUSED};

@@ -42,6 +42,7 @@ impl Cluster {
             load_balancers: None,
             timings,
             same_images: kubeproof_node::SameImages::default(),
+            missing_images: kubeproof_node::MissingImages::default(),
             lease_renewal: kubeproof_node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

@@ -38,6 +38,7 @@ impl Nodes {
             load_balancers: None,
             timings: Timings::default(),
             same_images: kubeproof_node::SameImages::default(),
+            missing_images: kubeproof_node::MissingImages::default(),
             lease_renewal: kubeproof_node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),

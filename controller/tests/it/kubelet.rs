@@ -21,8 +21,11 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, Timings};
+use kubeproof_node::{LEASE_RENEWAL, MissingImages, Timings};
 use serde_json::{Value, json};
+
+/// An image that no registry has.
+const MISSING: &str = "web:404";
 
 struct Node {
     client: Client,
@@ -47,6 +50,7 @@ impl Node {
             load_balancers: None,
             timings,
             same_images: kubeproof_node::SameImages::default(),
+            missing_images: MissingImages::try_new(vec![MISSING.to_owned()]).unwrap(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

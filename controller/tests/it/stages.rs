@@ -30,6 +30,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         load_balancers: None,
         timings: Timings::default(),
         same_images: kubeproof_node::SameImages::default(),
+        missing_images: kubeproof_node::MissingImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: stages
             .iter()

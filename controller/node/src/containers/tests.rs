@@ -42,6 +42,7 @@ fn containers() -> Containers {
     Containers::of(
         1,
         SameImages::default(),
+        MissingImages::default(),
         Arc::new(|| Timestamp::from_second(4).unwrap()),
     )
 }

@@ -446,7 +446,7 @@ impl Kubelet {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
             };
-            let made = match Cause::of_image(&container) {
+            let made = match Cause::of_image(&container, self.processes.containers.missing_images()) {
                 Some(cause) => Err(cause),
                 None => materials.prepare(&container).map_err(Cause::Config),
             };

@@ -1,5 +1,5 @@
 //! Pulls the images that NodeImages ask for: in no time, as every machine has every image, but for those
-//! of registries that no machine finds. Those are tried again as upstream's daemon tries them.
+//! that are missing or of registries that no machine finds. Those are tried again as upstream's daemon tries them.
 //!
 //! Pull secrets are not used: no registry here requires any.
 //!
@@ -15,7 +15,7 @@ use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
-use kubeproof_node::{Containers, SameImages, image_id, pull_error, reference_to};
+use kubeproof_node::{Containers, image_id, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
@@ -124,9 +124,7 @@ impl Puller {
                         let start = begun.get(&pull).copied();
                         // A pull that has just begun is reported before it may be over.
                         let tag_status = match start {
-                            Some(start) => {
-                                course(image, asked, start, self.containers.same_images()).at(now)
-                            }
+                            Some(start) => course(image, asked, start, &self.containers).at(now),
                             None => pulling(asked, now),
                         };
                         begun.entry(pull.clone()).or_insert(now);
@@ -243,11 +241,11 @@ impl Course {
 }
 
 /// How the pull of a tag that begins at `start` goes.
-fn course(image: &str, asked: &ImageTagSpec, start: Timestamp, same: &SameImages) -> Course {
+fn course(image: &str, asked: &ImageTagSpec, start: Timestamp, nodes: &Containers) -> Course {
     let before = pulling(asked, start);
     let reference = reference_to(image, &asked.tag);
-    let (end, outcome) = match pull_error(&reference) {
-        None => (start, Ok(image_id(&reference, same))),
+    let (end, outcome) = match pull_error(&reference, nodes.missing_images()) {
+        None => (start, Ok(image_id(&reference, nodes.same_images()))),
         Some(error) => {
             let (end, message) = give_up(asked.pull_policy.as_ref(), start, error);
             (end, Err(message))
@@ -299,6 +297,10 @@ fn give_up(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kubeproof_node::{MissingImages, SameImages};
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
@@ -318,9 +320,14 @@ mod tests {
         }
     }
 
+    fn nodes() -> Containers {
+        let missing = MissingImages::try_new(vec!["web:404".to_owned()]).unwrap();
+        Containers::of(1, SameImages::default(), missing, Arc::new(|| at(0)))
+    }
+
     #[test]
     fn an_image_that_is_there_is_pulled_at_once() {
-        let status = course("nginx", &asked(None, None), at(0), &SameImages::default()).at(at(0));
+        let status = course("nginx", &asked(None, None), at(0), &nodes()).at(at(0));
         assert_eq!((status.phase.as_str(), status.progress), ("Succeeded", 100));
         assert_eq!((status.version, status.completion_time), (7, Some(at(0))));
         assert!(
@@ -328,6 +335,17 @@ mod tests {
             "{}",
             status.image_id
         );
+    }
+
+    #[test]
+    fn an_image_that_no_registry_has_is_not_found() {
+        let asked = ImageTagSpec {
+            tag: "404".to_owned(),
+            ..asked(None, None)
+        };
+        let status = course("web", &asked, at(0), &nodes()).at(at(15));
+        assert_eq!(status.phase, "Failed");
+        assert!(status.message.ends_with("/web:404: not found"));
     }
 
     #[test]
@@ -346,9 +364,9 @@ mod tests {
             ),
         ] {
             let asked = asked(limit, deadline);
-            let before = course(image, &asked, at(0), &SameImages::default()).at(at(end - 1));
+            let before = course(image, &asked, at(0), &nodes()).at(at(end - 1));
             assert_eq!(before, pulling(&asked, at(0)), "{limit:?} {deadline:?}");
-            let after = course(image, &asked, at(0), &SameImages::default()).at(at(end));
+            let after = course(image, &asked, at(0), &nodes()).at(at(end));
             assert_eq!(after.phase, "Failed", "{limit:?} {deadline:?}");
             assert_eq!(after.completion_time, Some(at(end)));
             assert!(after.message.contains(says), "{}", after.message);

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use kubeproof_node::{Pace, Timings};
 
-use super::{Node, condition, pass, shell, with};
+use super::{MISSING, Node, condition, pass, shell, with};
 
 #[tokio::test(start_paused = true)]
 async fn a_container_waits_for_what_its_environment_names() {
@@ -133,6 +133,26 @@ async fn an_image_that_cannot_be_pulled_is_tried_later_and_later() {
         .unwrap();
     pass(1).await;
     assert_eq!(node.line("web").await, "Running running+");
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_no_registry_has_is_not_found() {
+    let node = Node::start();
+    let main = with(shell("main", "sleep 1h"), "image", json!(MISSING));
+    let never = with(main.clone(), "imagePullPolicy", json!("Never"));
+    let never = with(never, "name", json!("never"));
+    node.run("web", json!({ "containers": [main, never] }))
+        .await;
+    pass(2).await;
+    let line = "Pending ImagePullBackOff ErrImageNeverPull";
+    assert_eq!(node.line("web").await, line);
+    let status = node.status("web").await;
+    let waiting = &status["containerStatuses"][0]["state"]["waiting"];
+    let message = "Back-off pulling image \"web:404\": ErrImagePull: rpc error: code = NotFound desc = failed to pull \
+        and unpack image \"docker.io/library/web:404\": failed to resolve reference \"docker.io/library/web:404\": \
+        docker.io/library/web:404: not found";
+    assert_eq!(waiting["message"], message);
     node.manager.shutdown().await;
 }
 

@@ -114,6 +114,7 @@ impl Cluster {
             load_balancers: None,
             timings: Timings::default(),
             same_images: kubeproof_node::SameImages::default(),
+            missing_images: kubeproof_node::MissingImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

@@ -31,7 +31,7 @@ pub(super) fn groups(files: Vec<ScenarioFile>) -> Vec<Vec<ScenarioFile>> {
     for file in files {
         let (given, is_alone) = (&file.scenario.given, changes_nodes(&file.scenario));
         let name = if is_alone { file.name.as_str() } else { "" };
-        let images = given.same_images.lists();
+        let images = (given.same_images.lists(), given.missing_images.patterns());
         let nodes = format!("{} {:?} {images:?} {name}", given.nodes, given.timings);
         groups.entry((is_alone, nodes)).or_default().push(file);
     }
@@ -60,6 +60,7 @@ impl Joined {
             pace: None,
         };
         options.same_images = given.same_images.read().clone();
+        options.missing_images = given.missing_images.clone();
         let manager = Manager::start(client, options)?;
         let deadline = Instant::now() + READY_TIME_MAX;
         loop {
