@@ -53,12 +53,17 @@ pub(super) enum PodLifecycleEventType {
 /// An occurrence, and the probe that continues after it.
 type Finding = (PodLifecycleEvent, Option<Prober>);
 
-/// The processes on the nodes, and the persistent volumes that outlive a pod.
+/// The directory types of `hostPath` volumes. A file or a device of the machine is an empty directory instead.
+const DIRECTORIES: [&str; 3] = ["", "Directory", "DirectoryOrCreate"];
+
+/// The processes on the nodes, and the files that outlive a pod.
 pub(super) struct Processes {
     tasks: JoinSet<Option<Finding>>,
     containers: Containers,
     /// The contents of persistent volumes, by uid of their claim.
     claims: BTreeMap<String, Volume>,
+    /// The file systems of the nodes, which `hostPath` volumes are directories of. Every directory exists.
+    hosts: BTreeMap<usize, Volume>,
     pace: Option<Pace>,
     now: Now,
 }
@@ -171,6 +176,7 @@ impl Processes {
             tasks: JoinSet::new(),
             containers,
             claims: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             pace,
             now,
         }
@@ -436,7 +442,8 @@ impl Kubelet {
             now: &now,
         };
         let mut volumes = std::mem::take(&mut record.processes.volumes);
-        if let Err(missing) = self.mount(&materials, &record.key.namespace, &mut volumes) {
+        let place = (record.node, record.key.namespace.as_str());
+        if let Err(missing) = self.mount(&materials, place, &mut volumes) {
             return Ok(Err(missing));
         }
         record.processes.volumes = volumes.clone();
@@ -516,11 +523,11 @@ impl Kubelet {
         Ok(Ok(result))
     }
 
-    /// Adds the volumes of a pod that are missing in `volumes`.
+    /// Adds the volumes of a pod on a node that are missing in `volumes`.
     fn mount(
         &mut self,
         materials: &Materials<'_>,
-        namespace: &str,
+        (node, namespace): (usize, &str),
         volumes: &mut BTreeMap<String, Volume>,
     ) -> Result<(), Missing> {
         let spec = materials.pod.spec.as_ref();
@@ -538,12 +545,20 @@ impl Kubelet {
                     name: source.claim_name.clone(),
                 })
             });
-            let made = match claim {
-                Some(claim) => {
+            let directory = volume.host_path.as_ref().filter(|own| {
+                let type_ = own.type_.as_deref().unwrap_or_default();
+                DIRECTORIES.contains(&type_)
+            });
+            let made = match (claim, directory) {
+                (Some(claim), _) => {
                     let kept = self.processes.claims.entry(store::uid(&**claim));
                     kept.or_default().clone()
                 }
-                None => materials
+                (None, Some(directory)) => {
+                    let host = self.processes.hosts.entry(node).or_default();
+                    host.below(&directory.path)
+                }
+                (None, None) => materials
                     .projected(volume)
                     .map_err(|cause| Missing::Volume {
                         volume: volume.name.clone(),

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{Node, pass, shell, with};
@@ -38,5 +38,51 @@ async fn extended_resources_of_the_capacity_are_allocatable() {
     let only = json!({ "allocatable": { "example.com/seat": "9" } });
     assert_eq!(allocatable(&node, only).await.as_deref(), Some("2"));
     assert_eq!(allocatable(&node, seats(Value::Null)).await, None);
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_of_the_host_outlives_the_pod() {
+    let node = Node::start();
+    let script = "if [[ -r /data/foo ]]; then exit 0; else touch /data/foo; exit 42; fi";
+    let mounts = json!([{ "name": "data", "mountPath": "/data" }]);
+    let main = with(shell("main", script), "volumeMounts", mounts);
+    let host = |path: &str, type_: &str| json!({ "hostPath": { "path": path, "type": type_ } });
+    for (name, source, line) in [
+        (
+            "first",
+            host("/tmp/job", "DirectoryOrCreate"),
+            "Failed exit42",
+        ),
+        ("second", host("/tmp/job", ""), "Succeeded exit0"),
+        ("other", host("/tmp/other", "Directory"), "Failed exit42"),
+        ("parent", host("/tmp", ""), "Failed exit42"),
+        ("empty", json!({ "emptyDir": {} }), "Failed exit42"),
+    ] {
+        let mut volume = source;
+        volume["name"] = json!("data");
+        let spec = json!({ "containers": [main], "volumes": [volume], "restartPolicy": "Never" });
+        node.run(name, spec).await;
+        pass(1).await;
+        assert_eq!(node.line(name).await, line, "{name}");
+        node.pods()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    let look = with(
+        shell("main", "ls /data/job/foo /data/foo"),
+        "volumeMounts",
+        json!([{ "name": "data", "mountPath": "/data" }]),
+    );
+    let mut volume = host("/tmp", "");
+    volume["name"] = json!("data");
+    node.run(
+        "look",
+        json!({ "containers": [look], "volumes": [volume], "restartPolicy": "Never" }),
+    )
+    .await;
+    pass(1).await;
+    assert_eq!(node.line("look").await, "Succeeded exit0");
     node.manager.shutdown().await;
 }
