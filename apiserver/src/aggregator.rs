@@ -14,5 +14,7 @@ mod check;
 pub(crate) mod discovery;
 
 pub(crate) use availability::{Finding, after_write, find, judge};
-pub(crate) use backend::{Connection, Streamed, Unreached, name_user};
+pub(crate) use backend::{
+    Connection, Streamed, Unreached, name_user, remove_hop_by_hop, remove_prefixed,
+};
 pub(crate) use check::check;

@@ -7,7 +7,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::future::{BoxFuture, Fuse};
 use futures::{FutureExt, Stream};
-use http::header::{HOST, HeaderName, HeaderValue};
+use http::header::{
+    CONNECTION, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use http_body_util::Full;
@@ -15,6 +18,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::api_services::Backend;
@@ -26,7 +30,7 @@ use crate::webhook::{connector_of, dial, handshake_error};
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     driver: Fuse<BoxFuture<'static, ()>>,
-    address: SocketAddr,
+    host: String,
 }
 
 /// The reason why a service was not reached.
@@ -56,14 +60,27 @@ impl Connection {
         let stream = dial(address).await.map_err(Unreached::Failed)?;
         let secured = connector.connect(name, stream).await;
         let secured = secured.map_err(|error| Unreached::Failed(handshake_error(&error)))?;
-        let opened = http1::handshake(TokioIo::new(secured)).await;
+        Self::over(secured, address.to_string(), std::future::ready(()).boxed()).await
+    }
+
+    /// Speaks HTTP/1.1 over an open stream to `host`. `serving` is polled until it is ready, for a program that runs in
+    /// this process.
+    pub(crate) async fn over<S>(
+        stream: S,
+        host: String,
+        serving: BoxFuture<'static, ()>,
+    ) -> Result<Self, Unreached>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let opened = http1::handshake(TokioIo::new(stream)).await;
         let (sender, connection) = opened.map_err(|_| Unreached::Failed("EOF".to_owned()))?;
         // The end of a connection is seen at the end of its answer.
-        let driver = connection.map(drop).boxed().fuse();
+        let driver = futures::future::join(connection, serving);
         Ok(Self {
             sender,
-            driver,
-            address,
+            driver: driver.map(drop).boxed().fuse(),
+            host,
         })
     }
 
@@ -77,7 +94,7 @@ impl Connection {
         mut self,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Streamed>, String> {
-        let host = HeaderValue::from_str(&self.address.to_string());
+        let host = HeaderValue::from_str(&self.host);
         let host = host.expect("an address is a header");
         request.headers_mut().insert(HOST, host);
         let exchange = self.sender.send_request(request);
@@ -117,6 +134,46 @@ impl Stream for Streamed {
                 return Poll::Ready(Some(Ok(data)));
             }
         }
+    }
+}
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// The headers that are about one connection.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    PROXY_CONNECTION,
+    KEEP_ALIVE,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Removes the headers whose names begin so.
+pub(crate) fn remove_prefixed(headers: &mut HeaderMap, prefix: &str) {
+    let found = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with(prefix));
+    let found: Vec<HeaderName> = found.cloned().collect();
+    for name in found {
+        headers.remove(name);
+    }
+}
+
+/// Removes the headers that are about one connection, and those that `Connection` names.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter();
+    let named = named
+        .filter_map(|own| own.to_str().ok())
+        .flat_map(|own| own.split(','));
+    let named = named.filter_map(|name| HeaderName::try_from(name.trim()).ok());
+    let named: Vec<HeaderName> = named.collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
     }
 }
 

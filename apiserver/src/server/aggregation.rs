@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body_util::Full;
 
 use super::{ApiServer, filters};
-use crate::aggregator::{Connection, Streamed, Unreached, name_user};
+use crate::aggregator::{
+    Connection, Streamed, Unreached, name_user, remove_hop_by_hop, remove_prefixed,
+};
 use crate::api_services::Entry;
 use crate::auth::User;
 use crate::endpoints::body::{Dropped, ResponseBody};
@@ -34,25 +33,10 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The body of the answer to a request that the service redirects, as with `--aggregator-reject-forwarding-redirect`.
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
-
-/// The headers that are about one connection.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    CONNECTION,
-    PROXY_CONNECTION,
-    KEEP_ALIVE,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// A request to be passed on.
 pub(super) struct Passed {
@@ -185,28 +169,4 @@ fn answer(response: Response<Streamed>) -> Response<ResponseBody> {
     head.version = http::Version::HTTP_11;
     let body = body.map(|piece| piece.map_err(|_| Dropped));
     Response::from_parts(head, ResponseBody::stream(body))
-}
-
-/// Removes the headers whose names begin so.
-fn remove_prefixed(headers: &mut HeaderMap, prefix: &str) {
-    let found = headers
-        .keys()
-        .filter(|name| name.as_str().starts_with(prefix));
-    let found: Vec<HeaderName> = found.cloned().collect();
-    for name in found {
-        headers.remove(name);
-    }
-}
-
-/// Removes the headers that are about one connection, and those that `Connection` names.
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named = headers.get_all(CONNECTION).iter();
-    let named = named
-        .filter_map(|own| own.to_str().ok())
-        .flat_map(|own| own.split(','));
-    let named = named.filter_map(|name| HeaderName::try_from(name.trim()).ok());
-    let named: Vec<HeaderName> = named.collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
-        headers.remove(name);
-    }
 }

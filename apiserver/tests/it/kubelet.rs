@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, SinkExt, StreamExt};
 use kubeproof_apiserver::{
     ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
-    LogOptions, OutputStream, PodPorts, PodReference, serve,
+    LogOptions, OutputStream, PodPorts, PodReference, PortConnection, serve,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -87,10 +87,41 @@ impl Kubelet for Echo {
         Ok(PodPorts {
             sandbox: pod.uid.to_owned(),
             connect: Box::new(|port| {
+                if port == ECHO_PORT {
+                    return std::future::ready(Ok(echo())).boxed();
+                }
                 let refused = Err(format!("{port} is closed"));
                 std::future::ready(refused).boxed()
             }),
         })
+    }
+}
+
+/// A port whose program answers with the request.
+const ECHO_PORT: u16 = 8080;
+
+/// A connection to a program that answers a request, whose body ends with `!`, with its own text.
+fn echo() -> PortConnection {
+    let (client, program) = tokio::io::duplex(1024);
+    let (reader, writer) = tokio::io::split(client);
+    let serving = async move {
+        let (mut input, mut output) = tokio::io::split(program);
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"!") {
+            asked.push(input.read_u8().await.unwrap());
+        }
+        let length = asked.len();
+        let head =
+            format!("HTTP/1.1 201 Created\r\nX-Program: echo\r\nContent-Length: {length}\r\n\r\n");
+        output
+            .write_all(&[head.as_bytes(), &asked].concat())
+            .await
+            .unwrap();
+    };
+    PortConnection {
+        reader: Box::new(reader),
+        writer: Box::new(writer),
+        serving: serving.boxed(),
     }
 }
 
@@ -171,6 +202,50 @@ async fn what_is_no_stream_is_answered_at_once() {
         let (found, body) = send(&server, "GET", &format!("{PODS}/{path}"), Value::Null).await;
         assert_eq!(found, code, "{path}: {body}");
         assert!(body.contains(part), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_passes_requests_on_without_what_is_for_the_server() {
+    let server = server().await;
+    let status = json!({"status": {"podIP": "10.1.2.3"}});
+    let (merge, headers) = (
+        format!("PATCH {PODS}/p1/status"),
+        [("content-type", "application/merge-patch+json")],
+    );
+    let (code, body) = read(respond(&server, &merge, &headers, status.to_string()).await).await;
+    assert_eq!(code, 200, "{body:?}");
+    let asked = format!("POST {PODS}/p1:8080/proxy/a/b%20c?x=1&y=%26%3D");
+    let headers = [
+        ("x-own", "kept"),
+        ("connection", "keep-alive, x-hop"),
+        ("x-hop", "gone"),
+    ];
+    let response = respond(&server, &asked, &headers, "the body!").await;
+    assert_eq!(response.headers()["x-program"], "echo");
+    let (code, body) = read(response).await;
+    let expected = "POST /a/b%20c?x=1&y=%26%3D HTTP/1.1\r\nx-own: kept\r\nhost: 10.1.2.3:8080\r\n\
+                    content-length: 9\r\n\r\nthe body!";
+    assert_eq!(
+        (code, String::from_utf8(body.to_vec()).unwrap().as_str()),
+        (201, expected)
+    );
+    for (path, message) in [
+        (
+            "p1/proxy",
+            "dial tcp 10.1.2.3:80: connect: connection refused",
+        ),
+        (
+            "p1:x/proxy",
+            "dial tcp 10.1.2.3:x: connect: connection refused",
+        ),
+    ] {
+        let (code, body) = send(&server, "GET", &format!("{PODS}/{path}"), Value::Null).await;
+        assert_eq!(code, 503, "{body}");
+        assert!(
+            body.contains(&format!("error trying to reach service: {message}")),
+            "{body}"
+        );
     }
 }
 

@@ -10,18 +10,21 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kubeproof_apiserver::{PodPorts, PortConnection};
-use kubeproof_node::{Behind, Network, Site, loopback};
+use kubeproof_node::{Asked, Behind, Network, Site, loopback};
 use tokio::io::DuplexStream;
 use tokio::net::TcpStream;
 
 /// The buffer between a client and the HTTP server, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
+
+/// The number of bytes that a program reads of a request's body.
+const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The target of a port of pods: `NAMESPACE/POD:PORT=ADDRESS`, on loopback. A `*` at the end of the pod's name stands
 /// for any rest of a name.
@@ -122,25 +125,27 @@ fn visit(site: Site) -> PortConnection {
     PortConnection {
         reader: Box::new(reader),
         writer: Box::new(writer),
-        serving: serve(
-            move |request| answer(&site, request),
-            TokioIo::new(server),
-            ended,
-        )
-        .boxed(),
+        serving: serve(site_answers(site), TokioIo::new(server), ended).boxed(),
+    }
+}
+
+fn site_answers(
+    site: Site,
+) -> impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> {
+    let site = Arc::new(site);
+    move |request| {
+        let site = Arc::clone(&site);
+        async move { answer(&site, request).await }.boxed()
     }
 }
 
 /// Answers requests until the container has ended.
 async fn serve(
-    answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>>,
+    answer: impl Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>>,
     io: TokioIo<DuplexStream>,
     ended: BoxFuture<'static, ()>,
 ) {
-    let service = service_fn(|request: Request<Incoming>| {
-        let response = answer(&request);
-        async move { Ok::<_, Infallible>(response) }
-    });
+    let service = service_fn(|request| answer(request).map(Ok::<_, Infallible>));
     let mut server = http1::Builder::new();
     // Equal requests get equal answers; and who has ended its requests still reads these.
     server.auto_date_header(false).half_close(true);
@@ -156,7 +161,7 @@ async fn serve(
     }
 }
 
-fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(site: &Site, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if site.serves_files() && !reads {
         let mut refused = Response::new(Full::default());
@@ -165,7 +170,17 @@ fn answer(site: &Site, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
-    let page = site.get(request.uri().path());
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect().await;
+    let body = body.map_or_else(|_| Bytes::new(), Collected::to_bytes);
+    let body = String::from_utf8_lossy(&body);
+    let asked = Asked {
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        query: head.uri.query().unwrap_or_default(),
+        body: &body,
+    };
+    let page = site.answer(asked).await;
     let mut response = Response::new(Full::from(page.body));
     *response.status_mut() = StatusCode::from_u16(page.status).expect("pages have codes of HTTP");
     let content_type = HeaderValue::from_static(page.content_type);
@@ -181,9 +196,9 @@ mod tests {
 
     /// Returns the answers to `requests` of a server whose pages show the method and the path.
     async fn answers(requests: &str) -> String {
-        let answer = |request: &Request<Incoming>| {
+        let answer = |request: Request<Incoming>| {
             let text = format!("{} {}", request.method(), request.uri().path());
-            Response::new(Full::from(text))
+            std::future::ready(Response::new(Full::from(text))).boxed()
         };
         let (mut client, server) = tokio::io::duplex(PIPE_BYTES);
         client.write_all(requests.as_bytes()).await.unwrap();

@@ -1,5 +1,6 @@
 //! The containers of all nodes: their runs, logs and processes, for the kubelet API.
 
+mod consumer;
 mod network;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::Client;
 use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
@@ -24,6 +26,8 @@ use super::image::SameImages;
 use super::missing_images::MissingImages;
 use super::server::{Answer, Server};
 
+pub(super) use consumer::Loads;
+pub use consumer::{Asked, Consumption};
 pub use network::{Behind, Network, Site};
 
 /// A handle to the containers of all nodes; clones share one state.
@@ -39,6 +43,8 @@ pub struct Containers {
     /// with the grace period if it is not the pod's.
     stops: Arc<Mutex<BTreeMap<RunId, Option<Duration>>>>,
     stopped: Arc<Notify>,
+    /// By which programs of containers read objects, while the nodes run.
+    client: Arc<Mutex<Option<Client>>>,
 }
 
 /// One run of a container.
@@ -126,6 +132,7 @@ pub(super) struct Run {
     pub(super) ports: Vec<u16>,
     /// The HTTP server of the container.
     pub(super) server: Server,
+    pub(super) loads: Loads,
     pub(super) stdin: Stdin,
 }
 
@@ -213,6 +220,7 @@ impl Containers {
             pods: Arc::default(),
             stops: Arc::default(),
             stopped: Arc::default(),
+            client: Arc::default(),
         }
     }
 

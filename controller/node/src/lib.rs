@@ -10,7 +10,7 @@
 //!   step of a pod
 //! - `containers`, `container`, `image`, `missing_images`, `environment`, `config_sources`: the containers, with a shell,
 //!   a file system and the variables and volumes that the kubelet gives them
-//! - `probe`, `hook`, `server`, `annotations`: probes, hooks, the HTTP server of a container, and the annotations
+//! - `probe`, `hook`, `server`, `program`, `annotations`: probes, hooks, the HTTP server of a container, and the annotations
 //!   that say how it behaves
 //! - `pace`, `hold`, `container_spec`, `faults`: how long things take, and what stops them
 //! - `stages`: KWOK's `Stage` objects, which can replace the kubelets
@@ -33,6 +33,7 @@ mod lifecycle;
 mod missing_images;
 mod pace;
 mod probe;
+mod program;
 mod registration;
 mod restart_policy;
 mod scheduler;
@@ -46,8 +47,8 @@ use std::time::Duration;
 pub use annotations::loopback;
 pub use container::{Channel, ExecOptions};
 pub use containers::{
-    Behind, Containers, Inside, LogOptions, Network, PodReference, Refusal, RunId, Running,
-    Session, Site,
+    Asked, Behind, Consumption, Containers, Inside, LogOptions, Network, PodReference, Refusal,
+    RunId, Running, Session, Site,
 };
 pub use faults::{Faults, UnknownNode};
 pub use identity::image_id;
@@ -125,6 +126,7 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
         return;
     }
     let kubelet = ctx.for_component("kubelet");
+    let _linked = containers.link(kubelet.client.clone());
     registration::register(&kubelet, nodes, &config).await;
     let pods = async {
         if has_kubelets {

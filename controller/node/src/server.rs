@@ -5,39 +5,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::{Container, is_program};
 use super::image::Image;
-
-/// An image that serves files.
-#[derive(Debug)]
-struct Known {
-    /// A part of the image's name.
-    image: &'static str,
-    /// The first argument with which it serves files, if it has other uses.
-    argument: Option<&'static str>,
-    port: u16,
-    document_root: &'static str,
-}
-
-const KNOWN: &[Known] = &[
-    Known {
-        image: "httpd",
-        argument: None,
-        port: 80,
-        document_root: "/usr/local/apache2/htdocs",
-    },
-    Known {
-        image: "nginx",
-        argument: None,
-        port: 80,
-        document_root: "/usr/share/nginx/html",
-    },
-    // Kubernetes' own tests serve the root of the image's file system.
-    Known {
-        image: "agnhost",
-        argument: Some("test-webserver"),
-        port: 80,
-        document_root: "",
-    },
-];
+use super::program::{KNOWN, Program, Serves};
 
 /// Content types by the suffix of a file's name.
 const CONTENT_TYPES: &[(&str, &str)] = &[
@@ -57,7 +25,7 @@ pub const REFUSED: &str = "connect: connection refused";
 /// The HTTP server of a container.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
-    known: Option<&'static Known>,
+    program: Option<Program>,
     /// The ports in the container's spec: number and name.
     declared: Vec<(i32, Option<String>)>,
     /// The other ports on which it listens; `None` if only its image knows them.
@@ -86,17 +54,10 @@ pub struct Page {
 
 impl Server {
     pub(super) fn of(spec: &Spec) -> Self {
-        let image = spec.image.as_deref().unwrap_or_default();
-        let first = spec.args.iter().flatten().next();
-        let known = KNOWN.iter().find(|known| {
-            let argument = known.argument;
-            image.contains(known.image)
-                && argument.is_none_or(|it| first.is_some_and(|own| own == it))
-        });
         let declared = spec.ports.iter().flatten();
         let declared = declared.map(|port| (port.container_port, port.name.clone()));
         Self {
-            known,
+            program: Program::of(spec),
             declared: declared.collect(),
             others: others(spec),
         }
@@ -130,7 +91,8 @@ impl Server {
         let program = argv.first().map(|program| program.rsplit('/').next());
         let program = program.flatten().unwrap_or_default();
         let is_own = SHELLS.contains(&program) || !is_program(program);
-        ports.extend(self.known.filter(|_| is_own).map(|known| known.port));
+        let own = self.program.as_ref().filter(|_| is_own);
+        ports.extend(own.map(|program| program.port));
         ports
     }
 
@@ -149,11 +111,21 @@ impl Server {
         }
     }
 
-    /// Returns the response for `path`; `None` if the image is not known to serve files.
-    pub(super) fn page(&self, path: &str, container: &Container) -> Option<Page> {
-        let file = self.file(path, container)?;
+    /// Returns what the program of the image serves; `None` if that is not known.
+    pub(super) fn serves(&self) -> Option<&Serves> {
+        self.program.as_ref().map(|program| &program.serves)
+    }
+
+    /// Returns whether the program uses processor and memory on request.
+    pub(super) fn consumes(&self) -> bool {
+        self.serves() == Some(&Serves::Consumer)
+    }
+
+    /// Returns the file at `path` as a response, if the image serves files.
+    pub(super) fn page(&self, path: &str, container: &Container) -> Page {
+        let file = self.file(path, container).flatten();
         let content = file.and_then(|file| Some((container.files.read(&file).ok()?, file)));
-        Some(match content {
+        match content {
             Some((body, file)) => {
                 let mut types = CONTENT_TYPES.iter();
                 let found = types.find(|(end, _)| file.ends_with(end));
@@ -168,12 +140,14 @@ impl Server {
                 content_type: "text/html",
                 body: b"<html><body><h1>404 Not Found</h1></body></html>\n".to_vec(),
             },
-        })
+        }
     }
 
     /// Returns the file served at `path`; `None` if the image is not known to serve files.
     fn file(&self, path: &str, container: &Container) -> Option<Option<String>> {
-        let root = self.known?.document_root;
+        let Some(Serves::Files(root)) = self.serves() else {
+            return None;
+        };
         let path = path.split('?').next().unwrap_or_default();
         let mut file = format!("{root}/{path}");
         let files = &container.files;

@@ -73,6 +73,12 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Returns all names and values in their order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// All values of `key`.
     pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
         self.0

@@ -40,7 +40,7 @@ pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb)
         (SubresourceRest::Log, Verb::Get) => kubelet::log(request),
         (SubresourceRest::Proxy(target), _) => {
             connect::admitted(request, connect::proxy_options(request)).await?;
-            proxy::proxy(request, target)
+            proxy::proxy(request, target).await
         }
         _ => Err(ApiError::NoSuchPath),
     }

@@ -5,11 +5,17 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use jiff::Timestamp;
+use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use kube::api::ListParams;
+use kube::{Api, Client};
 use tokio::io::DuplexStream;
 
+use super::consumer::{Asked, Consumption, Loads, consume, spread};
 use super::{Containers, Pod, PodReference, Refusal, Run};
 use crate::container::{Container, Found, Log};
 use crate::identity;
+use crate::program::Serves;
 use crate::server::{Page, Server};
 
 /// The network of one running pod.
@@ -34,6 +40,8 @@ pub enum Behind {
 /// The HTTP server of a simulated container on one port.
 pub struct Site {
     container: Container,
+    containers: Containers,
+    loads: Loads,
     server: Server,
     log: Arc<Log>,
     pod: (String, String),
@@ -63,6 +71,73 @@ impl Containers {
             pod: (namespace.to_owned(), pod.name.to_owned()),
         })
     }
+}
+
+/// Lets the programs of containers read objects for as long as this exists.
+pub(crate) struct Linked(Containers);
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        *self.0.client.lock() = None;
+    }
+}
+
+impl Containers {
+    /// Lets the programs of containers read objects until the returned value is dropped.
+    pub(crate) fn link(&self, client: Client) -> Linked {
+        *self.client.lock() = Some(client);
+        Linked(self.clone())
+    }
+
+    /// Returns what a program that counts its own use has used on average in the `window` seconds before `time`; `None`
+    /// for other programs.
+    #[must_use]
+    pub fn consumed(
+        &self,
+        uid: &str,
+        container: &str,
+        time: Timestamp,
+        window: i64,
+    ) -> Option<Consumption> {
+        let pods = self.pods.lock();
+        let run = &pods.get(uid)?.containers.get(container)?.run;
+        run.server.consumes().then(|| run.loads.at(time, window))
+    }
+
+    /// Returns the loads of the consumers that are ready behind a service.
+    async fn consumers(&self, namespace: &str, service: &str) -> Vec<Loads> {
+        let client = self.client.lock().clone();
+        let Some(client) = client else {
+            return Vec::new();
+        };
+        let slices: Api<EndpointSlice> = Api::namespaced(client, namespace);
+        let selected = format!("kubernetes.io/service-name={service}");
+        let slices = slices.list(&ListParams::default().labels(&selected)).await;
+        let slices = slices.map(|list| list.items).unwrap_or_default();
+        let endpoints = slices.iter().flat_map(|slice| {
+            let port = slice.ports.iter().flatten().find_map(|own| own.port);
+            let ready = slice.endpoints.iter().flatten().filter(|own| is_ready(own));
+            ready.filter_map(move |own| Some((own.target_ref.as_ref()?.uid.clone()?, port?)))
+        });
+        let found = endpoints.filter_map(|(uid, port)| self.loads_at(&uid, port));
+        found.collect()
+    }
+
+    /// Returns the loads of the consumer that listens on a port of a pod.
+    fn loads_at(&self, uid: &str, port: i32) -> Option<Loads> {
+        let pods = self.pods.lock();
+        let mut runs = running(pods.get(uid)?);
+        let found = runs.find(|run| {
+            let listens = run.ports.iter().any(|own| i32::from(*own) == port);
+            listens && run.server.consumes()
+        });
+        found.map(|run| run.loads.clone())
+    }
+}
+
+fn is_ready(endpoint: &Endpoint) -> bool {
+    let conditions = endpoint.conditions.as_ref();
+    conditions.and_then(|own| own.ready) != Some(false)
 }
 
 impl Network {
@@ -122,6 +197,8 @@ impl Network {
         };
         Behind::Site(Box::new(Site {
             container: run.container.clone(),
+            containers: self.containers.clone(),
+            loads: run.loads.clone(),
             server: run.server.clone(),
             log: Arc::clone(&run.log),
             pod: self.pod.clone(),
@@ -158,18 +235,29 @@ fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
 }
 
 impl Site {
-    /// Answers a GET of `path`: with a file if the image serves files, else with a line that names
-    /// the pod and the port.
-    #[must_use]
-    pub fn get(&self, path: &str) -> Page {
-        self.server.page(path, &self.container).unwrap_or_else(|| {
-            let (namespace, pod) = &self.pod;
-            Page {
-                status: 200,
-                content_type: "text/plain; charset=utf-8",
-                body: format!("pod {namespace}/{pod}, port {}\n", self.port).into_bytes(),
+    /// Answers a request as the image's program does if that is known, else with a line that names the pod and the
+    /// port.
+    pub async fn answer(&self, asked: Asked<'_>) -> Page {
+        let line = match self.server.serves() {
+            Some(Serves::Files(_)) => return self.server.page(asked.path, &self.container),
+            Some(Serves::Consumer) => {
+                return consume(asked, &self.loads, (self.container.now)());
             }
-        })
+            Some(Serves::ConsumerController { namespace, name }) => {
+                let consumers = self.containers.consumers(namespace, name).await;
+                return spread(asked, &consumers, (self.container.now)());
+            }
+            Some(Serves::Hostname) => self.container.hostname.clone(),
+            None => {
+                let (namespace, pod) = &self.pod;
+                format!("pod {namespace}/{pod}, port {}\n", self.port)
+            }
+        };
+        Page {
+            status: 200,
+            content_type: "text/plain; charset=utf-8",
+            body: line.into_bytes(),
+        }
     }
 
     /// Waits until the container has ended.
@@ -182,6 +270,6 @@ impl Site {
     /// Returns whether the server has static files only, which are read with GET.
     #[must_use]
     pub fn serves_files(&self) -> bool {
-        self.server.page("/", &self.container).is_some()
+        matches!(self.server.serves(), Some(Serves::Files(_)))
     }
 }

@@ -34,6 +34,7 @@ fn run(lines: &[&str]) -> Run {
         image: String::new(),
         ports: vec![8080],
         server: Server::default(),
+        loads: Loads::default(),
         stdin: Stdin::default(),
     }
 }
@@ -237,7 +238,10 @@ async fn ports_are_open_while_something_listens_there() {
     let Behind::Site(site) = network.connect(8080) else {
         panic!("nobody listens");
     };
-    assert_eq!(site.get("/").body, b"pod default/web-0, port 8080\n");
+    assert_eq!(
+        site.answer(get("/")).await.body,
+        b"pod default/web-0, port 8080\n"
+    );
     assert!(!site.serves_files());
     assert!(matches!(network.connect(81), Behind::Nobody));
     alive.log.close(Timestamp::UNIX_EPOCH);
@@ -251,8 +255,17 @@ async fn ports_are_open_while_something_listens_there() {
     assert!(containers.network(POD, "default").is_ok());
 }
 
-#[test]
-fn an_image_that_serves_files_serves_those_of_the_container() {
+fn get(path: &str) -> Asked<'_> {
+    Asked {
+        method: "GET",
+        path,
+        query: "",
+        body: "",
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_serves_files_serves_those_of_the_container() {
     let containers = containers();
     let spec = Spec {
         image: Some("nginx:1.27".to_owned()),
@@ -294,7 +307,7 @@ fn an_image_that_serves_files_serves_those_of_the_container() {
             "<html><body><h1>404 Not Found</h1></body></html>\n",
         ),
     ] {
-        let page = site.get(path);
+        let page = site.answer(get(path)).await;
         let text = String::from_utf8(page.body).unwrap();
         assert_eq!(
             (page.status, page.content_type, text.as_str()),

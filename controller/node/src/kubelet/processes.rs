@@ -17,7 +17,7 @@ use crate::config_sources::ConfigSources;
 use crate::container::{Log, Sender, Sigterm, Stdin, Typing, Volume};
 use crate::container_run::Halt;
 use crate::container_spec::{self, List};
-use crate::containers::{Place, Run, RunId};
+use crate::containers::{Loads, Place, Run, RunId};
 use crate::environment::{Materials, Missing, Prepared};
 use crate::hold::Cause;
 use crate::hook::{self, HookKind};
@@ -453,7 +453,8 @@ impl Kubelet {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
             };
-            let made = match Cause::of_image(&container, self.processes.containers.missing_images()) {
+            let made = match Cause::of_image(&container, self.processes.containers.missing_images())
+            {
                 Some(cause) => Err(cause),
                 None => materials.prepare(&container).map_err(Cause::Config),
             };
@@ -492,6 +493,7 @@ impl Kubelet {
                 image: spec.image.clone().unwrap_or_default(),
                 ports: Server::of(&spec).ports(&spec, &argv),
                 server: Server::of(&spec),
+                loads: Loads::default(),
                 stdin,
             };
             let containers = &self.processes.containers;
