@@ -49,6 +49,27 @@ pub trait Kubelet: Debug + Send + Sync {
     /// # Errors
     /// The refusal of the kubelet.
     fn port_forward(&self, pod: PodReference<'_>) -> Result<PodPorts, KubeletError>;
+
+    /// Returns what a container uses, on average of the `window` seconds before `time`. `None` if the node does not
+    /// measure it.
+    fn usage(
+        &self,
+        container: ContainerReference<'_>,
+        time: Timestamp,
+        window: i64,
+    ) -> Option<ContainerUsage> {
+        let _ = (container, time, window);
+        None
+    }
+}
+
+/// What a container uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerUsage {
+    /// Billionths of a processor.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
 }
 
 /// A pod that is bound to a node.

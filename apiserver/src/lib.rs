@@ -84,8 +84,8 @@ pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use endpoints::pace::Pace;
 pub use endpoints::warnings::text as warning_text;
 pub use kubelet::{
-    Connect, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,
-    OutputStream, PodPorts, PodReference, PortConnection,
+    Connect, ContainerReference, ContainerStreams, ContainerUsage, ExecOptions, Kubelet,
+    KubeletError, LogOptions, OutputStream, PodPorts, PodReference, PortConnection,
 };
 pub use metric_values::{MetricError, MetricValue};
 pub use nesting::on_deep_stack;

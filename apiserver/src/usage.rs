@@ -1,6 +1,6 @@
 //! What simulated containers use of processor and memory, as metrics-server would measure it.
 //!
-//! A container uses half of its requests, unless an annotation says more: `kubeproof.dev/cpu` or `kubeproof.dev/memory`,
+//! A container uses half of its requests, unless its node measures it or an annotation says more: `kubeproof.dev/cpu` or `kubeproof.dev/memory`,
 //! on its pod or on a workload that owns the pod. An annotation of a pod holds for its containers together, that of a
 //! workload for its ready pods together; [`schedule`] describes the values.
 //!
@@ -25,7 +25,7 @@ const PREFIX: &str = "kubeproof.dev/";
 /// The value of the annotation for a pod that is not measured.
 const UNMEASURED: &str = "none";
 /// The time between two samples. Source: metrics-server's `--metric-resolution` in its manifests.
-const RESOLUTION: i64 = 15;
+pub(crate) const RESOLUTION: i64 = 15;
 /// How long a container has run when it is first measured. Source: metrics-server, `pkg/storage/pod.go`.
 const FRESH: SignedDuration = SignedDuration::from_secs(10);
 /// The usage of a container without requests: a thousandth of a processor and 1 MiB.
@@ -157,8 +157,11 @@ pub(crate) fn window(started: Timestamp, time: Timestamp) -> i64 {
     time.duration_since(started).as_secs().clamp(0, RESOLUTION)
 }
 
+/// What a node has measured of a container of a pod, in the sample of a time.
+pub(crate) type Measured<'a> = &'a dyn Fn(&Value, &str, Timestamp) -> Option<Usage>;
+
 /// The last sample of the pods of `namespace`, or of all pods.
-pub(crate) fn sample(cluster: &Cluster, namespace: Option<&str>) -> Sample {
+pub(crate) fn sample(cluster: &Cluster, namespace: Option<&str>, measured: Measured<'_>) -> Sample {
     let time = sampled_at(cluster.clock.now());
     let workloads = Workloads::of(cluster, namespace);
     let mut sample = Sample {
@@ -167,7 +170,7 @@ pub(crate) fn sample(cluster: &Cluster, namespace: Option<&str>) -> Sample {
         faults: Vec::new(),
     };
     for (stored, holders) in workloads.pods() {
-        match usage_of(stored, holders, &workloads, time) {
+        match usage_of(stored, holders, &workloads, time, measured) {
             Ok(Some(usage)) => sample.pods.push(usage),
             Ok(None) => {}
             Err(fault) => sample.faults.push(fault),
@@ -185,6 +188,7 @@ struct Running<'a> {
     holders: &'a [Holder],
     workloads: &'a Workloads,
     time: Timestamp,
+    measured: Measured<'a>,
 }
 
 /// Measures a pod; `None` as long as one of its running containers has not been measured.
@@ -193,6 +197,7 @@ fn usage_of(
     holders: &[Holder],
     workloads: &Workloads,
     time: Timestamp,
+    measured: Measured<'_>,
 ) -> Result<Option<PodUsage>, String> {
     let pod = &*stored.value();
     let running = Running {
@@ -202,6 +207,7 @@ fn usage_of(
         holders,
         workloads,
         time,
+        measured,
     };
     let latest = running.containers.iter().map(|(_, started)| *started).max();
     let Some(latest) =
@@ -256,10 +262,26 @@ impl Running<'_> {
                 (None, Some((Level::Amount(_), 0))) => 0,
                 (None, Some((Level::Amount(amount), pods))) => amount / pods / sharing,
                 (None, Some((level, _))) => level.of(request),
-                (None, None) => request.map_or(IDLE[resource as usize], |request| request / 2),
+                (None, None) => self
+                    .measured(container, resource)
+                    .or_else(|| request.map(|request| request / 2))
+                    .unwrap_or(IDLE[resource as usize]),
             }
         });
         Ok(amounts.collect())
+    }
+
+    /// What the node has measured, and what a program uses that does nothing. No container exceeds its limit of
+    /// processor time.
+    fn measured(&self, container: &Value, resource: Resource) -> Option<i64> {
+        let name = container["name"].as_str().unwrap_or_default();
+        let mut usage = (self.measured)(self.pod, name, self.time)?;
+        let amount = usage
+            .of_mut(resource)
+            .saturating_add(IDLE[resource as usize]);
+        let limit = amount_of(container, "limits", resource);
+        let limit = limit.filter(|_| resource == Resource::Cpu);
+        Some(limit.map_or(amount, |limit| amount.min(limit)))
     }
 
     /// The level that an annotation of the pod itself states.
@@ -305,7 +327,11 @@ impl Running<'_> {
 }
 
 fn request(container: &Value, resource: Resource) -> Option<i64> {
-    let text = container["resources"]["requests"][resource.name()].as_str()?;
+    amount_of(container, "requests", resource)
+}
+
+fn amount_of(container: &Value, kind: &str, resource: Resource) -> Option<i64> {
+    let text = container["resources"][kind][resource.name()].as_str()?;
     Some(resource.amount(&Quantity::parse(text).ok()?))
 }
 

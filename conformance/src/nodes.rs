@@ -7,9 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use jiff::Timestamp;
 use kubeproof_apiserver::{
-    ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
-    LogOptions, OutputStream, PodPorts,
+    ApiServer, ContainerReference, ContainerStreams, ContainerUsage, ExecOptions, Kubelet,
+    KubeletError, LogOptions, OutputStream, PodPorts,
 };
 use kubeproof_controller::Manager;
 use kubeproof_node::{self as node, Channel, Containers, PodReference, Refusal, Session};
@@ -94,6 +95,20 @@ impl Kubelet for Nodes {
         let network = self.containers.network(reference, pod.namespace);
         let network = network.map_err(refused)?;
         Ok(ports::of(network, Arc::clone(&self.forwards)))
+    }
+
+    fn usage(
+        &self,
+        container: ContainerReference<'_>,
+        time: Timestamp,
+        window: i64,
+    ) -> Option<ContainerUsage> {
+        let (uid, name) = (container.uid, container.container);
+        let consumed = self.containers.consumed(uid, name, time, window)?;
+        Some(ContainerUsage {
+            cpu: consumed.cpu,
+            memory: consumed.memory,
+        })
     }
 }
 

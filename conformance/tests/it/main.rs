@@ -42,6 +42,7 @@ mod orders;
 mod outside;
 mod planted;
 mod planted_requests;
+mod pod_programs;
 #[cfg(feature = "cli")]
 mod remote;
 #[cfg(feature = "cli")]

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::{Answer, Request, route};
@@ -11,12 +12,14 @@ use crate::clock::rfc3339;
 use crate::endpoints::negotiation::Transform;
 use crate::endpoints::selectors::Selectors;
 use crate::endpoints::{partial, response, table};
+use crate::kubelet::ContainerReference;
 use crate::meta::GroupResource;
+use crate::meta::object::meta;
 use crate::registry::catalog::ResourceInfo;
 use crate::request::Verb;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, StoredObject};
-use crate::usage::{PodUsage, Sample, Usage, is_measured, is_ready, sample, window};
+use crate::usage::{PodUsage, RESOLUTION, Sample, Usage, is_measured, is_ready, sample, window};
 
 pub(super) fn pods(request: &Request<'_>) -> Answer {
     let measured = |sample: &Sample, _: &Request<'_>| {
@@ -37,7 +40,21 @@ fn answer(
     measured: impl Fn(&Sample, &Request<'_>) -> Vec<(Arc<StoredObject>, Value)>,
 ) -> Answer {
     let verb = route(&request.info, &request.resource, &request.query)?;
-    let sample = sample(request.state, request.namespace());
+    let kubelet = request.state.kubelet.lock().clone();
+    let by_node = |pod: &Value, container: &str, time: Timestamp| {
+        let container = ContainerReference {
+            pod: meta(pod, "name"),
+            uid: meta(pod, "uid"),
+            node: pod["spec"]["nodeName"].as_str().unwrap_or_default(),
+            container,
+        };
+        let usage = kubelet.as_ref()?.usage(container, time, RESOLUTION)?;
+        Some(Usage {
+            cpu: usage.cpu,
+            memory: usage.memory,
+        })
+    };
+    let sample = sample(request.state, request.namespace(), &by_node);
     for fault in &sample.faults {
         request.warn(fault.clone());
     }
