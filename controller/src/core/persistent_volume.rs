@@ -4,6 +4,7 @@
 
 pub(crate) mod binder;
 mod class_protection;
+mod default_class;
 mod ephemeral;
 mod expansion;
 mod matching;
@@ -169,10 +170,12 @@ impl Controller {
                 let changes = self.storage_classes.apply_by_uid(event);
                 let names: BTreeSet<String> =
                     changes.iter().map(|change| change.key().name).collect();
-                let claims = self
-                    .claims
-                    .iter()
-                    .filter(|(_, claim)| class_of(claim).is_some_and(|name| names.contains(name)));
+                let mut versions = changes.iter().flat_map(Change::versions);
+                let concerns_unnamed = versions.any(|class| default_class::is_default(class));
+                let claims = self.claims.iter().filter(|(_, claim)| {
+                    class_of(claim).is_some_and(|name| names.contains(name))
+                        || concerns_unnamed && default_class::is_unnamed(claim)
+                });
                 self.dirty_claims.extend(claims.map(|(key, _)| key.clone()));
             }
             Update::Class(event) => {
@@ -282,6 +285,9 @@ impl Controller {
                     None => Ok(()),
                 }
             }
+            ClaimStep::Provision(_) if self.waits_for_class(&claim) => {
+                self.assign_class(key, &claim).await
+            }
             ClaimStep::Provision(name) => self.provision(&claim, &name).await,
             ClaimStep::Reserve(name) => {
                 let volume = volumes.get(&name).map(|volume| &**volume);
@@ -308,6 +314,30 @@ impl Controller {
                 self.patch_status(key, patch).await
             }
         }
+    }
+
+    /// Whether the claim needs the default class. Without any class there is nothing that it could wait for.
+    fn waits_for_class(&self, claim: &PersistentVolumeClaim) -> bool {
+        let has_classes = self.storage_classes.iter().next().is_some();
+        has_classes && default_class::is_unnamed(claim)
+    }
+
+    /// Names the default class in the claim, once there is one.
+    async fn assign_class(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), kube::Error> {
+        let classes = self.storage_classes.iter().map(|(_, class)| &**class);
+        let Some(name) = default_class::default_class(classes) else {
+            return Ok(());
+        };
+        let metadata = json!({ "uid": claim.metadata.uid });
+        let patch = json!({ "metadata": metadata, "spec": { "storageClassName": name } });
+        let params = PatchParams::default();
+        let patch = Patch::Merge(patch);
+        let patched = self.claims_api(key).patch(&key.name, &params, &patch).await;
+        gone_is_fine(patched.map(|_| ()))
     }
 
     async fn provision(
