@@ -50,7 +50,7 @@ pub trait Kubelet: Debug + Send + Sync {
     /// The refusal of the kubelet.
     fn port_forward(&self, pod: PodReference<'_>) -> Result<PodPorts, KubeletError>;
 
-    /// Returns what a container uses, on average of the `window` seconds before `time`. `None` if the node does not
+    /// Returns the usage of a container, on average of the `window` seconds before `time`. `None` if the node does not
     /// measure it.
     fn usage(
         &self,
@@ -63,7 +63,7 @@ pub trait Kubelet: Debug + Send + Sync {
     }
 }
 
-/// What a container uses.
+/// The processor time and the memory that a container uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerUsage {
     /// Billionths of a processor.

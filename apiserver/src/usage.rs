@@ -157,7 +157,7 @@ pub(crate) fn window(started: Timestamp, time: Timestamp) -> i64 {
     time.duration_since(started).as_secs().clamp(0, RESOLUTION)
 }
 
-/// What a node has measured of a container of a pod, in the sample of a time.
+/// The node's measurement of a container of a pod, in the sample of a time.
 pub(crate) type Measured<'a> = &'a dyn Fn(&Value, &str, Timestamp) -> Option<Usage>;
 
 /// The last sample of the pods of `namespace`, or of all pods.
@@ -271,7 +271,7 @@ impl Running<'_> {
         Ok(amounts.collect())
     }
 
-    /// What the node has measured, and what a program uses that does nothing. No container exceeds its limit of
+    /// The node's measurement, and the usage of a program that does nothing. No container exceeds its limit of
     /// processor time.
     fn measured(&self, container: &Value, resource: Resource) -> Option<i64> {
         let name = container["name"].as_str().unwrap_or_default();

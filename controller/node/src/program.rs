@@ -1,4 +1,4 @@
-//! What the programs of known images serve over HTTP.
+//! The programs of known images that serve HTTP.
 
 use k8s_openapi::api::core::v1::Container as Spec;
 
@@ -70,7 +70,7 @@ pub(super) struct Program {
     pub(super) serves: Serves,
 }
 
-/// What a program serves.
+/// The content that a program serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Serves {
     /// The files below a directory.

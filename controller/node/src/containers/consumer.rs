@@ -30,7 +30,7 @@ pub struct Asked<'a> {
     pub body: &'a str,
 }
 
-/// What a program uses.
+/// The processor time and the memory that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Consumption {
     /// Billionths of a processor.
