@@ -79,7 +79,7 @@ mod tests {
                 address: ([127, 0, 0, 1], 9).into(),
             }
         );
-        let program = |number| {
+        let program = |number: usize| {
             Service::OfProgram(ServedService {
                 namespace: "infra".to_owned(),
                 name: "hook".to_owned(),
