@@ -356,7 +356,7 @@ async fn once_wanted(
 }
 
 impl ExternalPrograms {
-    /// Reserves the ports of webhooks, and lets the server of `builder` call them and tell of the programs' requests.
+    /// Reserves the ports of webhooks, and lets the server of `builder` call them and record the programs' requests.
     ///
     /// # Errors
     /// When there is no port, or a service cannot have a certificate.

@@ -319,7 +319,7 @@ impl Shared {
 
     /// The waits of the programs, if all threads have slept at one moment.
     fn look_twice(&self, programs: &Programs) -> Option<Seen> {
-        // Tokio's own tasks need no look, but at a real pace somebody may ask whether all have settled.
+        // Tokio's own tasks need no look, but at a real pace a client may ask whether everything waits.
         if programs.running.is_empty() && self.pace.is_none() {
             return programs.ask(Tracee::look);
         }
