@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
+use kubeproof_runtime::work_queue::RetryDelays;
 
 use super::replica_sets::{ReplicaSets, actual, available, count, sum_wanted};
 use super::{fenceposts, progress_deadline, replicas, stored_status};
@@ -17,10 +18,6 @@ const NEW_AVAILABLE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
-/// The time until a deployment is looked at again whose deadline is less than a second away: the first delay of a rate-limited queue.
-///
-/// Source: `progress.go`, `requeueStuckDeployment`.
-const AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// A condition that starts to hold `now`.
 pub(super) fn condition(
@@ -282,7 +279,8 @@ pub(super) fn until_timeout(
     }
     let left = due(current, deadline)?.duration_since(now);
     if left < SECOND {
-        return Some(AGAIN);
+        // The queue is asked with its rate limit. Source: `progress.go`, `requeueStuckDeployment`.
+        return Some(RetryDelays::DEFAULT.first);
     }
     // One more second, because conditions are dated in whole seconds.
     (left + SECOND).try_into().ok()
