@@ -145,7 +145,7 @@ fn packages_are_built_with_the_profile_of_releases() {
     let workspace = toml("Cargo.toml");
     let dist = &workspace["profile"]["dist"];
     assert_eq!(
-        (&dist["lto"], &dist["strip"]),
+        (&dist["lto"], &dist["package"]["kubeproof"]["strip"]),
         (&"fat".into(), &true.into())
     );
     let python = toml("packaging/python/pyproject.toml");
