@@ -49,10 +49,6 @@ impl VersionExpectations {
         cached: impl IntoIterator<Item = &'a K>,
         now: Timestamp,
     ) -> Option<SignedDuration> {
-        // Mostly nothing is expected of any of them.
-        if self.by_uid.lock().is_empty() {
-            return None;
-        }
         let mut cached = cached.into_iter();
         cached.find_map(|object| self.behind_for(object, now))
     }

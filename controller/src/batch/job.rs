@@ -9,7 +9,6 @@ mod apply;
 mod backoff;
 mod condition;
 mod failure_policy;
-mod finalizer_expectations;
 mod intervals;
 mod orphans;
 mod pods;
@@ -40,7 +39,6 @@ use kubeproof_runtime::store::{Change, ObjectKey, resource_version};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};
 use kubeproof_runtime::worker;
 
-use self::finalizer_expectations::FinalizerExpectations;
 use self::orphans::Orphans;
 use crate::workload::event_handlers::{self, Workload};
 use crate::workload::pod_control::PodControl;
@@ -72,7 +70,6 @@ struct Controller {
     pods: Informer<Pod>,
     expectations: Expectations,
     consistency: ConsistencyStore,
-    finalizer_expectations: FinalizerExpectations,
     backoffs: backoff::Records,
 }
 
@@ -88,7 +85,6 @@ pub async fn run(ctx: Context) {
         pods: Informer::new(),
         expectations: Expectations::default(),
         consistency: ConsistencyStore::default(),
-        finalizer_expectations: FinalizerExpectations::default(),
         backoffs: backoff::Records::default(),
     };
     controller.run().await;
@@ -130,16 +126,10 @@ impl Controller {
             true => BATCH_PERIOD,
             false => Duration::ZERO,
         };
-        self.queue.add_after(key.clone(), delay);
+        self.queue.add_after(key, delay);
         if condition::is_finished(new) {
             // None should have its finalizer any more.
             self.release_pods(new);
-        }
-        if spec::deadline(old) != spec::deadline(new)
-            && let Some(left) = spec::until_deadline(new, (self.ctx.now)())
-        {
-            let left = Duration::try_from(left).unwrap_or_default();
-            self.queue.add_after(key, left);
         }
     }
 
@@ -164,25 +154,16 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         match change {
             Change::Added(pod) | Change::Updated { new: pod, .. } if pod::is_terminating(pod) => {
-                self.pod_leaving(pod, false);
+                self.pod_leaving(pod);
             }
-            Change::Deleted { last: pod, .. } => self.pod_leaving(pod, true),
+            Change::Deleted { last: pod, .. } => self.pod_leaving(pod),
             Change::Added(pod) => {
                 if let Some(job) = self.owner(pod) {
                     self.expectations.created(&ObjectKey::of(&*job));
                 }
                 self.note_orphan(pod);
             }
-            Change::Updated { new, .. } => {
-                if !pods::is_tracked(new)
-                    && let Some(job) = self.owner(new)
-                {
-                    let uid = new.uid().unwrap_or_default();
-                    self.finalizer_expectations
-                        .seen(&ObjectKey::of(&*job), &uid);
-                }
-                self.note_orphan(new);
-            }
+            Change::Updated { new, .. } => self.note_orphan(new),
         }
         let is_leaving = match change {
             Change::Added(pod) | Change::Updated { new: pod, .. } => pod::is_terminating(pod),
@@ -203,12 +184,11 @@ impl Controller {
     }
 
     /// The pod is on its way out, or gone.
-    fn pod_leaving(&self, pod: &Pod, is_gone: bool) {
-        let is_tracked = pods::is_tracked(pod);
+    fn pod_leaving(&self, pod: &Pod) {
         let job = self.owner(pod).filter(|job| !condition::is_finished(job));
         let Some(job) = job else {
             // No sync will let it go.
-            if is_tracked {
+            if pods::is_tracked(pod) {
                 self.orphans.add(ObjectKey::of(pod));
             }
             return;
@@ -216,9 +196,6 @@ impl Controller {
         let key = ObjectKey::of(&*job);
         let uid = pod.uid().unwrap_or_default();
         self.expectations.deleted(&key, &uid);
-        if is_gone || !is_tracked {
-            self.finalizer_expectations.seen(&key, &uid);
-        }
         self.queue.add_after(key, BATCH_PERIOD);
     }
 

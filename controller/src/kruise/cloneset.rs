@@ -122,9 +122,6 @@ impl Controller {
     }
 
     fn pod_updated(&self, old: &Arc<Pod>, new: &Arc<Pod>) {
-        if old.resource_version() == new.resource_version() {
-            return;
-        }
         if pod::is_terminating(new) {
             self.versions.forget(&**new);
             self.gone(&**new);

@@ -112,9 +112,6 @@ pub(crate) fn of_claim_templates(templates: &[PersistentVolumeClaim]) -> u32 {
             if let Some(stated) = &template.spec {
                 spec = serde_json::to_value(stated).expect("a claim's spec is JSON");
             }
-            if spec.get("resources").is_none() {
-                spec["resources"] = json!({});
-            }
             let spec = in_order(
                 &spec,
                 &[

@@ -185,8 +185,6 @@ fn write_state(pod: &mut Pod, state: &UpdateState) {
 fn apply(pod: &mut Pod, spec: &UpdateSpec, state: &mut UpdateState, now: Timestamp) {
     spec.merge_metadata(pod);
     let chosen = first_batch(pod, spec);
-    state.next_container_images.clear();
-    state.next_container_ref_metadata.clear();
     let mut changed = BTreeSet::new();
     let containers = pod.spec.as_mut().map(|spec| &mut spec.containers);
     for container in containers.into_iter().flatten() {

@@ -65,9 +65,6 @@ pub(crate) fn scattered(
     pods: &[Arc<Pod>],
     mut indexes: Vec<usize>,
 ) -> Vec<usize> {
-    if indexes.len() <= 1 {
-        return indexes;
-    }
     for term in ordered_terms(terms, pods, &indexes) {
         indexes = scattered_by(term, pods, indexes);
     }

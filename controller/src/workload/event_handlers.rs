@@ -56,7 +56,6 @@ pub(crate) fn requests_for_pod<W: Workload>(change: &Change<Pod>, workloads: &[W
     if let Change::Updated { old, new } = change
         && !pod::has_ready_condition(old)
         && pod::has_ready_condition(new)
-        && old.resource_version() != new.resource_version()
         && let Some(workload) = owner(&new.metadata, workloads)
         && let Some(after) = workload.recheck_after()
     {
@@ -92,9 +91,6 @@ fn requests_for_update<K: ResourceExt, W: Workload>(
     new: &K,
     workloads: &[W],
 ) -> Vec<Request> {
-    if old.resource_version() == new.resource_version() {
-        return Vec::new();
-    }
     let before = controller_of(old.meta());
     let after = controller_of(new.meta());
     let mut requests = Vec::new();
@@ -227,7 +223,6 @@ mod tests {
         let update = |old, new| triggered(&Change::Updated { old, new });
         let none: [&str; 0] = [];
         let web = || pod(1, "web", "nginx", "False");
-        assert_eq!(update(web(), web()), none, "same resourceVersion");
         assert_eq!(update(web(), pod(2, "web", "nginx", "False")), ["web+0"]);
         assert_eq!(
             update(web(), pod(2, "web", "nginx", "True")),

@@ -26,9 +26,7 @@ impl Controller {
             return self.sync_rollout_status(deployment, sets).await;
         }
         let scales = scale::roll_old_down(deployment, sets);
-        if self.scale(deployment, sets, scales).await? {
-            return self.sync_rollout_status(deployment, sets).await;
-        }
+        self.scale(deployment, sets, scales).await?;
         self.finish(deployment, sets).await
     }
 

@@ -1,5 +1,6 @@
 //! Creates the pods that a set lacks and deletes those that it has too many.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,10 +27,10 @@ enum Change {
 
 fn change(active: usize, replicas: i32) -> Change {
     let wanted = usize::try_from(replicas).unwrap_or(0);
-    match active.abs_diff(wanted).min(BURST) {
-        0 => Change::Nothing,
-        count if active < wanted => Change::Create(count),
-        count => Change::Delete(count),
+    match active.cmp(&wanted) {
+        Ordering::Less => Change::Create((wanted - active).min(BURST)),
+        Ordering::Equal => Change::Nothing,
+        Ordering::Greater => Change::Delete((active - wanted).min(BURST)),
     }
 }
 

@@ -126,9 +126,6 @@ impl Controller {
         set: &Set,
         pods: &[Arc<Pod>],
     ) -> BTreeMap<String, Arc<PersistentVolumeClaim>> {
-        if set.claim_templates().is_empty() {
-            return BTreeMap::new();
-        }
         let slots = (0..set.replicas()).map(|slot| set.start().saturating_add(slot));
         let others = pods
             .iter()

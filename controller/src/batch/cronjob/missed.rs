@@ -60,9 +60,6 @@ pub(super) fn recent(
         return found(Some(first), 0);
     }
     let between = second.duration_since(first).as_secs();
-    if between < 1 {
-        return Err(NoTimes);
-    }
     let missed = now.duration_since(first).as_secs() / between + 1;
     // Times may be uneven: one interval earlier than where the last one would be if they were even.
     let from = SignedDuration::from_secs((missed - 2) * between);

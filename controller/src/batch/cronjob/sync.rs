@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
 use kubeproof_machinery::cron::Schedule;
-use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::controller_ref::{controller_of, reference_to};
 use kubeproof_runtime::metadata_response;
 use kubeproof_runtime::recorder::EventType::{Normal, Warning};
@@ -84,7 +83,7 @@ impl Controller {
                 self.record_event(&pass.cron, Warning, "TooManyMissedTimes", message)
                     .await;
             }
-            if self.is_to_start(&pass.cron, due, now).await && !self.start(pass, due).await? {
+            if self.is_to_start(&pass.cron, due).await && !self.start(pass, due).await? {
                 return Ok(None);
             }
         }
@@ -191,17 +190,7 @@ impl Controller {
     }
 
     /// Whether the job for the time `due` is to be started now.
-    async fn is_to_start(&self, cron: &CronJob, due: Timestamp, now: Timestamp) -> bool {
-        let deadline = cron.spec.starting_deadline_seconds;
-        let is_late = |deadline| later(due, go_seconds(deadline)) < now;
-        if deadline.is_some_and(is_late) {
-            let time = due.to_zoned(TimeZone::UTC);
-            let time = time.strftime("%a, %d %b %Y %H:%M:%S %z");
-            let message = format!("Missed scheduled time to start a job: {time}");
-            self.record_event(cron, Warning, "MissSchedule", &message)
-                .await;
-            return false;
-        }
+    async fn is_to_start(&self, cron: &CronJob, due: Timestamp) -> bool {
         let status = cron.status.as_ref();
         let last = status.and_then(|status| status.last_schedule_time.as_ref());
         let is_done = last.is_some_and(|last| last.0 == due);

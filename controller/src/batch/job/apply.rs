@@ -59,9 +59,6 @@ fn change(context: &SyncContext) -> Change {
         return Change::Create(vec![None; missing.min(BURST)]);
     }
     let pending = context.pending_indexes(missing.min(BURST));
-    if !has_own_limits {
-        return Change::Create(pending.into_iter().map(Some).collect());
-    }
     let waits = pending
         .iter()
         .map(|index| (*index, wait_of(context, *index)));

@@ -8,9 +8,6 @@ use super::spec;
 /// The message about the first rule of the job's success policy that `succeeded` fulfills.
 pub(super) fn fulfilled(job: &Job, succeeded: &Intervals) -> Option<String> {
     let policy = job.spec.as_ref()?.success_policy.as_ref()?;
-    if succeeded.is_empty() {
-        return None;
-    }
     let is_enough = |count: Option<i32>, found: usize| {
         count.is_some_and(|count| usize::try_from(count).is_ok_and(|count| found >= count))
     };

@@ -28,7 +28,6 @@ impl Reconcile for Controller {
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             self.consistency.forget(key);
-            self.finalizer_expectations.forget(key);
             self.backoffs.forget(key);
             return Ok(None);
         };
@@ -46,7 +45,6 @@ impl Reconcile for Controller {
         let mut context = SyncContext::of(Known {
             pods: self.claim_pods(&job).await?,
             job: (*job).clone(),
-            expected_rm_finalizers: self.finalizer_expectations.of(key),
             backoff: self.backoffs.of(key),
             now,
         });

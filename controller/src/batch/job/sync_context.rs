@@ -21,8 +21,6 @@ pub(super) struct Known {
     pub(super) job: Job,
     /// All pods of the job, by name.
     pub(super) pods: Vec<Arc<Pod>>,
-    /// Uids of pods whose finalizers were removed, which the cache doesn't show yet.
-    pub(super) expected_rm_finalizers: BTreeSet<String>,
     /// The failures up to the last sync.
     pub(super) backoff: Record,
     pub(super) now: Timestamp,
@@ -35,7 +33,6 @@ pub(super) struct SyncContext {
     pub(super) pods: Vec<Arc<Pod>>,
     /// The pods that are neither finished nor terminating.
     pub(super) active: Vec<Arc<Pod>>,
-    pub(super) expected_rm_finalizers: BTreeSet<String>,
     pub(super) ready: usize,
     pub(super) terminating: usize,
     /// The number of succeeded pods, including those that have just finished.
@@ -65,7 +62,6 @@ impl SyncContext {
         let Known {
             mut job,
             pods,
-            expected_rm_finalizers,
             backoff,
             now,
         } = known;
@@ -94,7 +90,6 @@ impl SyncContext {
             job,
             pods,
             active,
-            expected_rm_finalizers,
             succeeded: 0,
             failed: 0,
             indexes: None,
@@ -124,15 +119,9 @@ impl SyncContext {
             let uid = pod.uid().unwrap_or_default();
             let has_index =
                 !spec::is_indexed(&self.job) || pods::index_in(pod, &self.job).is_some();
-            self.is_held(pod) && !uncounted.contains(&uid) && has_index && is_chosen(pod)
+            pods::is_tracked(pod) && !uncounted.contains(&uid) && has_index && is_chosen(pod)
         };
         self.pods.iter().filter(is_valid).cloned().collect()
-    }
-
-    /// Whether the pod's finalizer is there and wasn't asked to be removed.
-    pub(super) fn is_held(&self, pod: &Pod) -> bool {
-        let uid = pod.uid().unwrap_or_default();
-        pods::is_tracked(pod) && !self.expected_rm_finalizers.contains(&uid)
     }
 
     /// Decides whether the job ends; an earlier decision stands.

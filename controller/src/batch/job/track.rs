@@ -43,7 +43,7 @@ pub(super) fn count(context: &mut SyncContext) -> Counted {
         // Stable: by index, then by name; pods without an index first.
         pods.sort_by_key(|pod| pods::index(pod));
     }
-    let held = pods.iter().filter(|pod| context.is_held(pod));
+    let held = pods.iter().filter(|pod| pods::is_tracked(pod));
     let mut counted = Counted {
         held: held.filter_map(|pod| pod.uid()).collect(),
         ..Counted::default()
@@ -51,7 +51,7 @@ pub(super) fn count(context: &mut SyncContext) -> Counted {
     counted.is_changed = settle(spec::status(&mut context.job), &counted.held);
     let mut indexes = Vec::new();
     for pod in pods {
-        if !context.is_held(&pod) || !may_go(context, &pod) {
+        if !pods::is_tracked(&pod) || !may_go(context, &pod) {
             continue;
         }
         counted.is_changed |= note(context, &pod, &mut indexes);
@@ -257,24 +257,17 @@ impl Controller {
     /// Removes the finalizers of the pods that are counted; those that have none any more are no
     /// longer `held`.
     async fn release_all(&self, key: &ObjectKey, counted: &mut Counted) -> Result<(), Error> {
-        let uids = counted.release.iter().filter_map(|pod| pod.uid());
-        self.finalizer_expectations.expect(key, uids);
         let api = self.pods_api(&key.namespace);
         let mut first_error = None;
         for pod in &counted.release {
-            let uid = pod.uid().unwrap_or_default();
             match self.release(&api, pod).await {
-                Ok(()) => {}
-                Err(error) => {
-                    // No later change of the pod reports this.
-                    self.finalizer_expectations.seen(key, &uid);
-                    if !error.is_not_found() {
-                        first_error = first_error.or(Some(error));
-                        continue;
-                    }
+                Err(error) if !error.is_not_found() => {
+                    first_error = first_error.or(Some(error));
+                }
+                Ok(()) | Err(_) => {
+                    counted.held.remove(&pod.uid().unwrap_or_default());
                 }
             }
-            counted.held.remove(&uid);
         }
         first_error.map_or(Ok(()), Err)
     }

@@ -60,10 +60,7 @@ impl Set {
             what: format!("StatefulSet {name}"),
             source,
         };
-        let mut value = serde_json::to_value(object).map_err(malformed)?;
-        // Items of a list come without their type.
-        value["apiVersion"] = API_VERSION.into();
-        value["kind"] = KIND.into();
+        let value = serde_json::to_value(object).map_err(malformed)?;
         let object: StatefulSet = serde_json::from_value(value).map_err(malformed)?;
         let spec = &object.spec;
         let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start);

@@ -7,9 +7,7 @@ use kubeproof_runtime::pod;
 
 use super::observed::Observed;
 use super::set::Set;
-use crate::kruise::api::stateful_set::{
-    StatefulSetCondition, StatefulSetStatus, VolumeClaimStatus,
-};
+use crate::kruise::api::stateful_set::{StatefulSetCondition, StatefulSetStatus};
 use crate::kruise::in_place::whole_second;
 
 /// Counts the pods for the status; zeros that Go omits are omitted.
@@ -69,18 +67,10 @@ pub(super) fn failed(status: &mut StatefulSetStatus, what: &str, message: String
 /// not, nor does a failure.
 pub(super) fn differs(status: &StatefulSetStatus, stored: &StatefulSetStatus) -> bool {
     let counted = |status: &StatefulSetStatus| StatefulSetStatus {
-        observed_generation: None,
         updated_ready_replicas: None,
         updated_available_replicas: None,
-        collision_count: None,
         conditions: None,
-        volume_claims: None,
         ..status.clone()
     };
-    // Only claims that the stored status lists are compared.
-    let claims = |status: &StatefulSetStatus| status.volume_claims.clone().unwrap_or_default();
-    let listed: Vec<VolumeClaimStatus> = claims(stored);
-    status.observed_generation.unwrap_or(0) > stored.observed_generation.unwrap_or(0)
-        || counted(status) != counted(stored)
-        || listed.iter().any(|claim| !claims(status).contains(claim))
+    counted(status) != counted(stored)
 }

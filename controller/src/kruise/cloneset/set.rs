@@ -61,7 +61,7 @@ impl Set {
             source,
         };
         let value = serde_json::to_value(object).map_err(malformed)?;
-        let object = typed(value).map_err(malformed)?;
+        let object: CloneSet = serde_json::from_value(value).map_err(malformed)?;
         let names = pods_to_delete(&object.spec).iter().cloned().collect();
         Ok(Self {
             object,
@@ -248,11 +248,4 @@ impl Set {
     pub(crate) fn reference(&self) -> ObjectReference {
         reference_to(API_VERSION, KIND, self.meta())
     }
-}
-
-/// Items of a list come without their type, which the kind's own deserialization does not miss.
-fn typed(mut value: Value) -> Result<CloneSet, serde_json::Error> {
-    value["apiVersion"] = API_VERSION.into();
-    value["kind"] = KIND.into();
-    serde_json::from_value(value)
 }

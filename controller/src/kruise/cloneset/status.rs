@@ -186,16 +186,8 @@ pub(crate) fn differs(status: &CloneSetStatus, stored: &CloneSetStatus) -> bool 
         known.map(|known| (known.status.clone(), known.reason.clone()))
     };
     let counted = |status: &CloneSetStatus| CloneSetStatus {
-        observed_generation: None,
-        collision_count: None,
         conditions: None,
-        updated_available_replicas: status
-            .updated_available_replicas
-            .filter(|count| *count != 0),
-        expected_updated_replicas: status.expected_updated_replicas.filter(|count| *count != 0),
         ..status.clone()
     };
-    status.observed_generation.unwrap_or(0) > stored.observed_generation.unwrap_or(0)
-        || counted(status) != counted(stored)
-        || said(status) != said(stored)
+    counted(status) != counted(stored) || said(status) != said(stored)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
 use kubeproof_runtime::named_expectations::Expected;
@@ -333,9 +333,6 @@ impl Controller {
         pods: &[Arc<Pod>],
     ) {
         let limit = set.spec().revision_history_limit.unwrap_or(10);
-        if i32::try_from(revisions.len()).is_ok_and(|count| count <= limit) {
-            return;
-        }
         let at: BTreeSet<&str> = pods
             .iter()
             .map(|pod| revision::short_hash(pod::revision(pod)))
@@ -397,9 +394,6 @@ impl Controller {
     /// next sync.
     async fn forget_deleted(&self, set: &Set, object: &DynamicObject, pods: &[Arc<Pod>]) {
         let asked_for = set.pods_to_delete();
-        if asked_for.is_empty() {
-            return;
-        }
         let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
         let left: Vec<&String> = asked_for
             .iter()
@@ -410,7 +404,6 @@ impl Controller {
         }
         let api = self.sets_api(set);
         let mut object = object.clone();
-        object.types = Some(TypeMeta::resource::<CloneSet>());
         let strategy = &mut object.data["spec"]["scaleStrategy"];
         match left.is_empty() {
             true => {

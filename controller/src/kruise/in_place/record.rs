@@ -32,7 +32,6 @@ pub(crate) struct UpdateSpec {
     pub(crate) metadata_patch: Option<Value>,
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) update_env_from_metadata: bool,
-    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) grace_seconds: i32,
 }
 
@@ -168,14 +167,6 @@ pub(super) fn rfc3339(now: Timestamp) -> String {
 )]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands fields over by reference"
-)]
-fn is_zero(value: &i32) -> bool {
-    *value == 0
 }
 
 /// Go writes bytes in base64.

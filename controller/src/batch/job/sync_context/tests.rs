@@ -14,7 +14,6 @@ pub(in crate::batch::job) fn context(spec: Value, status: Value, pods: &[Value])
     SyncContext::of(Known {
         job: serde_json::from_value(job).unwrap(),
         pods: pods.iter().map(pod).collect(),
-        expected_rm_finalizers: BTreeSet::new(),
         backoff: Record::default(),
         now: NOW.parse().unwrap(),
     })
