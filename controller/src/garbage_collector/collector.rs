@@ -50,7 +50,7 @@ impl Collector {
         graph: &Graph,
         kinds: &[APIResource],
     ) -> Result<Outcome, kube::Error> {
-        let (Task::Orphan(subject) | Task::Collect(subject)) = task;
+        let (Task::Report(subject, _) | Task::Orphan(subject) | Task::Collect(subject)) = task;
         let uid = &subject.uid;
         let Some(node) = graph.get(uid) else {
             return Ok(Outcome::Done(Vec::new()));
@@ -59,6 +59,12 @@ impl Collector {
             return Ok(Outcome::Undecided);
         };
         match task {
+            Task::Report(_, owner) => {
+                if let Some(reference) = node.reference(owner) {
+                    self.report_invalid(node, uid, reference, kinds).await;
+                }
+                Ok(Outcome::Done(Vec::new()))
+            }
             Task::Orphan(_) => self.orphan(uid, node, &api, graph, kinds).await,
             Task::Collect(_) => self.collect(uid, node, &api, graph, kinds).await,
         }
@@ -106,7 +112,7 @@ impl Collector {
             return self.finish_foreground(uid, node, api, graph).await;
         }
         let references = live.owner_references.clone().unwrap_or_default();
-        let classes = match self.classify(node, uid, &references, graph, kinds).await? {
+        let classes = match self.classify(node, &references, graph, kinds).await? {
             Owners::Classes(classes) => classes,
             Owners::Undecided => return Ok(Outcome::Undecided),
             Owners::Invalid => return Ok(done),
@@ -161,7 +167,6 @@ impl Collector {
     async fn classify(
         &self,
         node: &Node,
-        uid: &str,
         references: &[OwnerReference],
         graph: &Graph,
         kinds: &[APIResource],
@@ -177,14 +182,7 @@ impl Collector {
                 }
                 return Ok(Owners::Undecided);
             };
-            let homeless = kind.namespaced && node.key.namespace.is_empty();
-            let elsewhere = graph
-                .get(&reference.uid)
-                .is_some_and(|owner| kind.namespaced && owner.key.namespace != node.key.namespace);
-            if homeless || elsewhere {
-                self.report_invalid(node, uid, reference, kinds).await;
-            }
-            if homeless {
+            if kind.namespaced && node.key.namespace.is_empty() {
                 return Ok(Owners::Invalid);
             }
             let owner = ObjectKey {

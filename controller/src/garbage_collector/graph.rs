@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    fn reference(&self, owner: &str) -> Option<&OwnerReference> {
+    pub(super) fn reference(&self, owner: &str) -> Option<&OwnerReference> {
         self.owners.iter().find(|reference| reference.uid == owner)
     }
 
@@ -107,6 +107,8 @@ impl Subject {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
+    /// Warn that an object's reference names an owner of another namespace, which has this uid.
+    Report(Subject, String),
     /// Remove the references of the dependents to this owner.
     Orphan(Subject),
     /// Check an object that may have lost its owners or be waiting for its dependents.
@@ -161,6 +163,7 @@ impl Graph {
         if added.any(|reference| self.owner(&node, reference).is_none()) {
             tasks.insert(Task::Collect(subject.clone()));
         }
+        tasks.extend(self.invalid_references(uid, &node, old.as_ref()));
         if node.foreground && !old.as_ref().is_some_and(|old| old.foreground) {
             tasks.insert(Task::Collect(subject.clone()));
             tasks.extend(
@@ -172,6 +175,29 @@ impl Graph {
             tasks.insert(Task::Orphan(subject.clone()));
         }
         tasks
+    }
+
+    /// The warnings about references between namespaces that a node brings, which was `old` before: one about a new
+    /// reference of its own, and those about references to it if it has only now been seen.
+    ///
+    /// Source: `garbagecollector/graph_builder.go`, `reportInvalidNamespaceOwnerRef`.
+    fn invalid_references(&self, uid: &str, node: &Node, old: Option<&Node>) -> Vec<Task> {
+        let are_apart = |dependent: &Node, owner: &Node| {
+            !owner.key.namespace.is_empty() && owner.key.namespace != dependent.key.namespace
+        };
+        let is_new =
+            |owner: &&OwnerReference| old.is_none_or(|old| old.reference(&owner.uid).is_none());
+        let is_invalid = |owner: &&OwnerReference| {
+            self.get(&owner.uid)
+                .is_some_and(|owner| are_apart(node, owner))
+        };
+        let own = node.owners.iter().filter(is_new).find(is_invalid);
+        let own = own.map(|owner| Task::Report(Subject::new(uid, node), owner.uid.clone()));
+        let dependents = self.dependents(uid).filter(|_| old.is_none());
+        let of_dependents = dependents
+            .filter(|(_, dependent)| are_apart(dependent, node))
+            .map(|(dependent, known)| Task::Report(Subject::new(dependent, known), uid.to_owned()));
+        own.into_iter().chain(of_dependents).collect()
     }
 
     /// Updates the graph by a deleted object.
@@ -278,8 +304,9 @@ mod tests {
 
     /// Returns the uids to collect, in the order of work.
     fn collected(tasks: BTreeSet<Task>) -> Vec<String> {
-        let tasks = tasks.into_iter().map(|task| match task {
-            Task::Collect(subject) => subject.uid,
+        let tasks = tasks.into_iter().filter_map(|task| match task {
+            Task::Collect(subject) => Some(subject.uid),
+            Task::Report(..) => None,
             Task::Orphan(subject) => panic!("{} is to be orphaned", subject.uid),
         });
         tasks.collect()
@@ -334,6 +361,45 @@ mod tests {
             collected(graph.upsert("d", node(owned_by("o", true)))),
             ["d"]
         );
+    }
+
+    #[test]
+    fn a_reference_to_another_namespace_is_reported_when_it_is_first_seen() {
+        let reported = |tasks: BTreeSet<Task>| -> Vec<(String, String)> {
+            let pairs = tasks.into_iter().filter_map(|task| match task {
+                Task::Report(subject, owner) => Some((subject.uid, owner)),
+                Task::Orphan(_) | Task::Collect(_) => None,
+            });
+            pairs.collect()
+        };
+        let child_of_o = [("c".to_owned(), "o".to_owned())];
+        let mut elsewhere = owner("o", None);
+        elsewhere["namespace"] = json!("other");
+        let (child, elsewhere) = (node(owned_by("o", true)), node(elsewhere));
+        let mut graph = Graph::default();
+        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), []);
+        assert_eq!(reported(graph.upsert("c", child.clone())), child_of_o);
+        assert_eq!(reported(graph.upsert("c", child.clone())), []);
+        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), []);
+        // The owner is seen only after its dependent.
+        let mut graph = Graph::default();
+        assert_eq!(reported(graph.upsert("c", child)), []);
+        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), child_of_o);
+        // Of several owners elsewhere one is reported.
+        let mut both = owned_by("o", true);
+        let mut second = both["ownerReferences"][0].clone();
+        second["uid"] = json!("p");
+        both["ownerReferences"].as_array_mut().unwrap().push(second);
+        graph.upsert("p", elsewhere);
+        let first = [("d".to_owned(), "o".to_owned())];
+        assert_eq!(reported(graph.upsert("d", node(both))), first);
+        // Every object may refer to an owner without a namespace.
+        let mut cluster = owner("o", None);
+        cluster["namespace"] = Value::Null;
+        let mut graph = Graph::default();
+        graph.upsert("o", node(cluster));
+        let tasks = graph.upsert("c", node(owned_by("o", true)));
+        assert_eq!(tasks, BTreeSet::new());
     }
 
     #[test]
