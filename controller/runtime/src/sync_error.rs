@@ -17,6 +17,18 @@ pub enum Error {
         /// Group and resource.
         resource: &'static str,
     },
+    /// The cache still has an object that our last write replaced.
+    #[error(
+        "{what} informer cache is out of date, resource version {read} already processed for {what} {key}"
+    )]
+    Processed {
+        /// The resource.
+        what: &'static str,
+        /// The resourceVersion of the object in the cache.
+        read: ResourceVersion,
+        /// The namespace and the name of the object.
+        key: String,
+    },
     /// The set was deleted, or deleted and created again, or is being deleted.
     #[error("can't adopt {what}: {reason}")]
     CannotAdopt {

@@ -9,14 +9,16 @@ use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::recorder::{EventType, Recorder};
-use kubeproof_runtime::store::{Change, ObjectKey};
+use kubeproof_runtime::store::{Change, ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
 use kubeproof_runtime::worker::{self, Reconcile};
+use parking_lot::Mutex;
 
 use crate::core::services::{self, HEADLESS, TRIGGER_TIME, TriggerTimes};
 
@@ -25,6 +27,8 @@ pub const NAME: &str = "endpoint-controller";
 
 /// The label that names the controller of the endpoints.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+/// The annotation of Endpoints that list only some of their addresses.
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// The annotation of Endpoints for leader election, which belong to no service.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// The number of services synced at once.
@@ -38,6 +42,8 @@ struct Controller {
     pods: Informer<Pod>,
     endpoints: Informer<Endpoints>,
     trigger_times: TriggerTimes,
+    /// The version that the last write of a service's Endpoints replaced.
+    replaced: Mutex<BTreeMap<ObjectKey, ResourceVersion>>,
 }
 
 /// Runs the controller until the future is dropped.
@@ -51,6 +57,7 @@ pub async fn run(ctx: Context) {
         pods: Informer::new(),
         endpoints: Informer::new(),
         trigger_times: TriggerTimes::default(),
+        replaced: Mutex::default(),
     };
     let work = async {
         // Endpoints may remain of services that are gone.
@@ -87,7 +94,10 @@ impl Reconcile for Controller {
             let deleted = api.delete(&key.name, &DeleteParams::default()).await;
             return match deleted.map_err(Error::from) {
                 Err(error) if !error.is_not_found() => Err(error),
-                _ => Ok(None),
+                _ => {
+                    self.replaced.lock().remove(key);
+                    Ok(None)
+                }
             };
         };
         if services::selector(&service).is_none() {
@@ -96,6 +106,9 @@ impl Reconcile for Controller {
         let pods = services::pods_of(&service, &self.pods);
         let changed = self.trigger_times.next(&service, &pods);
         let current = self.endpoints.get(&key.namespace, &key.name);
+        if let Some(current) = &current {
+            self.check_fresh(key, current)?;
+        }
         let mut wanted = Endpoints {
             metadata: ObjectMeta {
                 name: Some(key.name.clone()),
@@ -107,11 +120,14 @@ impl Reconcile for Controller {
         if let Some(current) = &current {
             wanted.metadata = current.metadata.clone();
         }
-        let subsets = subsets::of(&service, &pods);
+        let mut subsets = subsets::of(&service, &pods);
+        let is_truncated = subsets::truncate(&mut subsets);
         wanted.subsets = Some(subsets).filter(|subsets| !subsets.is_empty());
         wanted.metadata.labels = Some(labels(&service));
         let is_same = current.as_ref().is_some_and(|current| {
-            current.subsets == wanted.subsets && current.metadata.labels == wanted.metadata.labels
+            current.subsets == wanted.subsets
+                && current.metadata.labels == wanted.metadata.labels
+                && current.annotations().contains_key(OVER_CAPACITY) == is_truncated
         });
         if is_same {
             return Ok(None);
@@ -125,24 +141,48 @@ impl Reconcile for Controller {
                 annotations.remove(TRIGGER_TIME);
             }
         }
+        match is_truncated {
+            true => annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned()),
+            false => annotations.remove(OVER_CAPACITY),
+        };
         let params = PostParams::default();
-        let written = match current {
+        let written = match &current {
             None => api.create(&params, &wanted).await,
             Some(_) => api.replace(&key.name, &params, &wanted).await,
         };
-        if let Err(error) = written {
-            let error = Error::from(error);
-            if error.is_namespace_terminating() {
-                return Ok(None);
+        match written.map_err(Error::from) {
+            Ok(written) => {
+                let replaced = current.map(|current| resource_version(&*current));
+                if let Some(version) = replaced.filter(|old| *old != resource_version(&written)) {
+                    self.replaced.lock().insert(key.clone(), version);
+                }
+                Ok(None)
             }
-            self.record_failure(&wanted, &error).await;
-            return Err(error);
+            Err(error) if error.is_namespace_terminating() => Ok(None),
+            Err(error) => {
+                self.record_failure(&wanted, &error).await;
+                Err(error)
+            }
         }
-        Ok(None)
     }
 }
 
 impl Controller {
+    /// Fails if `current` is what the last write replaced: the cache lags, and a write would only be refused.
+    ///
+    /// Source: `endpoint/endpoints_tracker.go`, staleEndpointsTracker.
+    fn check_fresh(&self, key: &ObjectKey, current: &Endpoints) -> Result<(), Error> {
+        let read = resource_version(current);
+        match self.replaced.lock().get(key) == Some(&read) {
+            true => Err(Error::Processed {
+                what: "endpoints",
+                read,
+                key: format!("{}/{}", key.namespace, key.name),
+            }),
+            false => Ok(()),
+        }
+    }
+
     async fn record_failure(&self, endpoints: &Endpoints, error: &Error) {
         let (namespace, name) = (
             endpoints.namespace().unwrap_or_default(),

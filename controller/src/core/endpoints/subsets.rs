@@ -11,7 +11,7 @@ use kubeproof_runtime::pod;
 
 use crate::core::services;
 
-/// The most addresses that are listed.
+/// The most addresses of all subsets together.
 const ADDRESSES_MAX: usize = 1000;
 
 /// An address is known by itself and by the uid of its pod.
@@ -32,7 +32,7 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     // Which addresses have a port, and whether each is ready. No port at all is a group of its own.
     let mut by_port: BTreeMap<Option<PortKey>, Addresses> = BTreeMap::new();
     for pod in pods {
-        if addresses.len() >= ADDRESSES_MAX || !services::is_published(pod, publishes_all) {
+        if !services::is_published(pod, publishes_all) {
             continue;
         }
         let Some(address) = address(service, pod) else {
@@ -75,6 +75,43 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
         }
     };
     subsets.into_iter().map(subset).collect()
+}
+
+/// Takes addresses away until all subsets together have as many as Endpoints may have: the addresses that are not ready first,
+/// and of each subset in proportion to those it has. Returns whether there were too many.
+///
+/// Source: `endpoint/endpoints_controller.go`, truncateEndpoints.
+pub(super) fn truncate(subsets: &mut [EndpointSubset]) -> bool {
+    let count = |list: &Option<Vec<EndpointAddress>>| list.as_ref().map_or(0, Vec::len);
+    let ready: usize = subsets.iter().map(|one| count(&one.addresses)).sum();
+    let others = subsets.iter().map(|one| count(&one.not_ready_addresses));
+    let others: usize = others.sum();
+    if ready + others <= ADDRESSES_MAX {
+        return false;
+    }
+    let truncates_ready = ready > ADDRESSES_MAX;
+    let (room, total) = match truncates_ready {
+        true => (ADDRESSES_MAX, ready),
+        false => (ADDRESSES_MAX - ready, others),
+    };
+    let mut left = room;
+    for subset in subsets {
+        let list = match truncates_ready {
+            true => {
+                subset.not_ready_addresses = None;
+                &mut subset.addresses
+            }
+            false => &mut subset.not_ready_addresses,
+        };
+        // Rounded up, so the last subset may have less than its share.
+        let share = (count(list) * room).div_ceil(total).min(left);
+        if let Some(list) = list {
+            list.truncate(share);
+        }
+        *list = list.take().filter(|list| !list.is_empty());
+        left -= share;
+    }
+    true
 }
 
 fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
@@ -179,5 +216,37 @@ mod tests {
         let spec = json!({"clusterIP": "None", "publishNotReadyAddresses": true});
         assert_eq!(described(spec, &pods), [": [web-0 web-1] []"]);
         assert_eq!(described(json!({"clusterIP": "10.0.0.9"}), &pods), [""; 0]);
+    }
+
+    /// The numbers of ready and of other addresses in each subset after `truncate`, or `None` if nothing is taken away.
+    fn truncated<const N: usize>(before: [(usize, usize); N]) -> Option<[(usize, usize); N]> {
+        let list = |count: usize| Some(vec![EndpointAddress::default(); count]);
+        let mut subsets = before.map(|(ready, others)| EndpointSubset {
+            addresses: list(ready),
+            not_ready_addresses: list(others),
+            ports: None,
+        });
+        let length = |list: &Option<Vec<EndpointAddress>>| list.as_ref().map_or(0, Vec::len);
+        truncate(&mut subsets)
+            .then(|| subsets.map(|one| (length(&one.addresses), length(&one.not_ready_addresses))))
+    }
+
+    #[test]
+    fn at_most_a_thousand_addresses_are_listed_ready_ones_first() {
+        assert_eq!(truncated([(600, 100), (200, 100)]), None);
+        assert_eq!(
+            truncated([(500, 500), (400, 0)]),
+            Some([(500, 100), (400, 0)])
+        );
+        assert_eq!(truncated([(1500, 9)]), Some([(1000, 0)]));
+        // A third of 1,000 is rounded up twice, so the last subset gets the rest.
+        assert_eq!(
+            truncated([(400, 1), (400, 1), (400, 1)]),
+            Some([(334, 0), (334, 0), (332, 0)])
+        );
+        assert_eq!(
+            truncated([(0, 900), (700, 900)]),
+            Some([(0, 150), (700, 150)])
+        );
     }
 }
