@@ -31,20 +31,22 @@ use tokio::sync::oneshot;
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
 
-/// A watch event of one kind; None is a failed attempt.
-type Update = (GroupKind, Option<Event<Arc<Metadata>>>);
+/// A watch event of one kind.
+type Update = (GroupKind, Event<Arc<Metadata>>);
 
 /// Only metadata matters here.
 type Metadata = PartialObjectMeta<DynamicObject>;
 
 /// The delay before unreadable group versions are read again.
 const REDISCOVERY_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+/// After this long work begins although not all kinds are listed.
+///
+/// Source: `cmd/kube-controller-manager/app/core.go`, newGarbageCollectorController.
+const INITIAL_SYNC_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
 struct Watched {
     version: String,
     store: Store<Metadata>,
-    /// The first list is complete or has failed once: others need not wait for it.
-    tried: bool,
     /// Dropped to end the watch.
     _stop: oneshot::Sender<()>,
 }
@@ -61,6 +63,8 @@ struct GarbageCollector {
     /// Tasks that can't be decided with the kinds there are.
     undecided: BTreeSet<Task>,
     kinds_outdated: bool,
+    /// Work begins when all kinds are listed, or at this time. `None` when it has begun.
+    begins_at: Option<Timestamp>,
     /// The time of the next discovery after group versions could not be read.
     rediscover_at: Option<Timestamp>,
 }
@@ -81,6 +85,7 @@ pub async fn run(ctx: Context) {
         failed: BTreeMap::new(),
         undecided: BTreeSet::new(),
         kinds_outdated: true,
+        begins_at: (ctx.now)().checked_add(INITIAL_SYNC_TIMEOUT).ok(),
         rediscover_at: None,
     };
     loop {
@@ -153,16 +158,16 @@ impl GarbageCollector {
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
         let events = reflector::events(api, watcher::Config::default());
-        let events = events.map(move |event| (label.clone(), event.ok()));
+        let events = events.filter_map(move |event| {
+            let update = event.ok().map(|event| (label.clone(), event));
+            std::future::ready(update)
+        });
         self.updates.push(events.take_until(stopped));
         // In another version the same objects are listed.
         let before = self.watched.remove(&name);
-        let (store, tried) =
-            before.map_or_else(Default::default, |before| (before.store, before.tried));
         let watched = Watched {
             version: kind.resource.version.clone(),
-            store,
-            tried,
+            store: before.map(|before| before.store).unwrap_or_default(),
             _stop: stop,
         };
         self.watched.insert(name, watched);
@@ -184,12 +189,7 @@ impl GarbageCollector {
             let Some(watched) = self.watched.get_mut(&kind) else {
                 continue;
             };
-            let Some(event) = event else {
-                watched.tried = true;
-                continue;
-            };
             let changes = watched.store.apply_by_uid(event);
-            watched.tried |= watched.store.is_synced();
             // New kinds come with their definitions, or with servers of their own.
             let announces = matches!(
                 kind.kind.as_str(),
@@ -211,7 +211,10 @@ impl GarbageCollector {
 
     /// Works through the queue, applying pending watch events between any two tasks.
     async fn work(&mut self) {
-        while self.watched.values().all(|watched| watched.tried) {
+        if self.is_syncing() {
+            return;
+        }
+        loop {
             let mut batch = Vec::new();
             self.updates.drain(&mut batch);
             self.take_in(batch);
@@ -236,6 +239,17 @@ impl GarbageCollector {
         }
     }
 
+    /// Whether work has not begun, because some kinds are not listed.
+    fn is_syncing(&mut self) -> bool {
+        let now = self.now();
+        let is_complete = self
+            .watched
+            .values()
+            .all(|watched| watched.store.is_synced());
+        self.begins_at = self.begins_at.filter(|at| now < *at && !is_complete);
+        self.begins_at.is_some()
+    }
+
     fn retry_later(&mut self, task: Task, error: &kube::Error) {
         tracing::debug!(?task, %error, "will be tried again");
         let before = self.failed.get(&task).map_or(0, |(failures, _)| *failures);
@@ -246,7 +260,7 @@ impl GarbageCollector {
 
     fn next_retry(&self) -> impl Future<Output = ()> + use<> {
         let due = self.failed.values().map(|(_, due)| *due);
-        let due = due.chain(self.rediscover_at).min();
+        let due = due.chain(self.rediscover_at).chain(self.begins_at).min();
         let due = due.filter(|due| *due < Timestamp::MAX);
         let wait =
             due.map(|due| Duration::try_from(due.duration_since(self.now())).unwrap_or_default());
