@@ -35,11 +35,8 @@ struct Parts<'a> {
 ///
 /// Source: `pkg/api/resource/quantity.go`, ParseQuantity.
 pub(super) fn write(out: &mut String, text: &str) {
-    let printed = match text {
-        "0" => small(0, 0, "0", Format::DecimalSi.name()),
-        _ => parse(text).map_or_else(|| small(0, 0, "", ""), |parts| print(&parts, text)),
-    };
-    out.push_str(&printed);
+    let printed = parse(text).map(|parts| print(&parts, text));
+    out.push_str(&printed.unwrap_or_else(|| small(0, 0, "", "")));
 }
 
 fn small(value: i64, scale: i32, text: &str, format: &str) -> String {
