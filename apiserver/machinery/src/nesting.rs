@@ -6,6 +6,8 @@
 //! Once such an object is stored, whatever could meet it does. A deep value never leaves a deep
 //! stack: a stored object keeps only its text, and a call that is given up is dropped on one.
 
+mod reader;
+
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
@@ -17,6 +19,8 @@ use serde::Deserialize;
 use serde::de::Error;
 use serde_json::Value;
 use serde_json::de::{Deserializer, SliceRead};
+
+pub(crate) use reader::{Fault, Reader};
 
 /// The first character of a string that holds encoded JSON; no JSON text begins with it.
 pub(crate) const AT_REST: char = '\0';

@@ -15,7 +15,7 @@ use crate::meta::ResourceVersion;
 use crate::nesting;
 use crate::pairs::Pairs;
 use crate::schema::protobuf::{self, Document};
-use crate::schema::{read_fields, read_object, write_answer};
+use crate::schema::{owned_lengths, read_fields, read_object, write_answer};
 
 /// The capacity in bytes that the scratch buffer shrinks to.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -113,6 +113,8 @@ struct Json {
     bytes: Bytes,
     /// The offset of the fields after `kind` and `apiVersion`, if these come first.
     fields: usize,
+    /// How long the owned fields of each manager are, as far as that is known.
+    owned: Box<[usize]>,
 }
 
 impl StoredObject {
@@ -145,8 +147,9 @@ impl StoredObject {
         match &*held {
             Form::Decoded(value) => Arc::clone(value),
             Form::Encoded(shared) => shared.upgrade().unwrap_or_else(|| {
-                let json = &self.json.get().expect("what rests is written").bytes;
-                let value = Arc::new(read_object(json).expect("what was written can be read"));
+                let json = self.json.get().expect("what rests is written");
+                let value = read_object(&json.bytes, &json.owned);
+                let value = Arc::new(value.expect("what was written can be read"));
                 *held = Form::Encoded(Arc::downgrade(&value));
                 value
             }),
@@ -229,11 +232,17 @@ impl StoredObject {
         self.json.get_or_init(|| {
             SCRATCH.with_borrow_mut(|text| {
                 text.clear();
-                let fields = write_answer(text, &self.value());
+                let value = self.value();
+                let fields = write_answer(text, &value);
+                let owned = owned_lengths(&value).into();
                 text.push(b'\n');
                 let bytes = Bytes::copy_from_slice(text);
                 text.shrink_to(SCRATCH_MAX);
-                Json { bytes, fields }
+                Json {
+                    bytes,
+                    fields,
+                    owned,
+                }
             })
         })
     }

@@ -23,7 +23,7 @@ use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Alternative, Object, Schema, bytes, syntax_error};
-use crate::nesting;
+use crate::nesting::{self, Reader};
 use state::{State, Traces};
 use unique::Unique;
 pub use unique::unique_fields;
@@ -108,7 +108,7 @@ fn decode_text(
             warnings: Vec::new(),
         });
     }
-    decode_whole(schema, json, validation, Traces::Yes).map_err(|err| match syntax_error(json) {
+    decode_whole(schema, json, validation).map_err(|err| match syntax_error(json) {
         Some(message) => DecodeError::Syntax(message),
         None => err,
     })
@@ -126,7 +126,9 @@ pub fn decode_orderly(
 }
 
 fn decode_faultless(schema: &Schema, json: &[u8], validation: FieldValidation) -> Option<Value> {
-    let decoded = decode_whole(schema, json, validation, Traces::No).ok()?;
+    let mut reader = Reader::new(json)?;
+    let decoded = decode(schema, &mut reader, validation, Traces::No).ok()?;
+    reader.end().ok()?;
     decoded.warnings.is_empty().then_some(decoded.value)
 }
 
@@ -134,11 +136,10 @@ fn decode_whole(
     schema: &Schema,
     json: &[u8],
     validation: FieldValidation,
-    traces: Traces,
 ) -> Result<Decoded, DecodeError> {
     let mut decoded = None;
     let read = nesting::read(json, |deserializer| {
-        decoded = Some(decode(schema, deserializer, validation, traces));
+        decoded = Some(decode(schema, deserializer, validation, Traces::Yes));
         match &decoded {
             Some(Err(error)) => Err(serde_json::Error::custom(error)),
             _ => Ok(()),

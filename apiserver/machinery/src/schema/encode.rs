@@ -49,7 +49,7 @@ pub fn write_object(text: &mut Vec<u8>, object: &Value) -> usize {
     head
 }
 
-fn type_of(object: &Value) -> Option<&'static Object> {
+pub(super) fn type_of(object: &Value) -> Option<&'static Object> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     written_type(api_version, object["kind"].as_str()?).map(|object| &**object)
 }

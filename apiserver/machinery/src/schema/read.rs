@@ -3,23 +3,40 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::meta::fields::{FIELDS_V1, at_rest};
-use crate::nesting;
+use super::encode::type_of;
+use crate::meta::fields::{FIELDS_V1, at_rest, resting};
+use crate::nesting::{self, Fault, Reader};
 
 /// The way from an object to the owned fields in its metadata.
 const OWNED_FIELDS: [&str; 3] = ["metadata", "managedFields", FIELDS_V1];
 
-/// Reads an object; its owned fields stay encoded (see `meta::fields`).
+/// How many bytes the encoded owned fields of each manager have in the text of a built-in object: with
+/// that [`read_object`] need not search for their ends. Empty if a manager's are not encoded.
+pub fn owned_lengths(object: &Value) -> Vec<usize> {
+    if type_of(object).is_none() {
+        return Vec::new();
+    }
+    let entries = object["metadata"]["managedFields"].as_array();
+    let length = |entry: &Value| resting(&entry[FIELDS_V1]).map(str::len);
+    let lengths: Option<_> = entries.into_iter().flatten().map(length).collect();
+    lengths.unwrap_or_default()
+}
+
+/// Reads what [`write_object`](super::write_object) made of an object with these [`owned_lengths`].
+/// Its owned fields stay encoded (see `meta::fields`).
 ///
 /// # Errors
 /// The text is not a JSON object.
-pub fn read_object(json: &[u8]) -> serde_json::Result<Value> {
-    nesting::read_own(json, |deserializer| {
-        Towards(&OWNED_FIELDS).deserialize(deserializer)
-    })
+pub fn read_object(json: &[u8], lengths: &[usize]) -> serde_json::Result<Value> {
+    let read = |mut reader: Reader<'_>| {
+        let mut lengths = lengths.iter().copied();
+        let object = towards(&mut reader, &OWNED_FIELDS, &mut lengths)?;
+        reader.end().map(|()| object)
+    };
+    let object = Reader::of_own(json).ok_or(Fault).and_then(read);
+    object.map_err(serde_json::Error::custom)
 }
 
 /// Reads the fields of an object at `paths`, which are names joined by dots, and skips all other
@@ -31,56 +48,34 @@ pub fn read_fields(json: &[u8], paths: &[&str]) -> Value {
 }
 
 /// Reads a value with the given path to its owned fields; they stay encoded, all else is decoded.
-struct Towards(&'static [&'static str]);
-
-impl<'de> DeserializeSeed<'de> for Towards {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        if self.0.is_empty() {
-            let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?.get();
-            return match raw.starts_with('{') {
-                true => Ok(at_rest(raw)),
-                false => nesting::from_slice(raw.as_bytes()).map_err(D::Error::custom),
-            };
+fn towards(
+    reader: &mut Reader<'_>,
+    path: &[&str],
+    lengths: &mut impl Iterator<Item = usize>,
+) -> Result<Value, Fault> {
+    match (reader.peek(), path) {
+        (Some(b'{'), []) => reader.object_text(lengths.next()).map(at_rest),
+        (Some(b'{'), [next, rest @ ..]) => {
+            let mut inside = reader.enter()?;
+            let mut fields = Map::new();
+            while let Some(name) = reader.name(&mut inside)? {
+                let value = match name == *next {
+                    true => towards(reader, rest, lengths)?,
+                    false => reader.value()?,
+                };
+                fields.insert(name.into_owned(), value);
+            }
+            Ok(Value::Object(fields))
         }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Towards {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or a list of objects")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(name) = access.next_key::<String>()? {
-            let value = match self.0.split_first() {
-                Some((next, rest)) if name == *next => access.next_value_seed(Towards(rest))?,
-                _ => access.next_value()?,
-            };
-            map.insert(name, value);
+        (Some(b'['), [_, ..]) => {
+            let mut inside = reader.enter()?;
+            let mut items = Vec::new();
+            while reader.has_next(&mut inside, b']')? {
+                items.push(towards(reader, path, lengths)?);
+            }
+            Ok(Value::Array(items))
         }
-        Ok(Value::Object(map))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = access.next_element_seed(Towards(self.0))? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        Ok(text.into())
+        _ => reader.value(),
     }
 }
 
@@ -161,7 +156,6 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let fields = json!({ "f:metadata": { "f:labels": { "f:a": {} } } });
-        let entries = |fields: Value| json!([{ "manager": "m", "fieldsV1": fields }, {}]);
         let object = |entries: Value| {
             json!({
                 "apiVersion": "v1", "kind": "Pod",
@@ -170,15 +164,31 @@ mod tests {
                 "status": { "metadata": { "managedFields": [{ "fieldsV1": {} }] } },
             })
         };
-        let resting = object(entries(at_rest(&fields.to_string())));
-        for written in [&resting, &object(entries(fields))] {
+        let at_rest = |fields: &Value| crate::meta::fields::at_rest(&fields.to_string());
+        let resting = object(json!([{ "manager": "m", "fieldsV1": at_rest(&fields) }]));
+        let length = fields.to_string().len();
+        assert_eq!(owned_lengths(&resting), [length]);
+        let with_empty = object(json!([{}, { "manager": "m", "fieldsV1": at_rest(&fields) }]));
+        let decoded = object(json!([{ "manager": "m", "fieldsV1": fields }]));
+        let custom = json!({
+            "apiVersion": "example.com/v1", "kind": "Own",
+            "metadata": { "managedFields": [{ "manager": "m", "fieldsV1": at_rest(&fields) }] },
+        });
+        for (written, read, count) in [
+            (&resting, &resting, 1),
+            (&with_empty, &with_empty, 0),
+            (&decoded, &resting, 0),
+            (&custom, &custom, 0),
+        ] {
             let mut text = Vec::new();
             write_object(&mut text, written);
-            assert_eq!(read_object(&text).unwrap(), resting);
+            let lengths = owned_lengths(written);
+            assert_eq!(lengths.len(), count);
+            assert_eq!(read_object(&text, &lengths).unwrap(), *read);
         }
         let bare = json!({ "metadata": null });
-        assert_eq!(read_object(bare.to_string().as_bytes()).unwrap(), bare);
-        assert!(read_object(b"{}{").is_err());
+        assert_eq!(read_object(bare.to_string().as_bytes(), &[]).unwrap(), bare);
+        assert!(read_object(b"{}{", &[]).is_err());
     }
 
     #[test]

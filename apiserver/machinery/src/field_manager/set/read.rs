@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{FieldSet, Node};
 use crate::field_manager::path::PathElement;
 use crate::meta::fields;
-use crate::nesting;
+use crate::nesting::{self, Reader};
 
 impl FieldSet {
     /// Reads `FieldsV1`, as sent or as encoded text.
@@ -19,7 +19,11 @@ impl FieldSet {
         let Some(json) = fields::resting(fields) else {
             return Self::from_fields(fields);
         };
-        if let Ok(node) = nesting::from_slice::<Node>(json.as_bytes()) {
+        let node = |mut reader: Reader<'_>| {
+            let node = Node::deserialize(&mut reader).ok()?;
+            reader.end().ok().map(|()| node)
+        };
+        if let Some(node) = Reader::new(json.as_bytes()).and_then(node) {
             return Ok(node.children);
         }
         let fields: Value =

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{FieldSet, Node};
 use crate::meta::fields;
-use crate::nesting;
+use crate::nesting::Reader;
 
 impl FieldSet {
     /// Whether `FieldsV1`, encoded as text, has every path of this set; false if it is not encoded, or malformed.
@@ -16,10 +16,11 @@ impl FieldSet {
         let Some(json) = fields::resting(fields) else {
             return false;
         };
-        let has = |deserializer: &mut serde_json::Deserializer<serde_json::de::SliceRead<'_>>| {
-            Below(self).deserialize(deserializer)
-        };
-        nesting::read(json.as_bytes(), has).is_ok_and(|below| below.has_all)
+        let mut reader = Reader::new(json.as_bytes());
+        let below = reader
+            .as_mut()
+            .map(|reader| Below(self).deserialize(reader));
+        below.is_some_and(|below| below.is_ok_and(|below| below.has_all))
     }
 }
 

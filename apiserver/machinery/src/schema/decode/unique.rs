@@ -6,76 +6,18 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::nesting;
+use crate::nesting::Reader;
 
 /// Returns the fields of a JSON document; `None` if it is not an object, or if an object in it has
 /// two fields of one name.
 #[must_use]
 pub fn unique_fields(json: &[u8]) -> Option<Map<String, Value>> {
-    match nesting::from_slice(json).ok()? {
-        Tree(Value::Object(fields)) => Some(fields),
-        Tree(_) => None,
-    }
-}
-
-/// A value in which no object has two fields of one name.
-struct Tree(Value);
-
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor)
-    }
-}
-
-struct TreeVisitor;
-
-impl<'de> Visitor<'de> for TreeVisitor {
-    type Value = Tree;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value whose fields are unique")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
-        let mut fields = Map::new();
-        while let Some((name, Tree(value))) = map.next_entry()? {
-            if fields.insert(name, value).is_some() {
-                return Err(A::Error::custom("two fields have one name"));
-            }
-        }
-        Ok(Tree(Value::Object(fields)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
-        let mut items = Vec::new();
-        while let Some(Tree(item)) = seq.next_element()? {
-            items.push(item);
-        }
-        Ok(Tree(Value::Array(items)))
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree(value.into()))
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree(value.into()))
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree(value.into()))
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree(value.into()))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Tree, E> {
-        Ok(Tree(text.into()))
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Tree, E> {
-        Ok(Tree(Value::Null))
+    let mut reader = Reader::new(json)?;
+    let value = reader.value().ok()?;
+    reader.end().ok()?;
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
     }
 }
 
