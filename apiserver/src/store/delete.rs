@@ -35,6 +35,8 @@ enum Decision {
     Nothing,
     Mark(Value),
     Remove(Value),
+    /// The object is removed as it is.
+    RemoveStored,
 }
 
 impl Store<'_> {
@@ -71,15 +73,16 @@ impl Store<'_> {
                 Decision::Nothing => {
                     return Ok(Deleted::Terminating(WriteResult::Stored(current)));
                 }
-                Decision::Mark(next) => (next, false),
-                Decision::Remove(last) => (last, true),
+                Decision::Mark(next) => (Some(next), false),
+                Decision::Remove(last) => (Some(last).filter(|last| *last != *value), true),
+                Decision::RemoveStored => (None, true),
             };
             // A deletion whose grace period already runs was admitted before.
             if pending_grace(&value) == 0 {
                 self.admit_deletion(&shown, chain).await?;
             }
             if self.dry_run || options.dry_run {
-                let unstored = WriteResult::Unstored(Arc::new(next));
+                let unstored = WriteResult::Unstored(next.map_or(value, Arc::new));
                 return Ok(if gone {
                     Deleted::Gone(unstored)
                 } else {
@@ -98,12 +101,12 @@ impl Store<'_> {
                     },
                 )
             };
-            if gone && next == *value {
-                let Ok(removed) = commit(&current, Change::Remove(next)) else {
+            let Some(next) = next else {
+                let Ok(removed) = commit(&current, Change::RemoveStored) else {
                     continue;
                 };
                 return Ok(Deleted::Gone(WriteResult::Stored(removed)));
-            }
+            };
             // An object with a grace period is first marked as terminating, then removed.
             let Ok(marked) = commit(&current, Change::Put(next)) else {
                 continue;
@@ -111,10 +114,12 @@ impl Store<'_> {
             if !gone {
                 return Ok(Deleted::Terminating(WriteResult::Stored(marked)));
             }
-            let uid = meta(&marked.value(), "uid").to_owned();
+            let uid = meta(&value, "uid").to_owned();
+            // The text of the marked object is that of its removal, too; a commit holds the table.
+            marked.json();
             let mut last = Arc::clone(&marked);
             loop {
-                if let Ok(removed) = commit(&last, Change::Remove((*last.value()).clone())) {
+                if let Ok(removed) = commit(&last, Change::RemoveStored) {
                     return Ok(Deleted::Gone(WriteResult::Stored(removed)));
                 }
                 // Another writer has changed or removed the marked object. A removed object is the
@@ -194,7 +199,7 @@ impl Store<'_> {
             } else if pending_grace(current) > 0 {
                 shorten(current, options, wanted, now)
             } else if wanted.is_empty() {
-                Decision::Remove(current.clone())
+                Decision::RemoveStored
             } else if finalizers(current).eq(wanted.iter().map(String::as_str)) {
                 Decision::Nothing
             } else {
@@ -208,7 +213,7 @@ impl Store<'_> {
         let marks_only = self.strategy.deletes_in_two_steps();
         let goes_now = wanted.is_empty() && grace.unwrap_or(0) == 0 && !marks_only;
         if goes_now && grace.is_none() {
-            return Decision::Remove(current.clone());
+            return Decision::RemoveStored;
         }
         let mut next = current.clone();
         set_finalizers(&mut next, wanted);

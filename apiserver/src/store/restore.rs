@@ -128,7 +128,7 @@ pub(crate) fn restore_all(mut objects: Vec<Restoring<'_>>) -> Result<(), Vec<Api
                     .into_iter()
                     .filter_map(|write| match write.transaction.change {
                         Change::Put(object) => Some(object),
-                        Change::Remove(_) => None,
+                        Change::Remove(_) | Change::RemoveStored => None,
                     })
             }
         };

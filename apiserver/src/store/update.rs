@@ -69,7 +69,7 @@ impl Store<'_> {
                     == 0;
             // The deletion removes the stored object; its event shows the last stored state.
             let change = if gone {
-                Change::Remove((*held.value()).clone())
+                Change::RemoveStored
             } else {
                 Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };

@@ -132,6 +132,43 @@ impl StoredObject {
         }
     }
 
+    /// Returns this object at another version, made of its text; `None` if the text has its version
+    /// elsewhere than objects of built-in kinds.
+    pub(super) fn at_version(&self, rv: ResourceVersion) -> Option<Self> {
+        const VERSION: &[u8] = b"\"resourceVersion\":\"";
+        let Json {
+            bytes,
+            fields,
+            owned,
+        } = self.encoded();
+        // Only texts come before the version in the metadata, and they have no quotation marks.
+        let metadata = bytes.get(*fields..)?;
+        let is_first = metadata.starts_with(b"\"metadata\":{");
+        let found = metadata
+            .windows(VERSION.len())
+            .position(|part| part == VERSION);
+        let start = fields + found.filter(|_| is_first)? + VERSION.len();
+        let (old, new) = (self.rv.to_string(), rv.to_string());
+        let rest = bytes.get(start..)?.strip_prefix(old.as_bytes())?;
+        let is_whole = rest.starts_with(b"\"");
+        let text = [&bytes[..start], new.as_bytes(), rest].concat();
+        let json = Json {
+            bytes: text.into(),
+            fields: *fields,
+            owned: owned.clone(),
+        };
+        is_whole.then(|| Self {
+            key: self.key.clone(),
+            rv,
+            is_deep: self.is_deep,
+            labels: self.labels.clone(),
+            selectable: OnceLock::new(),
+            value: Mutex::new(Form::Encoded(Weak::new())),
+            json: json.into(),
+            protobuf: OnceLock::new(),
+        })
+    }
+
     /// Returns the decoded object; decodes it if only the text is kept.
     ///
     /// # Panics

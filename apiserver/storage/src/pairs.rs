@@ -1,7 +1,7 @@
 //! Names and values of a stored object that selectors read without its text.
 
 /// Pairs in one block of memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Box<str>);
 
 /// Ends each name and each value.

@@ -18,6 +18,8 @@ pub enum Change {
     Put(Value),
     /// Remove the object, whose last state is this value.
     Remove(Value),
+    /// Remove the object, whose last state is the stored one.
+    RemoveStored,
 }
 
 /// A write that was decided on a read object; it fails if the object has changed since.
@@ -153,6 +155,12 @@ impl Table {
     }
 }
 
+/// The object with this value at a version.
+fn at_version(key: &ObjectKey, mut value: Value, rv: ResourceVersion) -> StoredObject {
+    value["metadata"]["resourceVersion"] = rv.to_string().into();
+    StoredObject::new(key.clone(), rv, value)
+}
+
 impl State {
     pub(super) fn apply(
         &mut self,
@@ -161,13 +169,17 @@ impl State {
         previous: Option<Arc<StoredObject>>,
         rv: ResourceVersion,
     ) -> Arc<Event> {
-        let (is_removed, mut value) = match change {
-            Change::Put(value) => (false, value),
-            Change::Remove(value) => (true, value),
+        let (is_removed, object) = match change {
+            Change::Put(value) => (false, at_version(key, value, rv)),
+            Change::Remove(value) => (true, at_version(key, value, rv)),
+            Change::RemoveStored => {
+                let stored = previous.as_ref().expect("a stored object is removed");
+                let copied = || at_version(key, Value::clone(&stored.value()), rv);
+                (true, stored.at_version(rv).unwrap_or_else(copied))
+            }
         };
-        value["metadata"]["resourceVersion"] = rv.to_string().into();
         // Any panic happens before the table is changed.
-        let object = Arc::new(StoredObject::new(key.clone(), rv, value));
+        let object = Arc::new(object);
         let event_type = if is_removed {
             self.objects.remove(key);
             EventType::Deleted

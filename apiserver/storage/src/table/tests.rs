@@ -103,6 +103,34 @@ fn objects_rest_as_text_and_are_the_same_again() {
 }
 
 #[test]
+fn an_object_that_is_removed_as_it_is_differs_in_its_version_only() {
+    let (_, table) = configmaps(10);
+    let object = |kind: &str| {
+        json!({
+            "apiVersion": "v1", "kind": kind,
+            "metadata": {
+                "name": "a", "generateName": "\"resourceVersion\":\"9\"", "labels": { "a": "b" },
+                "managedFields": [{ "manager": "resourceVersion", "fieldsV1": "\0{\"f:data\":{}}" }],
+            },
+            "data": { "resourceVersion": "2" },
+        })
+    };
+    // The fields of an unknown kind are sorted, so other versions come before that of the metadata.
+    for kind in ["ConfigMap", "Unknown"] {
+        let put = commit(&table, "a", Change::Put(object(kind))).unwrap();
+        let removed = commit(&table, "a", Change::RemoveStored).unwrap();
+        let mut want = Value::clone(&put.value());
+        want["metadata"]["resourceVersion"] = removed.rv.to_string().into();
+        let copied = StoredObject::new(put.key.clone(), removed.rv, want.clone());
+        assert_eq!(removed.json(), copied.json());
+        assert_eq!(removed.json_fields(), copied.json_fields());
+        assert_eq!(*removed.value(), want);
+        assert_eq!(removed.label("a"), Some("b"));
+        assert!(table.get(&put.key).is_none());
+    }
+}
+
+#[test]
 fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
     let (storage, table) = configmaps(10);
     put(&table, "a", "1");
