@@ -155,6 +155,14 @@ pub fn apply(
     }
 }
 
+/// Applies the merge patch `body` to `current`, an object of the built-in type `schema`, and returns
+/// the decoded outcome. `None` if there is anything to report, convert or refuse: [`apply`] does that.
+pub fn merged(body: &[u8], mut current: Value, schema: &Object) -> Option<Value> {
+    let patch = unique_fields(body)?;
+    merge::merge_fields(current.as_object_mut()?, patch);
+    schema::plain(schema, &mut current)
+}
+
 /// A JSON patch that is not the body of a request.
 #[derive(Debug)]
 pub struct JsonPatch(Vec<document::Members>);
@@ -258,6 +266,18 @@ fn fields_of(body: &[u8]) -> Map<String, Value> {
 /// A strategic merge patch as errors show it: as Go prints it.
 pub fn shown(body: &[u8]) -> String {
     strategic::shown(&fields_of(body))
+}
+
+/// Drops the null members of all objects in `value`; null items of lists stay.
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(discard_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
 }
 
 /// An object as upstream encodes it.

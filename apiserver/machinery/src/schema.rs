@@ -38,7 +38,7 @@ use names::NameIndex;
 use serde_json::{Map, Value};
 
 pub use builtin::{builtin, core_type, install, object_meta};
-pub use convert::convert;
+pub use convert::{convert, plain};
 pub use decode::FieldValidation;
 pub use decode::{
     DecodeError, Decoded, decode_json, decode_orderly, decode_value, duplicate_fields,

@@ -1,5 +1,8 @@
 //! JSON merge patch (RFC 7396).
 
+use serde_json::{Map, Value};
+
+use super::discard_nulls;
 use super::document::{self, Members, Node, Slot};
 
 /// Applies `patch` to the document `current`; `None` if it is not a patch.
@@ -21,6 +24,26 @@ pub(super) fn apply(patch: &str, current: &str) -> Option<String> {
     let mut text = String::new();
     outcome.write(&mut text);
     Some(text)
+}
+
+/// Merges `patch` into the fields of an object, with the outcome of [`apply`].
+pub(super) fn merge_fields(fields: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (name, mut value) in patch {
+        if value.is_null() {
+            fields.remove(&name);
+            continue;
+        }
+        match (fields.get_mut(&name), &mut value) {
+            (Some(Value::Object(held)), Value::Object(patch)) => {
+                merge_fields(held, std::mem::take(patch));
+            }
+            (Some(held @ Value::Object(_)), _) => *held = value,
+            _ => {
+                discard_nulls(&mut value);
+                fields.insert(name, value);
+            }
+        }
+    }
 }
 
 fn merge(members: &mut Members, patch: Members) {

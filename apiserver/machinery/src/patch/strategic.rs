@@ -11,7 +11,7 @@ use std::mem;
 
 use serde_json::{Map, Value};
 
-use super::unprocessable;
+use super::{discard_nulls, unprocessable};
 use crate::schema::Object;
 use crate::status::ApiError;
 use fields::{Field, Type};
@@ -196,18 +196,6 @@ fn list_name<'k>(key: &'k str, prefix: &str) -> Result<&'k str, ApiError> {
         };
         ApiError::BadRequest(format!("invalid patch format of {what}"))
     })
-}
-
-/// Drops the null members of all objects in `value`; null items of lists stay.
-fn discard_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(discard_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
-        _ => {}
-    }
 }
 
 /// Removes directives from a part of the patch without a counterpart in the object; `None` for a

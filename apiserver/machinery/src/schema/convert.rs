@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::decode::{Decoded, FieldValidation, decode_scalar, decode_value};
 use super::{Object, Schema};
+pub use plain::decoded as plain;
 
 /// Converts the fields `value` into a kind; the warnings are the unknown fields, sorted.
 ///
@@ -22,7 +23,7 @@ use super::{Object, Schema};
 /// Describes the first value of a wrong type.
 pub fn convert(object: &Arc<Object>, mut value: Value) -> Result<Decoded, String> {
     // Most objects have nothing to convert.
-    if let Some(value) = plain::decoded(object, &mut value) {
+    if let Some(value) = plain(object, &mut value) {
         return Ok(Decoded {
             value,
             warnings: Vec::new(),

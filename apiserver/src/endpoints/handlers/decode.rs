@@ -26,7 +26,7 @@ use crate::status::ApiError;
 use crate::yaml::decode::{Yaml, json_object, unmarshal_errors};
 
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
-pub(super) use patched::{applied, patched};
+pub(super) use patched::{applied, merged, patched};
 use sniff::Sniffed;
 
 /// Bytes of a body that an error shows.

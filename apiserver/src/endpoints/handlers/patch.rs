@@ -63,7 +63,14 @@ pub(super) fn patched(
         Ok(object)
     };
     let apart = Apart::of(subresource, patch_type, &request.body, schema.is_some());
-    let mut object = match decoded(apart) {
+    let merged = apart
+        .filter(|_| patch_type == PatchType::Merge)
+        .and_then(|apart| {
+            let mut object = decode::merged(gvk, &body, apart.without(current))?;
+            apart.put_back(&mut object, current);
+            Some(object)
+        });
+    let mut object = match merged.map_or_else(|| decoded(apart), Ok) {
         // A refusal may show the whole object.
         Err(_) if apart.is_some() => decoded(None)?,
         decoded => decoded?,

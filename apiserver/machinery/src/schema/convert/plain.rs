@@ -12,8 +12,9 @@ use crate::schema::quantity::Quantity;
 use crate::schema::time::{Precision, normalize};
 use crate::schema::{Object, Schema};
 
-/// Returns the decoded form of `value`, if it is plain.
-pub(super) fn decoded(object: &Object, value: &mut Value) -> Option<Value> {
+/// Returns the decoded form of `value`, if it is plain: then decoding would find nothing to convert and
+/// no fault.
+pub fn decoded(object: &Object, value: &mut Value) -> Option<Value> {
     if !is_plain_struct(object, value) {
         return None;
     }

@@ -63,6 +63,18 @@ pub(in crate::endpoints::handlers) fn patched(
     Ok(with_type_meta(decoded.value, resets_managed_fields, gvk))
 }
 
+/// Applies the merge patch `body` to `live`, an object of kind `gvk`; `None` unless the outcome is simple:
+/// an object of that kind, with nothing to convert, report or refuse.
+pub(in crate::endpoints::handlers) fn merged(
+    gvk: &GroupVersionKind,
+    body: &[u8],
+    live: Value,
+) -> Option<Value> {
+    let object = patch::merged(body, live, schema::builtin(gvk)?)?;
+    let is_own = object["kind"] == *gvk.kind && object["apiVersion"] == *gvk.api_version();
+    (is_own && conversion::error(&object).is_none()).then_some(object)
+}
+
 struct Document {
     resets_managed_fields: bool,
     decoded: Decoded,

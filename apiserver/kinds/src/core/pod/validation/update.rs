@@ -59,6 +59,9 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
             errors.forbidden(&path, &format!("{detail} '{}'", text(&gate["name"])));
         }
     }
+    if now == before {
+        return errors;
+    }
     let mut comparable = now.clone();
     keep_changeable(&mut comparable, before);
     if !is_empty(&before["schedulingGates"]) {
