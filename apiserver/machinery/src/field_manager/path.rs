@@ -93,7 +93,20 @@ pub(super) fn is_plain(text: &str) -> bool {
 /// Writes a string of JSON.
 pub(super) fn write_string(json: &mut String, text: &str) {
     if is_plain(text) {
-        json.extend(["\"", text, "\""]);
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+    } else if text.bytes().all(|byte| byte >= b' ') {
+        json.push('"');
+        let mut rest = text;
+        while let Some(at) = rest.find(['"', '\\']) {
+            json.push_str(&rest[..at]);
+            json.push('\\');
+            json.push_str(&rest[at..=at]);
+            rest = &rest[at + 1..];
+        }
+        json.push_str(rest);
+        json.push('"');
     } else {
         json.push_str(&serde_json::to_string(text).expect("texts have a form in JSON"));
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Whether a byte is, or begins, a character that Go escapes in addition to those that JSON
 /// requires: `<`, `>`, `&` and the line separators of Unicode.
-pub(crate) fn may_need_escape(byte: u8) -> bool {
+pub(crate) const fn may_need_escape(byte: u8) -> bool {
     matches!(byte, b'<' | b'>' | b'&' | 0xe2)
 }
 

@@ -12,8 +12,18 @@ use crate::meta::go_json::may_need_escape;
 
 pub use answer::write_answer;
 
-/// The number of bytes of a string that one step checks.
-const BLOCK_BYTES: usize = 32;
+/// The bytes that a string in JSON has to escape, or may have to.
+static MAY_NEED_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = u8::MAX;
+    loop {
+        table[byte as usize] = matches!(byte, ..b' ' | b'"' | b'\\') || may_need_escape(byte);
+        if byte == 0 {
+            break table;
+        }
+        byte -= 1;
+    }
+};
 
 /// The first fields of every object.
 const TYPE_META: [&str; 2] = ["kind", "apiVersion"];
@@ -59,14 +69,13 @@ pub(super) fn type_of(object: &Value) -> Option<&'static Object> {
 /// `skip` names fields that are already written.
 fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object, skip: &[&str]) {
     let declared = object.fields();
-    let written = fields
-        .iter()
-        .filter(|(name, _)| !skip.contains(&name.as_str()));
-    let placed = written.map(|(name, value)| {
-        let place = object.position(name).unwrap_or(declared.len());
-        (place, name, value)
-    });
-    let mut placed: Vec<_> = placed.collect();
+    let mut placed = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        if !skip.contains(&name.as_str()) {
+            let place = object.position(name).unwrap_or(declared.len());
+            placed.push((place, name, value));
+        }
+    }
     // A stable sort: undeclared fields stay in the order of their names.
     placed.sort_by_key(|(place, ..)| *place);
     for (place, name, value) in placed {
@@ -147,11 +156,9 @@ fn write_plain(text: &mut Vec<u8>, value: &Value) {
 }
 
 fn write_text(text: &mut Vec<u8>, string: &str) {
-    // Whole blocks at once: few strings have anything to escape.
-    let is_plain =
-        |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\' && !may_need_escape(*byte);
-    let plain = |block: &[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
-    if string.as_bytes().chunks(BLOCK_BYTES).all(plain) {
+    // Without an early end: few strings have anything to escape.
+    let escapes = |found, byte| found | MAY_NEED_ESCAPE[usize::from(byte)];
+    if !string.bytes().fold(false, escapes) {
         text.push(b'"');
         text.extend_from_slice(string.as_bytes());
         text.push(b'"');
