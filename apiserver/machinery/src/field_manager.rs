@@ -3,6 +3,7 @@
 //! - `path` and `set`: sets of fields, the `FieldsV1` of managed fields
 //! - `typed`: the schema as ownership sees it
 //! - `compare`, `merge`, `owned`: differences, merged objects, owned and removed fields
+//! - `created`: the fields of a new object
 //! - `apply`: server-side apply
 //! - `validate`: whether an applied configuration fits the schema
 //! - `managers`: `metadata.managedFields`
@@ -11,6 +12,7 @@
 mod apply;
 mod compare;
 mod configuration;
+mod created;
 mod managers;
 mod merge;
 mod owned;
@@ -33,6 +35,7 @@ use crate::meta::object::{meta, meta_mut};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::schema::{self, Object};
 use compare::Comparison;
+use created::created_fields;
 use managers::{Entry, Fields, ManagerId, Managers, Operation, is_reset};
 use set::FieldSet;
 use typed::Shape;
@@ -139,7 +142,37 @@ impl FieldManager {
 
     /// Sets the managed fields of a new object.
     pub fn create(&self, new: &mut Value, now: &str) {
-        self.update(self.nothing(), new, now);
+        match self.created(new, now) {
+            Some(managed) => set_managed_fields(new, managed),
+            None => self.update(self.nothing(), new, now),
+        }
+    }
+
+    /// The managed fields of a new object of a built-in kind that brings none; the outer `None` if they
+    /// have to be determined as those of an update.
+    fn created(&self, new: &Value, now: &str) -> Option<Option<Value>> {
+        schema::builtin(&self.kind)?;
+        if !new["metadata"]["managedFields"].is_null() {
+            return None;
+        }
+        let objects = (self.nothing(), new);
+        let json = created_fields(self.shape(), objects, (&self.reset, &UNOWNED))?;
+        let mut managers = Managers::default();
+        if json != "{}" {
+            let entry = Entry {
+                fields: Fields::Stored(fields::at_rest(&json)),
+                api_version: self.api_version.clone(),
+                time: Some(now.to_owned()),
+            };
+            managers.0.insert(self.updates_of(&self.manager), entry);
+        }
+        Some(managers.encode())
+    }
+
+    /// The identity of a manager's updates.
+    fn updates_of(&self, manager: &str) -> ManagerId {
+        let operation = Operation::Update;
+        ManagerId::new(manager, operation, &self.api_version, &self.subresource)
     }
 
     /// Sets the managed fields of `new`, which is to replace `live`, by an operation other than
@@ -207,12 +240,7 @@ impl FieldManager {
         comparison.exclude(&self.reset);
         self.drop_unknown_versions(managers);
         let (mut changed, removed) = comparison.into_set_and_removed();
-        let id = ManagerId::new(
-            manager,
-            Operation::Update,
-            &self.api_version,
-            &self.subresource,
-        );
+        let id = self.updates_of(manager);
         for (own, entry) in &mut managers.0 {
             // The updater keeps its entry; the changed fields are added to that entry below.
             if *own != id {

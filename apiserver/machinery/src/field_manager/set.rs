@@ -313,10 +313,24 @@ impl FieldSet {
 /// Writes an element as the key of a map, with its colon.
 fn write_key(json: &mut String, element: &PathElement) {
     match element {
-        PathElement::Field(name) if is_plain(name) => json.extend(["\"f:", name, "\""]),
-        element => write_string(json, &element.serialize()),
+        PathElement::Field(name) => write_field(json, name),
+        element => {
+            write_string(json, &element.serialize());
+            json.push(':');
+        }
     }
-    json.push(':');
+}
+
+/// Writes a field as the key of a map, with its colon.
+pub(super) fn write_field(json: &mut String, name: &str) {
+    if is_plain(name) {
+        json.push_str("\"f:");
+        json.push_str(name);
+        json.push_str("\":");
+    } else {
+        write_string(json, &["f:", name].concat());
+        json.push(':');
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,98 @@ fn stored(mut object: Value) -> Value {
     object
 }
 
+#[test]
+fn fields_of_new_objects_are_those_that_a_comparison_finds() {
+    let container = json!({
+        "name": "c", "env": [{ "name": "b", "value": "" }, { "name": "a\"\\" }],
+        "ports": [{ "containerPort": 80 }, { "containerPort": 8, "protocol": "UDP" }],
+        "resources": { "limits": { "cpu": "1" } }, "securityContext": {}, "args": ["x"],
+    });
+    let meta = json!({
+        "name": "a", "namespace": "n", "creationTimestamp": NOW, "labels": { "l\u{7}": "" }, "annotations": {},
+        "finalizers": ["b/c", "a"], "ownerReferences": [{ "uid": "u", "name": "o" }],
+    });
+    let pod = |spec: Value| {
+        (
+            "",
+            "Pod",
+            json!({ "metadata": meta, "spec": spec, "status": { "phase": "" } }),
+        )
+    };
+    let twice = json!([container, container]);
+    for ((group, name, mut object), is_direct) in [
+        (
+            pod(json!({ "containers": [container], "tolerations": [{}], "overhead": null })),
+            true,
+        ),
+        (pod(json!({ "containers": [] })), false),
+        (pod(json!({})), false),
+        (pod(json!({ "containers": twice })), false),
+        (pod(json!({ "containers": [null] })), false),
+        (
+            (
+                "",
+                "ConfigMap",
+                json!({ "metadata": { "name": "a" }, "data": { "b": "", "a": "" } }),
+            ),
+            true,
+        ),
+        (
+            (
+                "",
+                "ConfigMap",
+                json!({ "metadata": { "name": "a", "uid": "u" } }),
+            ),
+            true,
+        ),
+        (("", "ConfigMap", json!({ "immutable": true })), true),
+        (
+            (
+                "",
+                "Service",
+                json!({ "spec": { "ports": [{ "port": 80 }], "selector": { "a": "b" } } }),
+            ),
+            true,
+        ),
+        (
+            (
+                "apps",
+                "StatefulSet",
+                json!({ "spec": { "template": { "spec": { "containers": [container] } } } }),
+            ),
+            true,
+        ),
+        (
+            (
+                "apps",
+                "ControllerRevision",
+                json!({ "data": { "a": [1.5] }, "revision": 3 }),
+            ),
+            true,
+        ),
+        (
+            (
+                "batch",
+                "Job",
+                json!({ "metadata": {}, "spec": { "template": {} } }),
+            ),
+            false,
+        ),
+    ] {
+        let gvk = kind(group, name);
+        object["apiVersion"] = gvk.api_version().into();
+        object["kind"] = name.into();
+        let manager = manager_of(&gvk, "m");
+        let mut compared = object.clone();
+        manager.update(manager.nothing(), &mut compared, NOW);
+        let created = manager.created(&object, NOW);
+        assert_eq!(created.is_some(), is_direct, "{object}");
+        manager.create(&mut object, NOW);
+        assert_eq!(owners(&object), owners(&compared));
+        assert_eq!(object, compared);
+    }
+}
+
 /// The entries as `manager operation fields`.
 fn owners(object: &Value) -> Vec<String> {
     let object = fields::unfolded(object);
