@@ -1,5 +1,6 @@
 //! Amounts with a unit: `100m`, `1Gi`, `1e3`.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -82,8 +83,16 @@ impl Quantity {
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let parts = Parts::split(text)?;
         let (format, exponent) = unit(parts.suffix).ok_or(ParseError::Suffix)?;
-        let digits = format!("{}{}", parts.whole, parts.fraction);
-        let mut mantissa: i128 = digits.parse().map_err(|_| ParseError::Numeric)?;
+        let digits: Cow<'_, str> = match parts.fraction {
+            "" => parts.whole.into(),
+            fraction => [parts.whole, fraction].concat().into(),
+        };
+        // Few numbers need 128 bits, which take longer to read.
+        let mut mantissa: i128 = match DIGITS_MAX >= length(&digits) {
+            true => digits.parse::<i64>().map(i128::from),
+            false => digits.parse(),
+        }
+        .map_err(|_| ParseError::Numeric)?;
         if mantissa > MANTISSA_MAX {
             return Err(ParseError::Numeric);
         }
@@ -122,12 +131,16 @@ impl Quantity {
             self.mantissa = ceil_div_10(self.mantissa, SCALE_MIN - self.scale);
             self.scale = SCALE_MIN;
         }
+        if self.format != Format::Binary {
+            return;
+        }
         let max = Self::from(i64::MAX);
         let size = Self {
             mantissa: self.mantissa.abs(),
-            ..self.clone()
+            text: None,
+            ..*self
         };
-        if self.format == Format::Binary && size.compare(&max) == Ordering::Greater {
+        if size.compare(&max) == Ordering::Greater {
             self.mantissa = max.mantissa * self.mantissa.signum();
             self.scale = 0;
         }

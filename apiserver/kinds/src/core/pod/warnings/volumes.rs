@@ -68,8 +68,11 @@ pub(super) fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut 
             if !volume[source].is_null() {
                 warnings.push(format!("{}: {why}", path.child(name)));
             }
+            if source != "glusterfs" {
+                continue;
+            }
             let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
-            if source == "glusterfs" && !claim.is_null() {
+            if !claim.is_null() {
                 let path = path.child("ephemeral").child("volumeClaimTemplate");
                 warn_of_claim_spec(claim, &path.child("spec"), warnings);
             }
@@ -188,7 +191,6 @@ impl<'v> Files<'v> {
             "" => format!("{path:?}"),
             from => format!("{path:?} ({from})"),
         };
-        let file = shown(path, &from);
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);
         let below = format!("{path}/");
         let inside = self.by_path.range(below.as_str()..);
@@ -203,7 +205,7 @@ impl<'v> Files<'v> {
         overlaps.sort_by_key(|(order, ..)| **order);
         let overlaps = overlaps.into_iter();
         let overlaps = overlaps
-            .map(|(_, other, from)| format!("{file} with {}", shown(other, from)))
+            .map(|(_, other, old)| format!("{} with {}", shown(path, &from), shown(other, old)))
             .collect();
         let order = self.count;
         self.count += 1;
