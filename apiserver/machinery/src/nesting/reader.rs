@@ -63,6 +63,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The next byte that is no space.
+    #[inline]
     pub(crate) fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
@@ -202,13 +203,26 @@ impl<'t> Reader<'t> {
         Ok(text)
     }
 
+    /// Passes over the next value. Of an object or a list only the end is found.
+    pub(crate) fn skip(&mut self) -> Result<(), Fault> {
+        match self.peek().ok_or(Fault)? {
+            b'"' => self.string().map(drop),
+            b'{' | b'[' => {
+                self.at = self.end_of_object()?;
+                Ok(())
+            }
+            _ => self.value().map(drop),
+        }
+    }
+
+    /// Where the object or the list ends that is next.
     fn end_of_object(&self) -> Result<usize, Fault> {
         let bytes = self.text.as_bytes();
         let (mut at, mut depth) = (self.at, 0_usize);
         loop {
             match bytes.get(at).ok_or(Fault)? {
-                b'{' => depth += 1,
-                b'}' => depth = depth.checked_sub(1).ok_or(Fault)?,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.checked_sub(1).ok_or(Fault)?,
                 b'"' => {
                     at = plain_until(bytes, at + 1);
                     while bytes.get(at) == Some(&b'\\') {

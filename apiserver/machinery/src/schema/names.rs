@@ -15,12 +15,15 @@ fn hash(name: &str) -> u64 {
     // Fibonacci hashing.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let bytes = name.as_bytes();
-    let (head, tail) = match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => {
-            let add = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
-            (bytes.iter().fold(0, add), 0)
-        }
+    let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
+    let half = |chunk: &[u8; 4]| u64::from(u32::from_le_bytes(*chunk));
+    let (head, tail) = if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (word(head), word(tail))
+    } else if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (half(head), half(tail))
+    } else {
+        let add = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
+        (bytes.iter().fold(0, add), 0)
     };
     let length = bytes.len() as u64;
     (head ^ tail.rotate_left(29) ^ length.rotate_left(56)).wrapping_mul(SPREAD)

@@ -147,3 +147,21 @@ fn the_text_of_an_object_ends_with_it() {
         assert_eq!(read(cut, None), Err(Fault), "{cut}");
     }
 }
+
+#[test]
+fn what_is_ignored_is_passed_over() {
+    for json in [
+        r#"{"a":["]}",{"\\":[]}]}"#,
+        "[]",
+        r#""\"""#,
+        "-1.5",
+        "null",
+        "true",
+    ] {
+        let text = format!("[{json} , 1]");
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        reader.enter().unwrap();
+        serde::de::IgnoredAny::deserialize(&mut reader).unwrap();
+        assert_eq!(reader.at, json.len() + 1);
+    }
+}

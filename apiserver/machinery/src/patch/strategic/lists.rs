@@ -134,7 +134,7 @@ fn merge_items(
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for (place, item) in items.iter().enumerate() {
         if let Some(value) = item.get(merge_key) {
-            places.entry(value.to_string()).or_insert(place);
+            places.entry(identity_text(value)).or_insert(place);
         }
     }
     for item in patch {
@@ -145,7 +145,7 @@ fn merge_items(
         let value = map
             .get(merge_key)
             .ok_or_else(|| no_merge_key(&map, merge_key))?;
-        let key = value.to_string();
+        let key = identity_text(value);
         let place = *places.entry(key.clone()).or_insert(items.len());
         match items.get_mut(place) {
             Some(Value::Object(held)) => {
@@ -158,6 +158,15 @@ fn merge_items(
         }
     }
     Ok(items)
+}
+
+/// A text that only equal values of a merge key have.
+fn identity_text(value: &Value) -> String {
+    match value {
+        // No other value begins like that.
+        Value::String(text) => ["\"", text].concat(),
+        other => other.to_string(),
+    }
 }
 
 /// Puts the items named in `order` into that order, all others into the order of `live`, and
