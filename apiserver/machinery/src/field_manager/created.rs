@@ -57,9 +57,9 @@ impl<'s> Place<'s> {
     }
 }
 
-/// What was written of a value, or not.
+/// Whether a value has owned fields.
 enum Written {
-    /// Nothing: it has neither an owner nor anything in it that has one.
+    /// The value has none, and is left out.
     Nothing,
     Something,
 }

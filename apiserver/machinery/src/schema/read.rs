@@ -24,8 +24,8 @@ pub fn owned_lengths(object: &Value) -> Vec<usize> {
     lengths.unwrap_or_default()
 }
 
-/// Reads what [`write_object`](super::write_object) made of an object with these [`owned_lengths`].
-/// Its owned fields stay encoded (see `meta::fields`).
+/// Reads an object that [`write_object`](super::write_object) wrote and that has these [`owned_lengths`].
+/// The owned fields stay encoded (see `meta::fields`).
 ///
 /// # Errors
 /// The text is not a JSON object.

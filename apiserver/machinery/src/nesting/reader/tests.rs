@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What the reader makes of a whole text, by itself and as a deserializer.
+/// Reads a whole text with the reader, by itself and as a deserializer.
 fn read(json: &str) -> Result<Value, Fault> {
     let mut reader = Reader::new(json.as_bytes()).unwrap();
     let value = reader
