@@ -21,6 +21,7 @@
 //! - `aggregator`: APIServices that other servers serve: whether they answer, and discovery with their resources
 //! - [`resource_quota`]: the usage of quotas by objects
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
+//! - [`device_selection`]: selectors of devices, in CEL
 //! - [`invariant`]: what must hold at every revision, in CEL
 //! - [`certificate_authority`]: signs certificates for CertificateSigningRequests
 //! - `spdy`: the frames of SPDY/3.1, in which clients open streams
@@ -43,6 +44,7 @@ pub mod audit;
 mod auth;
 pub mod certificate_authority;
 mod cluster;
+pub mod device_selection;
 mod endpoints;
 pub mod fault;
 #[cfg(any(test, feature = "fuzzing"))]

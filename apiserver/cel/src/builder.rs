@@ -11,12 +11,18 @@ const NODES_MAX: usize = 200_000;
 /// Makes nodes.
 pub(super) struct Builder {
     next_id: usize,
+    /// Whether `cel.bind` is a macro.
+    pub has_bindings: bool,
     pub issues: Issues,
 }
 
 impl Builder {
     pub(super) fn new(issues: Issues) -> Self {
-        Self { next_id: 0, issues }
+        Self {
+            next_id: 0,
+            has_bindings: false,
+            issues,
+        }
     }
 
     pub(super) fn node(&mut self, offset: usize, kind: ExprKind) -> Expr {

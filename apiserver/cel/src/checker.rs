@@ -25,6 +25,8 @@ pub(crate) struct Environment {
     pub(super) objects: BTreeMap<Arc<str>, Arc<DeclType>>,
     /// Whether there are literals of objects and of JSON patches.
     pub(super) has_patch_types: bool,
+    /// Whether there is the macro `cel.bind`.
+    pub(super) has_bindings: bool,
 }
 
 /// The declaration that a name or a call refers to.

@@ -541,7 +541,9 @@ fn find(value: &Value, key: &Value) -> Result<Option<Value>, EvalError> {
                 Value::String(name) => map.field(&escape_keyword(name)?),
                 _ => None,
             };
-            Ok(found.or_else(keyword).cloned())
+            let found = found.or_else(keyword).cloned();
+            let absent = || map.is_total.then(|| Value::Map(Map::new(BTreeMap::new())));
+            Ok(found.or_else(absent))
         }
         Value::List(list) => match Key::lookup(key) {
             Some(Key::Number { number, .. }) => {

@@ -75,6 +75,14 @@ impl Maker<'_> {
             }
             ("optMap" | "optFlatMap", 2) => self.optional(&function, call),
             ("sortBy", 2) => self.sort_by(call),
+            ("bind", 3) if self.builder.has_bindings && is_named(&call, "cel") => {
+                let (_, [variable, value, result]) = parts(call);
+                let ExprKind::Ident(name) = &variable.kind else {
+                    let message = "cel.bind() variable names must be simple identifiers";
+                    return Err((variable.offset, message.to_owned()));
+                };
+                Ok(self.bind(name, value, result))
+            }
             _ => Ok(self.node(ExprKind::Call(call))),
         }
     }
@@ -296,6 +304,12 @@ impl Maker<'_> {
         let sorted = self.method(input, "@sortByAssociatedKeys", vec![keys]);
         Ok(self.bind(SORT_INPUT, target, sorted))
     }
+}
+
+/// Whether the call is of a function in the namespace `name`.
+fn is_named(call: &Call, name: &str) -> bool {
+    let target = call.target.as_deref().map(|target| &target.kind);
+    matches!(target, Some(ExprKind::Ident(own)) if &**own == name)
 }
 
 /// The target and the arguments of a method whose arguments are counted.

@@ -27,8 +27,8 @@ const OPERAND: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NU
 const ARGUMENT: &str = "'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, \
                         NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 
-/// Reads the expression of `source`.
-pub(super) fn parse(source: &Source) -> Result<Expr, Issues> {
+/// Reads the expression of `source`. `has_bindings` says whether `cel.bind` is a macro there.
+pub(super) fn parse(source: &Source, has_bindings: bool) -> Result<Expr, Issues> {
     let mut issues = Issues::default();
     let size = source.chars().len();
     if size > CHARS_MAX {
@@ -46,6 +46,7 @@ pub(super) fn parse(source: &Source) -> Result<Expr, Issues> {
         recovering: false,
         builder: Builder::new(issues),
     };
+    parser.builder.has_bindings = has_bindings;
     let parsed = parser.start();
     let issues = parser.builder.issues;
     match parsed {

@@ -2,6 +2,7 @@
 //! that select devices.
 
 mod declared;
+mod device;
 mod typed;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};

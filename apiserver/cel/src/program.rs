@@ -58,7 +58,7 @@ fn on_own_stack<T>(run: impl FnOnce() -> T) -> T {
 
 fn compile_here(text: &str, environment: &Environment) -> Result<Compiled, String> {
     let source = Source::new(text);
-    let checked = parse(&source)
+    let checked = parse(&source, environment.has_bindings)
         .and_then(|expr| check(expr, environment))
         .and_then(validated)
         .map_err(|issues| issues.show(&source))?;

@@ -44,6 +44,7 @@ pub(super) fn compile_rules(rules: &[ValidationRule], decl: &DeclType) -> Vec<Co
         variables: BTreeMap::from([(SELF.into(), scoped.expr_type()), (OLD_SELF.into(), old)]),
         objects: objects.clone(),
         has_patch_types: false,
+        has_bindings: false,
     };
     let plain = environment(scoped.expr_type());
     let optional = environment(Type::optional(scoped.expr_type()));

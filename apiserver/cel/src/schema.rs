@@ -348,6 +348,6 @@ fn object(fields: &serde_json::Map<String, Json>, schema: &Structural) -> Value 
     }
     Value::Map(Map {
         size: fields.len(),
-        entries: Arc::new(entries),
+        ..Map::new(entries)
     })
 }

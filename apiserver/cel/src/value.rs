@@ -84,6 +84,8 @@ pub struct Map {
     pub(super) entries: Arc<BTreeMap<Key, Value>>,
     /// How many entries the data has, known to its schema or not.
     pub(super) size: usize,
+    /// Whether reading an absent key gives an empty map, as the domains of a device do.
+    pub(super) is_total: bool,
 }
 
 /// The key of a map. Numbers are equal across types.
@@ -262,6 +264,16 @@ impl Map {
         Self {
             size: entries.len(),
             entries: Arc::new(entries),
+            is_total: false,
+        }
+    }
+
+    /// Makes a map of these entries in which every other key names an empty map. `in` and iterations know the entries
+    /// only.
+    pub(super) fn total(entries: BTreeMap<Key, Value>) -> Self {
+        Self {
+            is_total: true,
+            ..Self::new(entries)
         }
     }
 

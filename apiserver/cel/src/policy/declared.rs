@@ -109,7 +109,10 @@ pub(super) fn of_device() -> Environment {
     ];
     let name = "kubernetes.DRADevice";
     let fields = fields.map(|(name, of)| (name.to_owned(), of));
-    let mut environment = Environment::default();
+    let mut environment = Environment {
+        has_bindings: true,
+        ..Environment::default()
+    };
     let of = object(name, BTreeMap::from(fields));
     environment.objects.insert(name.into(), of);
     let variables = &mut environment.variables;
