@@ -93,7 +93,8 @@
 //! up; each module names only modules above it in this list:
 //!
 //! - `causes`, `user_agent`, `time`: errors on one line, names of clients, durations
-//! - `credentials`, `in_process`, `quota_usage`, `type_checking`, `nodes`: the server's services to controllers and nodes
+//! - `credentials`, `in_process`, `quota_usage`, `type_checking`, `device_selection`, `nodes`: the server's services
+//!   to controllers and nodes
 //! - `wire`, `api`, `table`, `generated`: connections of clients, any resource as JSON, tables, generated names
 //! - `refusals`, `timeline`, `outcome`: refused writes, the journal as text, the final state as text
 //! - [`properties`], `kruise`: invariants; webhooks and definitions of OpenKruise
@@ -113,6 +114,8 @@ pub mod api;
 mod causes;
 #[doc(hidden)]
 pub mod credentials;
+#[doc(hidden)]
+pub mod device_selection;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod exchange;

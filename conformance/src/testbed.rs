@@ -55,7 +55,7 @@ use crate::time::EPOCH;
 pub use crate::time::HumanDuration;
 use crate::timeline::{SyncBegan, Timeline};
 use crate::wire::{Exchange, Interleaving, Notes, Wire};
-use crate::{credentials, kruise, nodes, quota_usage, type_checking, user_agent};
+use crate::{credentials, device_selection, kruise, nodes, quota_usage, type_checking, user_agent};
 
 use apply::load;
 pub use builder::{ControllerUnderTest, TestbedBuilder};
@@ -310,6 +310,7 @@ impl Testbed {
                 kruise: options.kruise.unwrap_or_default(),
                 kruise_daemon: has_images,
                 check_types: type_checking::check,
+                compile_selector: device_selection::compile,
                 count_usage: quota_usage::count,
                 now: Arc::new(move || clock.now()),
             },

@@ -7,7 +7,7 @@
 //!
 //! - `workload`: what workload controllers of several groups share
 //! - [`admissionregistration`], [`apps`], [`autoscaling`], [`batch`], [`certificates`], [`core`], [`networking`], [`policy`],
-//!   [`rbac`]: the controllers of these API groups
+//!   [`rbac`], [`resource`]: the controllers of these API groups
 //! - [`cloud`]: load balancers, Ingresses and Gateways
 //! - [`garbage_collector`]: the controller of all kinds
 //! - [`kruise`]: the controllers and the node daemon of OpenKruise
@@ -28,10 +28,12 @@ pub mod manager;
 pub mod networking;
 pub mod policy;
 pub mod rbac;
+pub mod resource;
 mod workload;
 
 pub use cloud::{AddressPool, GATEWAY_CONTROLLER, InvalidPool, LoadBalancers};
 pub use error::Error;
+pub use kubeproof_node::{CompileSelector, DeviceSelector};
 pub use kubeproof_runtime::retry::BACKOFF_MAX as RETRY_MAX;
 pub use kubeproof_runtime::supervisor::{Ended, panic_message};
 pub use manager::{

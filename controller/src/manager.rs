@@ -34,6 +34,7 @@ use crate::kruise::{
 use crate::networking::service_cidr;
 use crate::policy::disruption;
 use crate::rbac::cluster_role_aggregation;
+use crate::resource::resource_claim;
 use crate::{certificates, garbage_collector};
 
 /// The names of Kubernetes' controllers that run by default, in the order they are started.
@@ -58,6 +59,7 @@ pub const CONTROLLERS: &[&str] = &[
     "pod-garbage-collector",
     "replicaset",
     "replicationcontroller",
+    "resourceclaim",
     "resourcequota",
     "root-ca-certificate-publisher",
     "serviceaccount",
@@ -133,6 +135,8 @@ pub struct Options {
     pub kruise_daemon: bool,
     /// How the expressions of admission policies are checked.
     pub check_types: policy_status::CheckTypes,
+    /// How the simulated scheduler compiles the selectors of devices.
+    pub compile_selector: node::CompileSelector,
     /// How much objects use of quotas.
     pub count_usage: resource_quota::CountUsage,
     /// The clock of the controllers.
@@ -258,6 +262,7 @@ impl Manager {
         let node_config = node::NodeConfig {
             scheduler: options.scheduler,
             scheduler_config: options.scheduler_config.clone(),
+            compile_selector: options.compile_selector,
             timings: options.timings,
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
@@ -425,6 +430,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
         "replicationcontroller" => replication_controller::run(ctx).boxed(),
+        "resourceclaim" => resource_claim::run(ctx).boxed(),
         "resourcequota" => resource_quota::run(ctx, options.count_usage).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, options.root_ca.clone()).boxed(),
         "service-cidr" => service_cidr::run(ctx).boxed(),
@@ -493,6 +499,7 @@ mod tests {
             kruise: kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),
+            compile_selector: |_| Err(String::new()),
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }

@@ -12,7 +12,7 @@ use clap::Args;
 use kube::Client;
 use kubeproof::scenario::HumanDuration;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{quota_usage, type_checking};
+use kubeproof::{device_selection, quota_usage, type_checking};
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise;
@@ -202,6 +202,7 @@ pub(super) fn options(
         kruise: Gates::default(),
         kruise_daemon: Gates::default().daemon,
         check_types: type_checking::check,
+        compile_selector: device_selection::compile,
         credentials: None,
         count_usage: quota_usage::count,
         now: Arc::new(move || clock.now()),

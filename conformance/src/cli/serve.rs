@@ -23,7 +23,9 @@ use jiff::Timestamp;
 use kubeproof::log::{Moment, State};
 use kubeproof::nodes::PortForward;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
+use kubeproof::{
+    credentials, device_selection, in_process, kruise, nodes, quota_usage, type_checking,
+};
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Tls, TokenKeys};
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::kruise::Gates;
@@ -312,6 +314,7 @@ impl ServeArgs {
             kruise: gates,
             kruise_daemon: gates.daemon,
             check_types: type_checking::check,
+            compile_selector: device_selection::compile,
             count_usage: quota_usage::count,
             now: Arc::new(move || clock.now()),
         })

@@ -45,6 +45,7 @@ const SERVER_LAYERS: &[&str] = &[
     "aggregator",
     "resource_quota",
     "type_checking",
+    "device_selection",
     "invariant",
     "certificate_authority",
     "spdy",
@@ -63,6 +64,7 @@ const HARNESS_LAYERS: &[&str] = &[
     "in_process",
     "quota_usage",
     "type_checking",
+    "device_selection",
     "nodes",
     "wire",
     "table",
@@ -112,6 +114,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("networking", &[]),
     ("policy", &[]),
     ("rbac", &[]),
+    ("resource", &[]),
 ];
 
 /// The crate of nodes, which few controllers name.

@@ -52,6 +52,19 @@ pub(super) enum Missing {
     /// A volume can't be mounted.
     #[error("MountVolume.SetUp failed for volume \"{volume}\" : {cause}")]
     Volume { volume: String, cause: Box<Self> },
+    /// The pod may not use one of its ResourceClaims.
+    #[error("Failed to prepare dynamic resources: prepare dynamic resources: {0}")]
+    Devices(String),
+}
+
+impl Missing {
+    /// The reason of the event about a pod that cannot start.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Devices(_) => "FailedPrepareDynamicResources",
+            Self::Object { .. } | Self::Key { .. } | Self::Volume { .. } => "FailedMount",
+        }
+    }
 }
 
 /// The inputs from which containers of one pod are created.

@@ -1,5 +1,6 @@
 //! The filters and scores of the scheduler: a pure choice of a node for a pod.
 
+mod devices;
 mod fit_error;
 mod inter_pod_affinity;
 mod node_resources;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
+use devices::{ClaimsSeen, PodClaims};
 use inter_pod_affinity::InterPodAffinity;
 use kube::core::Selector;
 use kubeproof_runtime::node_affinity as affinity;
@@ -24,6 +26,8 @@ use node_resources::{Requests, counted, requests_of, shortage, without_ignored};
 use spread::{Counts, Spread};
 use volumes::PodVolumes;
 
+pub use devices::{CompileSelector, DeviceSelector};
+pub(super) use devices::{Devices, Reservation};
 pub(super) use fit_error::{FitError, Misfit, Reason};
 pub(super) use node_resources::{is_extended, lacking};
 pub(super) use preemption::{NoPlan, Plan, plan, priority};
@@ -100,6 +104,8 @@ pub(super) struct Cluster<'a> {
     pub(super) spread_selector: &'a SpreadSelector<'a>,
     /// The claims and their volumes, if the scheduler follows them.
     pub(super) storage: Option<&'a Storage>,
+    /// The devices and their claims, if the scheduler follows them.
+    pub(super) devices: Option<&'a Devices>,
 }
 
 static IDLE: Load = Load {
@@ -131,6 +137,7 @@ struct Filters<'a> {
     inter_pod_affinity: InterPodAffinity,
     spread: Spread,
     volumes: PodVolumes<'a>,
+    claims: PodClaims<'a>,
     pinned: Option<BTreeSet<String>>,
 }
 
@@ -138,6 +145,7 @@ struct Filters<'a> {
 struct Refusal {
     plugin: Plugin,
     reason: String,
+    claims: ClaimsSeen,
 }
 
 impl<'a> Filters<'a> {
@@ -153,25 +161,27 @@ impl<'a> Filters<'a> {
             inter_pod_affinity: InterPodAffinity::default(),
             spread: Spread::default(),
             volumes: PodVolumes::of(pod, cluster),
+            claims: PodClaims::of(pod, cluster.devices),
             pinned: None,
         };
         for plugin in &profile.pre_filter {
-            let prepared = filters.prepare(*plugin, cluster);
-            prepared.map_err(|reason| Refusal {
-                plugin: *plugin,
-                reason,
-            })?;
+            filters.prepare_or_refuse(*plugin, cluster)?;
         }
         // Without its first step this plugin does all at the second.
         let zones = Plugin::VolumeZone;
         if profile.filter.contains(&zones) && !profile.pre_filter.contains(&zones) {
-            let prepared = filters.prepare(zones, cluster);
-            prepared.map_err(|reason| Refusal {
-                plugin: zones,
-                reason,
-            })?;
+            filters.prepare_or_refuse(zones, cluster)?;
         }
         Ok(filters)
+    }
+
+    fn prepare_or_refuse(&mut self, plugin: Plugin, cluster: &Cluster<'a>) -> Result<(), Refusal> {
+        let prepared = self.prepare(plugin, cluster);
+        prepared.map_err(|reason| Refusal {
+            plugin,
+            reason,
+            claims: self.claims.seen(),
+        })
     }
 
     fn prepare(&mut self, plugin: Plugin, cluster: &Cluster<'a>) -> Result<(), String> {
@@ -194,6 +204,7 @@ impl<'a> Filters<'a> {
             Plugin::InterPodAffinity => {
                 self.inter_pod_affinity = InterPodAffinity::of(pod, cluster);
             }
+            Plugin::DynamicResources => self.claims.find()?,
             _ => {}
         }
         Ok(())
@@ -231,6 +242,7 @@ impl<'a> Filters<'a> {
             Plugin::VolumeZone => self.volumes.is_elsewhere(node),
             Plugin::PodTopologySpread => self.spread.misfit(node),
             Plugin::InterPodAffinity => self.inter_pod_affinity.misfit(node),
+            Plugin::DynamicResources => self.claims.misfit(node),
             _ => None,
         }
     }
@@ -273,6 +285,10 @@ pub(super) struct Choice {
     pub(super) node: String,
     /// The volumes that the pod gets there.
     pub(super) bindings: Bindings,
+    /// Whether the pod has ResourceClaims.
+    pub(super) has_claims: bool,
+    /// The ResourceClaims that have to be reserved for the pod.
+    pub(super) reservations: Vec<Reservation>,
 }
 
 /// Chooses a node for `pod` among those it fits on: the `nominated` one, else the one with the
@@ -286,8 +302,11 @@ pub(super) fn choose(
     cluster: &Cluster<'_>,
     nominated: Option<&str>,
 ) -> Result<Choice, FitError> {
-    let filters = Filters::of(pod, cluster)
-        .map_err(|refusal| FitError::before_filters(refusal.reason, refusal.plugin, cluster))?;
+    let filters = Filters::of(pod, cluster).map_err(|refusal| {
+        let mut fit_error = FitError::before_filters(refusal.reason, refusal.plugin, cluster);
+        fit_error.claims = refusal.claims;
+        fit_error
+    })?;
     let mut fit_error = FitError::default();
     let mut feasible: Vec<&Node> = Vec::new();
     for node in &cluster.nodes {
@@ -296,24 +315,27 @@ pub(super) fn choose(
             None => feasible.push(node),
         }
     }
+    fit_error.claims = filters.claims.seen();
     let nominated = feasible.iter().find(|node| nominated == Some(name(node)));
     if nominated.is_none() && fit_error.is_error() {
         return Err(fit_error);
     }
     let chosen = nominated.copied().or_else(|| match feasible.as_slice() {
         [only] => Some(only),
-        nodes => best(pod, cluster, nodes),
+        nodes => best(&filters, cluster, nodes),
     });
     let node = chosen.ok_or(fit_error)?;
     Ok(Choice {
         node: name(node).to_owned(),
         bindings: filters.volumes.bindings(node).unwrap_or_default(),
+        has_claims: !filters.claims.is_empty(),
+        reservations: filters.claims.reservations(node),
     })
 }
 
 /// Returns the node with the highest score; upstream decides ties at random.
-fn best<'n>(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&'n Node]) -> Option<&'n Node> {
-    let scores = scores::of(pod, cluster, nodes);
+fn best<'n>(filters: &Filters<'_>, cluster: &Cluster<'_>, nodes: &[&'n Node]) -> Option<&'n Node> {
+    let scores = scores::of((filters.pod, &filters.claims), cluster, nodes);
     let ranked = nodes.iter().copied().zip(scores);
     let best = ranked.min_by_key(|(node, score)| {
         (

@@ -55,6 +55,20 @@ pub(super) fn sandbox_id(pod_uid: &str) -> String {
     digest(&[pod_uid, "sandbox"])
 }
 
+/// Returns the id of a claim's part of a device, which several claims can have: a UUID.
+pub(super) fn share_id(claim_uid: &str, device: &str, index: usize) -> String {
+    let digits = digest(&[claim_uid, device, &index.to_string()]);
+    let parts = [
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..15],
+        &digits[15..18],
+        &digits[18..30],
+    ];
+    let [time, middle, high, clock, node] = parts;
+    format!("{time}-{middle}-4{high}-8{clock}-{node}")
+}
+
 /// Returns the path of a pod's network namespace.
 pub(super) fn network_namespace(pod_uid: &str) -> String {
     let digits = digest(&[pod_uid, "network"]);

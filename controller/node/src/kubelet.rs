@@ -6,6 +6,7 @@
 mod admission;
 mod allocatable;
 mod container_events;
+mod devices;
 mod outages;
 mod pacing;
 mod pleg;

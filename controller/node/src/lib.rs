@@ -51,6 +51,7 @@ pub use containers::{
     RunId, Running, Session, Site,
 };
 pub use faults::{Faults, UnknownNode};
+pub use fit::{CompileSelector, DeviceSelector};
 pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
@@ -94,6 +95,8 @@ pub struct NodeConfig {
     pub scheduler: bool,
     /// The profiles of that scheduler.
     pub scheduler_config: SchedulerConfig,
+    /// How that scheduler compiles the selectors of devices.
+    pub compile_selector: CompileSelector,
     /// The default durations of pods.
     pub timings: Timings,
     /// The interval at which a kubelet renews its Lease.
@@ -118,7 +121,9 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
         if config.scheduler {
             let scheduler = ctx.for_component("kube-scheduler");
             let profiles = config.scheduler_config.clone();
-            scheduler::run(scheduler, profiles, config.default_storage_class).await;
+            let follows_volumes = config.default_storage_class;
+            let compile = config.compile_selector;
+            scheduler::run(scheduler, profiles, follows_volumes, compile).await;
         }
     };
     if nodes == 0 {

@@ -1,5 +1,7 @@
 //! Binds pods to nodes.
 
+mod binding;
+mod claims;
 pub(super) mod config;
 mod preempt;
 mod spread_selector;
@@ -17,11 +19,12 @@ use k8s_openapi::api::core::v1::{
     ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
 };
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::pod::reference;
@@ -33,7 +36,9 @@ use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
-use super::fit::{self, Choice, Cluster, FitError, Load, NoPlan, Plan, Profile, Storage};
+use super::fit::{
+    self, Cluster, CompileSelector, Devices, FitError, Load, NoPlan, Plan, Profile, Storage,
+};
 use super::status::wire_time;
 use config::SchedulerConfig;
 use spread_selector::Sets;
@@ -55,6 +60,9 @@ enum Update {
     Capacity(Event<Arc<CSIStorageCapacity>>),
     CsiNode(Event<Arc<CSINode>>),
     Attachment(Event<Arc<VolumeAttachment>>),
+    ResourceClaim(Event<Arc<ResourceClaim>>),
+    DeviceClass(Event<Arc<DeviceClass>>),
+    ResourceSlice(Event<Arc<ResourceSlice>>),
     Service(Event<Arc<Service>>),
     ReplicationController(Event<Arc<ReplicationController>>),
     ReplicaSet(Event<Arc<ReplicaSet>>),
@@ -82,6 +90,7 @@ struct Scheduler {
     /// exist.
     follows_volumes: bool,
     storage: Storage,
+    devices: Devices,
     sets: Sets,
     queue: BTreeMap<Place, ObjectKey>,
     /// The places in the queue by pod uid.
@@ -100,7 +109,12 @@ struct Scheduler {
 }
 
 /// Schedules the pods of the profiles for as long as it is polled.
-pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: bool) {
+pub(super) async fn run(
+    ctx: Context,
+    config: SchedulerConfig,
+    follows_volumes: bool,
+    compile: CompileSelector,
+) {
     let mut watches = Watches::new(&ctx.client)
         .watch(Update::Node)
         .watch(Update::Pod)
@@ -117,6 +131,9 @@ pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: 
             .watch(Update::Attachment);
     }
     watches = watches
+        .watch(Update::ResourceClaim)
+        .watch(Update::DeviceClass)
+        .watch(Update::ResourceSlice)
         .watch(Update::Service)
         .watch(Update::ReplicationController)
         .watch(Update::ReplicaSet)
@@ -136,6 +153,7 @@ pub(super) async fn run(ctx: Context, config: SchedulerConfig, follows_volumes: 
         budgets: Store::default(),
         follows_volumes,
         storage: Storage::default(),
+        devices: Devices::new(compile),
         sets: Sets::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
@@ -203,6 +221,7 @@ impl Scheduler {
             && self.namespaces.is_synced()
             && self.budgets.is_synced()
             && self.sets.are_synced()
+            && self.devices.is_synced()
             && (!self.follows_volumes || self.storage.is_synced())
     }
 
@@ -254,6 +273,13 @@ impl Scheduler {
             }
             Update::Attachment(event) => {
                 self.storage.attachments.apply(event);
+            }
+            Update::ResourceClaim(event) => self.devices.apply_claims(event),
+            Update::DeviceClass(event) => {
+                self.devices.classes.apply(event);
+            }
+            Update::ResourceSlice(event) => {
+                self.devices.slices.apply(event);
             }
             Update::Pod(event) => {
                 for change in self.pods.apply_by_uid(event) {
@@ -314,24 +340,18 @@ impl Scheduler {
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
                 spread_selector: &|pod| self.sets.spread_selector(pod),
                 storage: self.follows_volumes.then_some(&self.storage),
+                devices: Some(&self.devices),
             };
             let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
             match fit::choose(&pod, &cluster, nominated.as_deref()) {
-                // The pod keeps its place on the node until its volumes are bound.
-                Ok(Choice { node, bindings }) if !bindings.is_empty() => {
-                    self.nominate(&pod, &node).await?;
-                    self.bind_volumes(&bindings, &node).await?;
-                }
-                Ok(Choice { node, .. }) => {
-                    if self.bind(&key, &pod, &node).await? {
-                        loads.entry(node).or_default().add(&pod);
-                    }
-                }
+                _ if self.waits_for_claims(&pod, &profile) => {}
+                Ok(choice) => self.place(&key, &pod, choice, &mut loads).await?,
                 // The pod's victims have not ended yet.
                 Err(fit_error) if self.waits_for_victims(&pod, &fit_error) => {}
                 Err(fit_error) => {
                     let planned = self.plan(&pod, &cluster, &fit_error);
+                    self.deallocate(&pod, &profile, &fit_error).await?;
                     self.refuse(&key, &pod, &fit_error, planned).await?;
                 }
             }
@@ -341,18 +361,6 @@ impl Scheduler {
             }
         }
         Ok(())
-    }
-
-    /// Reports the node where the pod is to run once its volumes are bound
-    /// (`NominatedNodeNameForExpectation`).
-    async fn nominate(&mut self, pod: &Arc<Pod>, node: &str) -> Result<(), kube::Error> {
-        let uid = store::uid(&**pod);
-        if self.nominated.get(&uid).map(String::as_str) == Some(node) {
-            return Ok(());
-        }
-        self.nominated.insert(uid.clone(), node.to_owned());
-        let patch = json!({ "metadata": { "uid": uid }, "status": { "nominatedNodeName": node } });
-        self.patch_status(pod, patch).await
     }
 
     fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {
@@ -373,51 +381,6 @@ impl Scheduler {
             }
         }
         loads
-    }
-
-    /// Binds the pod. Returns false if it is gone or another scheduler has bound it.
-    async fn bind(
-        &mut self,
-        key: &ObjectKey,
-        pod: &Arc<Pod>,
-        node: &str,
-    ) -> Result<bool, kube::Error> {
-        let uid = store::uid(&**pod);
-        let binding = json!({
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": { "namespace": key.namespace, "name": key.name, "uid": uid },
-            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
-        });
-        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
-        let params = PostParams::default();
-        let answer: Result<Value, _> = pods
-            .create_subresource("binding", &key.name, &params, &binding)
-            .await;
-        match answer {
-            Ok(_) => {
-                self.forget(&uid);
-                self.assumed.insert(uid, node.to_owned());
-                let message = format!(
-                    "Successfully assigned {}/{} to {node}",
-                    key.namespace, key.name
-                );
-                let params = EventParams {
-                    event_type: EventType::Normal,
-                    reason: "Scheduled",
-                    action: "Binding",
-                    message: &message,
-                };
-                let involved = reference(pod);
-                self.report(pod, (&involved, None), params).await;
-                Ok(true)
-            }
-            Err(error) if answered(&error, 404) || answered(&error, 409) => {
-                self.forget(&uid);
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
     }
 
     /// Reports once per reason that no node fits, and evicts the victims of a planned preemption. A

@@ -106,6 +106,18 @@ impl<K: Resource> Informer<K> {
         }
     }
 
+    /// Lets the watch deliver the deletion of an object, if it is about to; see [`Informer::wait_for`].
+    pub async fn wait_for_deletion(&self, object: &K) {
+        let key = ObjectKey::of(object);
+        for _ in 0..WAIT_TURNS_MAX {
+            let known = self.get(&key.namespace, &key.name);
+            if known.is_none_or(|known| known.meta().uid != object.meta().uid) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Waits for the first list.
     pub async fn synced(&self) {
         let mut synced = self.synced.subscribe();

@@ -12,7 +12,7 @@
 //! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end
-//! - [`controller_ref`], [`pod`], [`taints`], [`volume`]: accessors of objects
+//! - [`controller_ref`], [`pod`], [`resource_claim`], [`taints`], [`volume`]: accessors of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;
@@ -33,6 +33,7 @@ pub mod pod;
 pub mod pod_resources;
 pub mod recorder;
 pub mod reflector;
+pub mod resource_claim;
 pub mod retry;
 pub mod selector;
 pub mod store;

@@ -52,6 +52,7 @@ impl Cluster {
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),
+            compile_selector: |_| Err(String::new()),
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(move || clock.now()),
         };

@@ -47,6 +47,7 @@ impl Nodes {
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: true,
             check_types: |_| Vec::new(),
+            compile_selector: |_| Err(String::new()),
             credentials: None,
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(move || clock.now()),

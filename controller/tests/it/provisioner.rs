@@ -39,6 +39,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),
+        compile_selector: |_| Err(String::new()),
         count_usage: |_, _, _| std::collections::BTreeMap::new(),
         now: Arc::new(move || clock.now()),
     };
@@ -142,6 +143,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),
+        compile_selector: |_| Err(String::new()),
         count_usage: |_, _, _| std::collections::BTreeMap::new(),
         now: Arc::new(move || clock.now()),
     };

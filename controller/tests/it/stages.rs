@@ -43,6 +43,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),
+        compile_selector: |_| Err(String::new()),
         count_usage: |_, _, _| std::collections::BTreeMap::new(),
         now: Arc::new(move || clock.now()),
     };

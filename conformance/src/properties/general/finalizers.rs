@@ -12,15 +12,16 @@ use super::{FINALIZERS, is_by_component};
 use crate::user_agent::actor;
 
 /// Finalizers that wait for the users of an object, for as long as these please.
-const PROTECTING: [&str; 3] = [
+const PROTECTING: [&str; 4] = [
     "kubernetes.io/pv-protection",
     "kubernetes.io/pvc-protection",
     "kubernetes.io/vac-protection",
+    "resource.kubernetes.io/delete-protection",
 ];
 
 /// Once everything has settled, no deleted object waits for a finalizer that a controller has added or removed before.
 ///
-/// The finalizers that protect volumes, claims and classes of volume attributes in use are exempt.
+/// The finalizers that protect volumes, claims of both kinds and classes of volume attributes in use are exempt.
 ///
 /// Source: Kubernetes documentation, "Finalizers".
 #[derive(Clone, Debug, Default)]

@@ -6,6 +6,7 @@ use std::fmt;
 use kube::ResourceExt;
 
 use super::Cluster;
+use super::devices::ClaimsSeen;
 use super::profile::Plugin;
 
 /// One filter's reason against a node.
@@ -43,6 +44,12 @@ pub(crate) enum Reason {
     NoVictims,
     /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
+    /// The node cannot reach devices for all claims of the pod.
+    NoDevices,
+    /// The devices of a claim are elsewhere.
+    ClaimElsewhere,
+    /// There are no devices, and the slices of a pool contradict each other.
+    InvalidPools,
 }
 
 impl fmt::Display for Reason {
@@ -78,6 +85,9 @@ impl fmt::Display for Reason {
             Self::SpreadLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)"
             }
+            Self::NoDevices => "cannot allocate all claims",
+            Self::ClaimElsewhere => "resourceclaim not available on the node",
+            Self::InvalidPools => "invalid resource pools were encountered",
         };
         f.write_str(text)
     }
@@ -156,9 +166,21 @@ pub(crate) struct FitError {
     before_filters: Option<(String, Plugin)>,
     /// The error that ended the attempt.
     error: Option<String>,
+    /// What is known of the pod's ResourceClaims.
+    pub(crate) claims: ClaimsSeen,
 }
 
 impl FitError {
+    /// The result of a pod that has a node, and whose claims could not be reserved for it.
+    pub(crate) fn of_claims(error: &str) -> Self {
+        Self {
+            error: Some(format!(
+                "running PreBind plugin \"DynamicResources\": {error}"
+            )),
+            ..Self::default()
+        }
+    }
+
     /// The result of a pod that no node of the cluster can have, for this reason of a plugin.
     pub(super) fn before_filters(reason: String, plugin: Plugin, cluster: &Cluster<'_>) -> Self {
         let misfit = Misfit {
@@ -173,6 +195,7 @@ impl FitError {
                 .collect(),
             before_filters: Some((reason, plugin)),
             error: None,
+            claims: ClaimsSeen::default(),
         }
     }
 

@@ -47,6 +47,16 @@ pub(crate) struct NoPlan {
     is_error: bool,
 }
 
+impl NoPlan {
+    /// The outcome of an attempt in which no plugin ran, because of an error.
+    pub(crate) fn clearing() -> Self {
+        Self {
+            clears_nomination: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// Runs the plugins that look for a way out for a pod that fits on no node: deallocation of claims,
 /// and preemption. Returns the node on which the fewest and least important pods have to leave.
 ///
@@ -64,10 +74,7 @@ pub(crate) fn plan(
     let profile = cluster.profile;
     let ends = fit_error.is_error() || fit_error.has_no_nodes() || profile.post_filter.is_empty();
     if ends {
-        return Err(NoPlan {
-            clears_nomination: true,
-            ..NoPlan::default()
-        });
+        return Err(NoPlan::clearing());
     }
     let mut messages = Vec::new();
     let mut clears_nomination = false;
@@ -79,7 +86,15 @@ pub(crate) fn plan(
                     ..NoPlan::default()
                 });
             }
-            Plugin::DynamicResources => messages.push("no new claims to deallocate".to_owned()),
+            Plugin::DynamicResources => {
+                let claims = &fit_error.claims;
+                let outcome = match claims.deallocated(pod) {
+                    Some(_) => "deallocation of ResourceClaim completed",
+                    None if claims.has_claims => "still not schedulable",
+                    None => "no new claims to deallocate",
+                };
+                messages.push(outcome.to_owned());
+            }
             Plugin::DefaultPreemption => match preempt(pod, cluster, fit_error, budgets) {
                 Ok(plan) => return Ok(plan),
                 Err(refused) if refused.is_error => {
@@ -109,7 +124,7 @@ fn has_seen_claims(profile: &Profile, fit_error: &FitError) -> bool {
     let place = |wanted: Plugin| profile.pre_filter.iter().position(|own| *own == wanted);
     place(Plugin::DynamicResources).is_some_and(|own| {
         let refused_by = fit_error.refused_by().and_then(place);
-        refused_by.is_none_or(|other| own < other)
+        refused_by.is_none_or(|other| own <= other)
     })
 }
 
@@ -267,6 +282,7 @@ fn misfit_beside(
         namespace_labels: cluster.namespace_labels,
         spread_selector: cluster.spread_selector,
         storage: cluster.storage,
+        devices: cluster.devices,
     };
     examine_one(pod, &reduced, node)
 }

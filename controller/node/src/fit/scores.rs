@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kubeproof_runtime::node_affinity;
 use kubeproof_runtime::tolerations::tolerated;
 
+use super::devices::PodClaims;
 use super::inter_pod_affinity;
 use super::node_resources::ResourceScores;
 use super::profile::Plugin;
@@ -13,10 +14,17 @@ use super::spread::score as spread;
 use super::{Cluster, SCORE_MAX};
 
 /// Returns the sum of the plugins' scores for each of the nodes, which all fit.
-pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+pub(super) fn of(
+    (pod, claims): (&Pod, &PodClaims<'_>),
+    cluster: &Cluster<'_>,
+    nodes: &[&Node],
+) -> Vec<i64> {
     let mut totals = vec![0; nodes.len()];
     for (plugin, weight) in &cluster.profile.score {
-        for (total, score) in totals.iter_mut().zip(by(*plugin, pod, cluster, nodes)) {
+        for (total, score) in totals
+            .iter_mut()
+            .zip(by(*plugin, (pod, claims), cluster, nodes))
+        {
             *total += weight * score;
         }
     }
@@ -24,7 +32,12 @@ pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> 
 }
 
 /// Returns the scores of one plugin; none from a plugin that has no effect here.
-fn by(plugin: Plugin, pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+fn by(
+    plugin: Plugin,
+    (pod, claims): (&Pod, &PodClaims<'_>),
+    cluster: &Cluster<'_>,
+    nodes: &[&Node],
+) -> Vec<i64> {
     let each = |score: &dyn Fn(&Node) -> i64| -> Vec<i64> {
         nodes.iter().map(|node| score(node)).collect()
     };
@@ -57,6 +70,7 @@ fn by(plugin: Plugin, pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<
             let images = Images::of(cluster);
             each(&|node| images.score(pod, node))
         }
+        Plugin::DynamicResources => normalized(each(&|node| claims.score(node)), Order::MostIsBest),
         _ => Vec::new(),
     }
 }

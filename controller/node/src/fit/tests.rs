@@ -48,6 +48,7 @@ fn choose_by(
         loads,
         namespace_labels: &labels,
         storage: None,
+        devices: None,
     };
     let chosen = super::choose(pod, &cluster, None);
     chosen.map(|choice| choice.node).map_err(|fit_error| {

@@ -194,7 +194,7 @@ impl Kubelet {
     /// Records an event about the missing object that holds back all containers of a pod.
     pub(super) async fn record_missing(&self, pod: &Pod, missing: &Missing) {
         let message = missing.to_string();
-        self.record_event(pod, None, EventType::Warning, "FailedMount", &message)
+        self.record_event(pod, None, EventType::Warning, missing.reason(), &message)
             .await;
     }
 }

@@ -124,6 +124,7 @@ impl Cluster {
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),
+            compile_selector: |_| Err(String::new()),
             count_usage,
             now: Arc::new(move || clock.now()),
         };

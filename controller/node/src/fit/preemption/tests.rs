@@ -54,6 +54,7 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
         loads: &loads,
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
+        devices: None,
     };
     let preemptor: Pod = serde_json::from_value(pod("new", 100, 4)).unwrap();
     let fit_error = choose(&preemptor, &cluster, None).unwrap_err();

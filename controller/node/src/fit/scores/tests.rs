@@ -48,8 +48,10 @@ fn scores_by(profile: &Profile, pod: &Pod, more: &Value, running: &[(&str, Pod)]
         loads: &loads,
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
+        devices: None,
     };
-    of(pod, &cluster, &nodes.iter().collect::<Vec<_>>())
+    let claims = PodClaims::of(pod, None);
+    of((pod, &claims), &cluster, &nodes.iter().collect::<Vec<_>>())
 }
 
 /// The selector of a Service of the pods with the label `service`.
@@ -179,8 +181,10 @@ fn pods_of_a_service_are_spread_unless_they_say_how() {
             loads: &BTreeMap::from([("node-2".to_owned(), load.clone())]),
             namespace_labels: &|_| BTreeMap::new(),
             storage: None,
+            devices: None,
         };
-        of(&web, &cluster, &nodes.iter().collect::<Vec<_>>())
+        let claims = PodClaims::of(&web, None);
+        of((&web, &claims), &cluster, &nodes.iter().collect::<Vec<_>>())
     };
     // Skews of 3 add 2 to each node, and the pod on node-2 adds ln(4): 2 of 3 and 3 of 3.
     let mut profile = Profile::default();

@@ -69,6 +69,7 @@ impl Stored {
             loads: &loads,
             namespace_labels: &|_| BTreeMap::new(),
             storage: Some(&self.0),
+            devices: None,
         };
         let volumes: Vec<Value> = used.iter().map(|name| of_claim(name)).collect();
         match choose(&pod("web", &volumes), &cluster, None) {

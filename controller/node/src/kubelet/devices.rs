@@ -1,0 +1,65 @@
+//! The devices of a pod: it starts once its ResourceClaims are allocated and reserved for it.
+//!
+//! Every driver of a device is taken to run on the node.
+//!
+//! Source: `prepareResources` of `pkg/kubelet/cm/dra/manager.go`.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::resource::v1::ResourceClaim;
+use kube::{Api, ResourceExt};
+use kubeproof_runtime::resource_claim::{
+    check_owner, is_allocated, is_reserved_for, of_pod, used_claim,
+};
+
+use super::Kubelet;
+use crate::environment::Missing;
+
+impl Kubelet {
+    /// Reads the pod's ResourceClaims. Returns what keeps the pod from using them.
+    pub(super) async fn prepare_devices(
+        &self,
+        pod: &Pod,
+    ) -> Result<Result<(), Missing>, kube::Error> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let api: Api<ResourceClaim> = Api::namespaced(self.ctx.client.clone(), &namespace);
+        for own in of_pod(pod) {
+            let used = match used_claim(pod, own) {
+                Ok(Some(used)) => used,
+                Ok(None) => continue,
+                Err(error) => return Ok(Err(Missing::Devices(error.to_string()))),
+            };
+            let claim = match api.get(used.name).await {
+                Ok(claim) => claim,
+                Err(kube::Error::Api(status)) => {
+                    let error = format!("fetch ResourceClaim {}: {}", used.name, status.message);
+                    return Ok(Err(Missing::Devices(error)));
+                }
+                Err(error) => return Err(error),
+            };
+            let checked = match used.is_generated {
+                true => check_owner(pod, &claim),
+                false => Ok(()),
+            };
+            if let Err(error) = checked.and_then(|()| check(pod, &claim)) {
+                return Ok(Err(Missing::Devices(error)));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// Checks that the pod may use the devices of the claim, and that there are some.
+fn check(pod: &Pod, claim: &ResourceClaim) -> Result<(), String> {
+    let name = claim.name_any();
+    if !is_reserved_for(claim, pod) {
+        let [own, of_claim] = [pod.uid(), claim.uid()].map(Option::unwrap_or_default);
+        let pod = pod.name_any();
+        return Err(format!(
+            "pod {pod} ({own}) is not allowed to use ResourceClaim {name} ({of_claim})"
+        ));
+    }
+    match is_allocated(claim) {
+        true => Ok(()),
+        false => Err(format!("ResourceClaim {name}: not allocated")),
+    }
+}

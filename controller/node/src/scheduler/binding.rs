@@ -1,0 +1,113 @@
+//! From the choice of a node to the binding of the pod.
+//!
+//! Source: `bindingCycle` of `pkg/scheduler/schedule_one.go`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::recorder::{EventParams, EventType};
+use kubeproof_runtime::store::{self, ObjectKey};
+use kubeproof_runtime::sync_error::answered;
+use serde_json::{Value, json};
+
+use super::Scheduler;
+use crate::fit::{Choice, FitError, Load, NoPlan, Plugin, Profile};
+
+impl Scheduler {
+    /// Takes the pod's claims and volumes on the chosen node, and binds the pod once they are there.
+    pub(super) async fn place(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        choice: Choice,
+        loads: &mut BTreeMap<String, Load>,
+    ) -> Result<(), kube::Error> {
+        let Choice { node, bindings, .. } = choice;
+        let waits = !bindings.is_empty();
+        // The pod keeps its place on the node until its volumes are bound.
+        if waits || choice.has_claims {
+            self.nominate(pod, &node).await?;
+        }
+        if let Err(error) = self.reserve(pod, choice.reservations).await? {
+            let fit_error = FitError::of_claims(&error);
+            return self
+                .refuse(key, pod, &fit_error, Err(NoPlan::clearing()))
+                .await;
+        }
+        if waits {
+            self.bind_volumes(&bindings, &node).await
+        } else {
+            if self.bind(key, pod, &node).await? {
+                loads.entry(node).or_default().add(pod);
+            }
+            Ok(())
+        }
+    }
+
+    /// Returns whether the pod's claims are not there yet: it is not tried before (`PreEnqueue` of DynamicResources).
+    pub(super) fn waits_for_claims(&self, pod: &Pod, profile: &Profile) -> bool {
+        profile.pre_filter.contains(&Plugin::DynamicResources)
+            && self.devices.claims_of(pod).is_err()
+    }
+
+    /// Reports the node where the pod is to run once its claims are reserved and its volumes are bound
+    /// (`NominatedNodeNameForExpectation`).
+    async fn nominate(&mut self, pod: &Arc<Pod>, node: &str) -> Result<(), kube::Error> {
+        let uid = store::uid(&**pod);
+        if self.nominated.get(&uid).map(String::as_str) == Some(node) {
+            return Ok(());
+        }
+        self.nominated.insert(uid.clone(), node.to_owned());
+        let patch = json!({ "metadata": { "uid": uid }, "status": { "nominatedNodeName": node } });
+        self.patch_status(pod, patch).await
+    }
+
+    /// Binds the pod. Returns false if it is gone or another scheduler has bound it.
+    async fn bind(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        node: &str,
+    ) -> Result<bool, kube::Error> {
+        let uid = store::uid(&**pod);
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": key.namespace, "name": key.name, "uid": uid },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let params = PostParams::default();
+        let answer: Result<Value, _> = pods
+            .create_subresource("binding", &key.name, &params, &binding)
+            .await;
+        match answer {
+            Ok(_) => {
+                self.forget(&uid);
+                self.assumed.insert(uid, node.to_owned());
+                let message = format!(
+                    "Successfully assigned {}/{} to {node}",
+                    key.namespace, key.name
+                );
+                let params = EventParams {
+                    event_type: EventType::Normal,
+                    reason: "Scheduled",
+                    action: "Binding",
+                    message: &message,
+                };
+                let involved = reference(pod);
+                self.report(pod, (&involved, None), params).await;
+                Ok(true)
+            }
+            Err(error) if answered(&error, 404) || answered(&error, 409) => {
+                self.forget(&uid);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
