@@ -4,6 +4,7 @@ pub(crate) mod attributes;
 mod authorizer;
 mod certificates;
 pub(crate) mod chain;
+pub(crate) mod claim_status;
 mod configuration;
 pub(crate) mod devices;
 mod enabled;

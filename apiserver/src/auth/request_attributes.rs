@@ -14,6 +14,8 @@ use crate::webhook::WebhookCalls;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestAttributes<'a> {
     pub(crate) user: &'a User,
+    /// The verb, as roles name it.
+    pub(crate) verb: &'a str,
     pub(crate) query: &'a Query,
     /// The namespace in the path; empty if the path names no namespace.
     pub(crate) namespace: &'a str,

@@ -187,6 +187,7 @@ impl Request<'_> {
     fn request_attributes(&self) -> RequestAttributes<'_> {
         RequestAttributes {
             user: &self.user,
+            verb: self.info.verb.map_or("", Verb::as_str),
             query: &self.query,
             namespace: self.namespace().unwrap_or_default(),
             name: self.name(),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Store, Subresource, at_once};
 use crate::admission::attributes::Attributes;
 use crate::admission::chain::{Chain, Origin};
+use crate::admission::claim_status;
 use crate::admission::optional;
 use crate::admission::plugins;
 use crate::admission::quota::Charge;
@@ -243,6 +244,25 @@ impl Store<'_> {
         let check =
             || escalation::check(self.state, request_attributes, self.resource, object, old);
         resolved(self.state, check).await
+    }
+
+    /// Checks that the requester may change what is changed of a claim's status. Upstream does so within validation.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) async fn check_claim_status(
+        &self,
+        object: &Value,
+        old: &Value,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let Some(request_attributes) = self.request_attributes else {
+            return Ok(());
+        };
+        let (state, resource) = (self.state, self.resource);
+        let check = || claim_status::faults(state, request_attributes, resource, object, old);
+        let errors = resolved(state, check).await;
+        self.invalid(name, errors)
     }
 
     /// Runs the validating step on the object that is about to be stored: plugins, webhooks, quota.

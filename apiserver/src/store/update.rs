@@ -48,6 +48,7 @@ impl Store<'_> {
             self.keep_system_fields(&mut next, current, subresource);
             self.prepare_for_update(&mut next, current, subresource)?;
             self.bump_generation(&mut next, current, subresource);
+            self.check_claim_status(&next, current, name).await?;
             self.validate_changed(&next, current, name, subresource)?;
             self.forget_empty_lists(&mut next);
             if subresource == Subresource::None {

@@ -4,7 +4,7 @@ use kubeproof_apiserver::ApiServer;
 use serde_json::json;
 
 use super::{causes, refused};
-use crate::support::requests::send;
+use crate::support::requests::{send, send_as};
 
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 
@@ -102,4 +102,63 @@ async fn selectors_of_a_class_are_expressions_of_a_device() {
         "spec.selectors[1].cel.expression: Invalid value: \"device.attributes\": must evaluate to \
          bool or the unknown type, not map(string, map(string, google.protobuf.Any))"
     );
+}
+
+/// Grants permissions of the API group in a role of everybody.
+async fn grant(server: &ApiServer, name: &str, resource: &str, verbs: &[&str]) {
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let rules =
+        json!([{ "apiGroups": ["resource.k8s.io"], "resources": [resource], "verbs": verbs }]);
+    let role = json!({ "metadata": { "name": name }, "rules": rules });
+    send(server, &format!("POST {rbac}/clusterroles"), role).await;
+    let group = "rbac.authorization.k8s.io";
+    let binding = json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+        "subjects": [{ "apiGroup": group, "kind": "Group", "name": "system:authenticated" }],
+    });
+    send(server, &format!("POST {rbac}/clusterrolebindings"), binding).await;
+}
+
+#[tokio::test]
+async fn parts_of_a_status_take_permissions_of_their_own() {
+    let server = ApiServer::builder().build();
+    let request = json!({ "name": "r", "exactly": { "deviceClassName": "c" } });
+    let claim = json!({
+        "metadata": { "name": "x" }, "spec": { "devices": { "requests": [request] } },
+    });
+    send(&server, &format!("POST {CLAIMS}"), claim).await;
+    grant(&server, "status", "resourceclaims/status", &["patch"]).await;
+    let device = json!({ "driver": "d.io", "pool": "p", "device": "v" });
+    let mut result = device.clone();
+    result["request"] = "r".into();
+    let status = format!("PATCH {CLAIMS}/x/status");
+    let allocation = json!({ "status": { "allocation": { "devices": { "results": [result] } } } });
+    let refused = send_as(&server, "eve", &status, allocation.clone()).await;
+    assert_eq!(refused.code, 422);
+    assert_eq!(
+        refused.message(),
+        "ResourceClaim.resource.k8s.io \"x\" is invalid: status.allocation: Forbidden: changing \
+         status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", \
+         verb=\"patch\" permission: resourceclaims.resource.k8s.io is forbidden: User \"eve\" \
+         cannot patch resource \"resourceclaims/binding\" in API group \"resource.k8s.io\" at the \
+         cluster scope"
+    );
+    grant(&server, "binding", "resourceclaims/binding", &["patch"]).await;
+    let allocated = send_as(&server, "eve", &status, allocation).await;
+    assert_eq!(allocated.code, 200, "{}", allocated.message());
+    let reported = json!({ "status": { "devices": [device] } });
+    let refused = send_as(&server, "eve", &status, reported.clone()).await;
+    assert_eq!(
+        refused.message(),
+        "ResourceClaim.resource.k8s.io \"x\" is invalid: status.devices: Forbidden: changing \
+         status.devices requires resource=\"resourceclaims/driver\", \
+         verb=\"[arbitrary-node:patch]\" permission: resourceclaims.resource.k8s.io \"d.io\" is \
+         forbidden: User \"eve\" cannot arbitrary-node:patch resource \"resourceclaims/driver\" in \
+         API group \"resource.k8s.io\" in the namespace \"default\""
+    );
+    let verbs = ["arbitrary-node:patch"];
+    grant(&server, "driver", "resourceclaims/driver", &verbs).await;
+    let reported = send_as(&server, "eve", &status, reported).await;
+    assert_eq!(reported.code, 200, "{}", reported.message());
 }
