@@ -14,7 +14,7 @@ use crate::status::{FieldErrors, FieldPath};
 
 const GROUP: &str = "resource.k8s.io";
 const RESOURCE: &str = "resourceclaims";
-/// What a user's token says of the node that it is for.
+/// The extra value of a user whose token is for a node: the node's name.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// A permission on a part of claims that is no subresource of the API.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join, join_all};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -106,6 +107,8 @@ struct Scheduler {
     /// The uids of evicted pods, which the store may not show as such yet.
     displaced: BTreeSet<String>,
     failures: u32,
+    /// The failed bindings in a row, and the time of the next attempt, by pod uid.
+    backoffs: BTreeMap<String, (u32, Timestamp)>,
 }
 
 /// Schedules the pods of the profiles for as long as it is polled.
@@ -163,6 +166,7 @@ pub(super) async fn run(
         nominated: BTreeMap::new(),
         displaced: BTreeSet::new(),
         failures: 0,
+        backoffs: BTreeMap::new(),
     };
     let recorders = scheduler.profiles.values().map(|own| own.recorder.clone());
     let recorders: Vec<Recorder> = recorders.collect();
@@ -203,6 +207,7 @@ async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
             retry = Some(retry_after(scheduler.failures));
         } else {
             scheduler.failures = 0;
+            retry = scheduler.next_attempt();
         }
     }
 }
@@ -315,6 +320,7 @@ impl Scheduler {
         self.assumed.remove(uid);
         self.refused.remove(uid);
         self.nominated.remove(uid);
+        self.backoffs.remove(uid);
     }
 
     /// Tries every waiting pod once, in order.
@@ -345,7 +351,7 @@ impl Scheduler {
             let uid = store::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
             match fit::choose(&pod, &cluster, nominated.as_deref()) {
-                _ if self.waits_for_claims(&pod, &profile) => {}
+                _ if self.backs_off(&uid) || self.waits_for_claims(&pod, &profile) => {}
                 Ok(choice) => self.place(&key, &pod, choice, &mut loads).await?,
                 // The pod's victims have not ended yet.
                 Err(fit_error) if self.waits_for_victims(&pod, &fit_error) => {}
@@ -459,7 +465,7 @@ impl Scheduler {
         }
     }
 
-    fn since_unscheduled(&self, pod: &Pod) -> jiff::Timestamp {
+    fn since_unscheduled(&self, pod: &Pod) -> Timestamp {
         let mut conditions = pod
             .status
             .iter()

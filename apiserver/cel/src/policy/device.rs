@@ -14,8 +14,8 @@ use super::Expression;
 impl Expression {
     /// Returns whether a device fits.
     ///
-    /// `driver` is the driver's name, which is the domain of names without one; `device` is the device as a
-    /// ResourceSlice has it. The expression is one of [`super::Scope::of_device`].
+    /// `driver` is the driver's name, the domain of names without a domain. `device` is an entry of a ResourceSlice's
+    /// devices. The expression is one of [`super::Scope::of_device`].
     ///
     /// # Errors
     /// The reason why the expression has no value, in upstream's words.

@@ -136,7 +136,7 @@ pub(crate) struct Reservation {
     pub(crate) allocation: Option<AllocationResult>,
 }
 
-/// What the plugin has found out about a pod that fits on no node.
+/// The plugin's findings about a pod that fits on no node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimsSeen {
     /// Whether the plugin has got as far as looking at nodes.

@@ -166,7 +166,7 @@ pub(crate) struct FitError {
     before_filters: Option<(String, Plugin)>,
     /// The error that ended the attempt.
     error: Option<String>,
-    /// What is known of the pod's ResourceClaims.
+    /// The findings about the pod's ResourceClaims.
     pub(crate) claims: ClaimsSeen,
 }
 

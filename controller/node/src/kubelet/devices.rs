@@ -11,15 +11,20 @@ use kubeproof_runtime::resource_claim::{
     check_owner, is_allocated, is_reserved_for, of_pod, used_claim,
 };
 
-use super::Kubelet;
+use super::{Kubelet, Record};
 use crate::environment::Missing;
+use crate::lifecycle::Stage;
 
 impl Kubelet {
-    /// Reads the pod's ResourceClaims. Returns what keeps the pod from using them.
+    /// Reads the ResourceClaims of a pod that has no sandbox yet. Returns what keeps the pod from using them.
     pub(super) async fn prepare_devices(
         &self,
         pod: &Pod,
+        record: &Record,
     ) -> Result<Result<(), Missing>, kube::Error> {
+        if record.stage == Stage::Running {
+            return Ok(Ok(()));
+        }
         let namespace = pod.namespace().unwrap_or_default();
         let api: Api<ResourceClaim> = Api::namespaced(self.ctx.client.clone(), &namespace);
         for own in of_pod(pod) {

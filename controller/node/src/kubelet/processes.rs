@@ -22,7 +22,7 @@ use crate::environment::{Materials, Missing, Prepared};
 use crate::hold::Cause;
 use crate::hook::{self, HookKind};
 use crate::image::SameImages;
-use crate::lifecycle::{Readiness, Stage};
+use crate::lifecycle::Readiness;
 use crate::probe::{Outcome, ProbeKind, Prober};
 use crate::restart_policy::Exit;
 use crate::server::Server;
@@ -446,10 +446,7 @@ impl Kubelet {
         if let Err(missing) = self.mount(&materials, place, &mut volumes) {
             return Ok(Err(missing));
         }
-        // The devices are prepared before the sandbox is made.
-        if record.stage != Stage::Running
-            && let Err(missing) = self.prepare_devices(pod).await?
-        {
+        if let Err(missing) = self.prepare_devices(pod, record).await? {
             return Ok(Err(missing));
         }
         record.processes.volumes = volumes.clone();

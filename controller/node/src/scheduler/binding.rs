@@ -4,18 +4,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
 use kubeproof_runtime::pod::reference;
 use kubeproof_runtime::recorder::{EventParams, EventType};
+use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, ObjectKey};
 use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::Scheduler;
 use crate::fit::{Choice, FitError, Load, NoPlan, Plugin, Profile};
+use crate::pace::after;
 
 impl Scheduler {
     /// Takes the pod's claims and volumes on the chosen node, and binds the pod once they are there.
@@ -33,6 +36,7 @@ impl Scheduler {
             self.nominate(pod, &node).await?;
         }
         if let Err(error) = self.reserve(pod, choice.reservations).await? {
+            self.back_off(store::uid(&**pod));
             let fit_error = FitError::of_claims(&error);
             return self
                 .refuse(key, pod, &fit_error, Err(NoPlan::clearing()))
@@ -46,6 +50,28 @@ impl Scheduler {
             }
             Ok(())
         }
+    }
+
+    /// Puts off the next attempt for a pod whose binding has failed, each time for longer.
+    fn back_off(&mut self, uid: String) {
+        let now = (self.ctx.now)();
+        let (failures, next) = self.backoffs.entry(uid).or_insert((0, now));
+        *failures += 1;
+        *next = after(now, retry_after(*failures));
+    }
+
+    /// Returns whether it is too early for another attempt.
+    pub(super) fn backs_off(&self, uid: &str) -> bool {
+        let now = (self.ctx.now)();
+        self.backoffs.get(uid).is_some_and(|(_, next)| *next > now)
+    }
+
+    /// Returns the time until the next attempt that was put off.
+    pub(super) fn next_attempt(&self) -> Option<Duration> {
+        let now = (self.ctx.now)();
+        let next = self.backoffs.values().map(|(_, next)| *next);
+        let wait = next.filter(|next| *next > now).min()?.duration_since(now);
+        Duration::try_from(wait).ok()
     }
 
     /// Returns whether the pod's claims are not there yet: it is not tried before (`PreEnqueue` of DynamicResources).

@@ -1,4 +1,4 @@
-//! What the resourceclaim controller writes.
+//! The writes of the resourceclaim controller.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -141,7 +141,7 @@ pub(super) struct Release {
     pub(super) deallocates: bool,
     /// Whether the claim loses the finalizer.
     pub(super) unprotects: bool,
-    /// Whether nobody uses the claim any more.
+    /// Whether the claim has no users left.
     pub(super) is_unused: bool,
 }
 

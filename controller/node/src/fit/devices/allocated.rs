@@ -7,7 +7,7 @@ use k8s_openapi::api::resource::v1::{DeviceRequestAllocationResult, ResourceClai
 use super::consumable_capacity::{Capacities, parsed};
 use super::device_id::DeviceId;
 
-/// What is allocated to claims.
+/// The allocations of all claims.
 ///
 /// Source: `GatherAllocatedState` of the plugin DynamicResources.
 #[derive(Clone, Debug, Default)]

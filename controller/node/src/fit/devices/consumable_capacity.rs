@@ -57,7 +57,7 @@ pub(super) fn parsed(text: &Text) -> Quantity {
     Quantity::parse(&text.0).unwrap_or_else(|_| Quantity::from(0))
 }
 
-/// Returns whether the device has what is requested beside what `consumed` lists, which are all parts of it in use
+/// Returns whether the device has room for a request, where `consumed` lists all parts of it in use
 /// (`CmpRequestOverCapacity`).
 pub(super) fn has_room<'a>(
     id: DeviceId<'a>,
@@ -185,7 +185,7 @@ mod tests {
         serde_json::from_value(json!({"name": "d", "capacity": {"memory": memory}})).unwrap()
     }
 
-    /// Returns what a request consumes, and whether that is to be had; a policy of null is none.
+    /// Returns the amount that a request consumes, and whether the device has room for it. A policy of null is no policy.
     fn consume(policy: &Value, requested: Option<&str>) -> (String, bool) {
         let device = device(policy);
         let requests = requested.map(|amount| json!({"requests": {"memory": amount}}));

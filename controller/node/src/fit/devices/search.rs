@@ -36,7 +36,7 @@ pub(super) enum Stop {
     Failed(String),
 }
 
-/// What is known of a request before the search.
+/// A request with its class, as read before the search.
 pub(super) struct RequestData<'a> {
     pub(super) request: Request<'a>,
     pub(super) class: &'a DeviceClass,
@@ -70,7 +70,7 @@ impl At {
     }
 }
 
-/// What the search is about.
+/// The inputs of a search.
 pub(super) struct Task<'a> {
     pub(super) node: &'a Node,
     pub(super) claims: &'a [&'a ResourceClaim],
