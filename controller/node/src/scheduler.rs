@@ -191,7 +191,7 @@ async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
         if !is_due || !scheduler.is_synced() {
             continue;
         }
-        (retry, is_due) = (None, false);
+        is_due = false;
         if !scheduler.queue.is_empty() {
             // Every pass reads all pods, regardless of how many wait.
             debounce(scheduler.pods.len()).await;
