@@ -263,7 +263,7 @@ fn service_account_groups(namespace: &str) -> [String; 2] {
 }
 
 /// Namespace and name of the service account that a user name stands for.
-fn service_account(user_name: &str) -> Option<(&str, &str)> {
+pub(crate) fn service_account(user_name: &str) -> Option<(&str, &str)> {
     user_name
         .strip_prefix(SERVICE_ACCOUNT_PREFIX)?
         .split_once(':')

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::admission::State;
 use crate::auth::{self, ANY_VERSION, Attributes, RequestAttributes, Selectors, User};
 use crate::meta::object::meta;
+use crate::meta::validation::dns1123_subdomain;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -42,7 +43,8 @@ pub(crate) fn faults(
     let (user, verb) = (attributes.user, attributes.verb);
     let (next, before) = (&object["status"], &old["status"]);
     let path = FieldPath::new("status");
-    if next["allocation"] != before["allocation"] || next["reservedFor"] != before["reservedFor"] {
+    let is_same = |field: &str| is_same(&next[field], &before[field]);
+    if !is_same("allocation") || !is_same("reservedFor") {
         let part = Part {
             subresource: "binding",
             namespace: "",
@@ -123,16 +125,42 @@ fn changed_drivers<'v>(next: &'v Value, before: &'v Value) -> BTreeSet<&'v str> 
     };
     let (next, before) = (by_device(next), by_device(before));
     let keys = next.keys().chain(before.keys());
-    let changed = keys.filter(|key| next.get(*key) != before.get(*key));
+    let changed = keys.filter(|key| match (next.get(*key), before.get(*key)) {
+        (Some(next), Some(before)) => !is_same(next, before),
+        _ => true,
+    });
     changed.map(|[driver, ..]| *driver).collect()
+}
+
+/// Returns whether two values are equal, where a list that is not there is an empty one (`Semantic.DeepEqual`).
+fn is_same(one: &Value, other: &Value) -> bool {
+    let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut keys = one.keys().chain(other.keys());
+            keys.all(|key| {
+                let [one, other] =
+                    [one, other].map(|object| object.get(key).unwrap_or(&Value::Null));
+                is_same(one, other)
+            })
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => one
+            .iter()
+            .zip(other)
+            .all(|(one, other)| is_same(one, other)),
+        _ => one == other || empty(one) && empty(other),
+    }
 }
 
 /// Whether the user is a service account whose token is for the only node of the allocation.
 fn is_on_node_of(user: &User, allocation: &Value) -> bool {
     let node = user.extra.get(NODE_NAME).map(Vec::as_slice);
-    let (true, Some([node])) = (user.name.starts_with("system:serviceaccount:"), node) else {
+    let (Some(_), Some([node])) = (auth::service_account(&user.name), node) else {
         return false;
     };
+    if !dns1123_subdomain(node).is_empty() {
+        return false;
+    }
     let terms = allocation["nodeSelector"]["nodeSelectorTerms"].as_array();
     let Some([term]) = terms.map(Vec::as_slice) else {
         return false;
@@ -145,4 +173,61 @@ fn is_on_node_of(user: &User, allocation: &Value) -> bool {
         && field["key"] == "metadata.name"
         && field["operator"] == "In"
         && values.is_some_and(|values| matches!(values, [own] if own == node))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_not_there_is_an_empty_one() {
+        for (one, other) in [
+            (json!(null), json!([])),
+            (json!({"results": []}), json!({})),
+            (
+                json!([{"name": "a", "conditions": null}]),
+                json!([{"name": "a"}]),
+            ),
+        ] {
+            assert!(is_same(&one, &other), "{one} {other}");
+            assert!(is_same(&other, &one), "{other} {one}");
+        }
+        for (one, other) in [
+            (json!(null), json!({})),
+            (json!([]), json!([1])),
+            (json!({"a": 1}), json!({"b": 1})),
+            (json!([{"name": "a"}]), json!([{"name": "b"}])),
+        ] {
+            assert!(!is_same(&one, &other), "{one} {other}");
+        }
+        let device = json!({"driver": "d", "pool": "p", "device": "v", "conditions": []});
+        let same = json!([{"driver": "d", "pool": "p", "device": "v"}]);
+        assert!(changed_drivers(&json!([device]), &same).is_empty());
+    }
+
+    #[test]
+    fn a_token_of_a_service_account_may_be_for_the_node_of_the_devices() {
+        let is_on = |name: &str, token: &str, node: &str| {
+            let extra = [(NODE_NAME.to_owned(), vec![token.to_owned()])];
+            let user = User {
+                name: name.to_owned(),
+                extra: BTreeMap::from(extra),
+                ..User::default()
+            };
+            let field = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+            let terms = json!([{"matchFields": [field]}]);
+            is_on_node_of(
+                &user,
+                &json!({"nodeSelector": {"nodeSelectorTerms": terms}}),
+            )
+        };
+        let driver = "system:serviceaccount:kube-system:driver";
+        assert!(is_on(driver, "node-1", "node-1"));
+        assert!(!is_on(driver, "node-1", "node-2"));
+        assert!(!is_on(driver, "", ""), "a node has a name");
+        assert!(!is_on("system:serviceaccount:driver", "node-1", "node-1"));
+        assert!(!is_on("driver", "node-1", "node-1"));
+    }
 }

@@ -331,7 +331,7 @@ impl Kubelet {
                     tracing::warn!(ns = key.namespace, name = key.name, %missing, "pod not started");
                     self.record_missing(&pod, &missing).await;
                     record.failures += 1;
-                    let wait = retry_after(record.failures);
+                    let wait = missing.retry_after(&uid, record.failures);
                     record.wake = Some(after(self.now(), wait));
                     break;
                 }

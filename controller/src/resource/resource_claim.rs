@@ -91,7 +91,7 @@ pub async fn run(ctx: Context) {
 
 impl Controller {
     fn pod_deleted(&self, pod: &Pod) {
-        if of_pod(pod).is_empty() {
+        if !reconcile::has_claims(pod) {
             return;
         }
         self.deleted.lock().put(pod.uid().unwrap_or_default(), ());
@@ -99,7 +99,7 @@ impl Controller {
     }
 
     fn pod_changed(&self, pod: &Pod) {
-        if of_pod(pod).is_empty() {
+        if !reconcile::has_claims(pod) {
             return;
         }
         if reconcile::is_done(pod) {
@@ -114,13 +114,11 @@ impl Controller {
     /// Enqueues the claims of a pod that no longer needs them.
     fn add_claims_of(&self, pod: &Pod) {
         let namespace = pod.namespace().unwrap_or_default();
-        for own in of_pod(pod) {
-            if let Ok(Some(used)) = used_claim(pod, own) {
-                self.claims_queue.add(ObjectKey {
-                    namespace: namespace.clone(),
-                    name: used.name.to_owned(),
-                });
-            }
+        for name in reconcile::names_of_claims(pod) {
+            self.claims_queue.add(ObjectKey {
+                namespace: namespace.clone(),
+                name: name.to_owned(),
+            });
         }
     }
 

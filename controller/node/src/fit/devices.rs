@@ -87,6 +87,20 @@ impl Devices {
         known.map(|(key, claim)| &**self.assumed.get(key).unwrap_or(claim))
     }
 
+    /// Returns the allocated claims that are reserved for the pod, each once.
+    pub(crate) fn reserved_for(&self, pod: &Pod) -> Vec<Arc<ResourceClaim>> {
+        let used = claims::of_pod(pod).iter();
+        let used = used.filter_map(|own| claims::used_claim(pod, own).ok().flatten());
+        let names: BTreeSet<&str> = used.map(|used| used.name).collect();
+        let known = names.into_iter().filter_map(|name| {
+            let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+            let name = name.to_owned();
+            self.claim(&ObjectKey { namespace, name })
+        });
+        let reserved = known.filter(|claim| is_allocated(claim) && is_reserved_for(claim, pod));
+        reserved.map(Arc::clone).collect()
+    }
+
     fn class(&self, name: &str) -> Option<&DeviceClass> {
         let key = ObjectKey {
             namespace: String::new(),

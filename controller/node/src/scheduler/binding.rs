@@ -129,11 +129,18 @@ impl Scheduler {
                 self.report(pod, (&involved, None), params).await;
                 Ok(true)
             }
-            Err(error) if answered(&error, 404) || answered(&error, 409) => {
-                self.forget(&uid);
-                Ok(false)
+            Err(error) => {
+                let had_claims = self.unreserve(pod).await;
+                if answered(&error, 404) || answered(&error, 409) {
+                    self.forget(&uid);
+                    return Ok(false);
+                }
+                // The change of the claims is no reason for another attempt.
+                if had_claims {
+                    self.back_off(uid);
+                }
+                Err(error)
             }
-            Err(error) => Err(error),
         }
     }
 }

@@ -18,8 +18,10 @@ use crate::fit::{FitError, Plugin, Profile, Reservation};
 
 /// The reason why a claim was not reserved.
 enum Refused {
-    /// The server's answer, and what was asked of it.
-    Answer(&'static str, kube::Error),
+    /// The server refused this change.
+    Written(&'static str, kube::Error),
+    /// The claim could not be read again after a conflict.
+    Read(kube::Error),
     /// The claim has changed.
     Changed(&'static str),
 }
@@ -35,26 +37,29 @@ impl Scheduler {
         pod: &Arc<Pod>,
         reservations: Vec<Reservation>,
     ) -> Result<Result<(), String>, kube::Error> {
-        let mut reserved = Vec::new();
         for reservation in reservations {
-            match self.reserve_one(pod, &reservation).await {
+            let refused = match self.reserve_one(pod, &reservation).await {
                 Ok(claim) => {
-                    self.devices.assume(claim.clone());
-                    reserved.push(claim);
+                    self.devices.assume(claim);
+                    continue;
                 }
-                Err(refused) => {
-                    let key = key_of(&*reservation.claim);
-                    let error = match refused {
-                        Refused::Changed(how) => format!("claim {key} got {how} in the meantime"),
-                        Refused::Answer(what, kube::Error::Api(status)) => {
-                            format!("{what} claim {key}: {}", status.message)
-                        }
-                        Refused::Answer(_, error) => return Err(error),
-                    };
-                    self.unreserve(pod, &reserved).await;
-                    return Ok(Err(error));
+                Err(refused) => refused,
+            };
+            _ = self.unreserve(pod).await;
+            let key = key_of(&*reservation.claim);
+            let (text, status) = match refused {
+                Refused::Changed(how) => {
+                    return Ok(Err(format!("claim {key} got {how} in the meantime")));
                 }
-            }
+                Refused::Read(kube::Error::Api(status)) => {
+                    (format!("get updated claim {key} after conflict"), status)
+                }
+                Refused::Written(what, kube::Error::Api(status)) => {
+                    (format!("{what} claim {key}"), status)
+                }
+                Refused::Read(error) | Refused::Written(_, error) => return Err(error),
+            };
+            return Ok(Err(format!("{text}: {}", status.message)));
         }
         Ok(Ok(()))
     }
@@ -75,16 +80,16 @@ impl Scheduler {
                 .try_reserve(&api, pod, claim, allocation.as_ref())
                 .await
             {
-                Err(Refused::Answer(what, error)) => (what, error),
+                Err(Refused::Written(what, error)) => (what, error),
                 other => return other,
             };
             let delay = delays.next().filter(|_| is_conflict(&error));
             let Some(delay) = delay else {
-                return Err(Refused::Answer(what, error));
+                return Err(Refused::Written(what, error));
             };
             tokio::time::sleep(delay).await;
             let read = api.get(&name).await;
-            claim = read.map_err(|error| Refused::Answer("get updated", error))?;
+            claim = read.map_err(Refused::Read)?;
         }
     }
 
@@ -106,7 +111,7 @@ impl Scheduler {
         if allocation.is_some() && !is_protected {
             claim.finalizers_mut().push(FINALIZER.to_owned());
             let written = api.replace(&name, &params, &claim).await;
-            claim = written.map_err(|error| Refused::Answer("add finalizer to", error))?;
+            claim = written.map_err(|error| Refused::Written("add finalizer to", error))?;
         }
         let status = claim.status.get_or_insert_default();
         if let Some(allocation) = allocation {
@@ -124,13 +129,14 @@ impl Scheduler {
             Some(_) => "add allocation and reservation to",
             None => "add reservation to",
         };
-        written.map_err(|error| Refused::Answer(what, error))
+        written.map_err(|error| Refused::Written(what, error))
     }
 
-    /// Takes the pod from the users of these claims. A failure is logged: the resourceclaim controller looks after pods that
-    /// do not run.
-    async fn unreserve(&mut self, pod: &Pod, claims: &[ResourceClaim]) {
-        for claim in claims {
+    /// Takes the pod from the users of all its claims, also of those that an earlier attempt has reserved. Returns whether
+    /// there were any. A failure is logged: the next attempt begins with a claim that is reserved already.
+    pub(super) async fn unreserve(&mut self, pod: &Pod) -> bool {
+        let claims = self.devices.reserved_for(pod);
+        for claim in &claims {
             let removed = json!({ "$patch": "delete", "uid": pod.metadata.uid });
             let patch = Patch::Strategic(json!({
                 "metadata": { "uid": claim.metadata.uid },
@@ -144,6 +150,7 @@ impl Scheduler {
                 Err(error) => tracing::warn!(name, %error, "claim not unreserved"),
             }
         }
+        !claims.is_empty()
     }
 
     /// Takes the devices of a claim that the pod cannot reach, if no other pod uses it (`PostFilter`).

@@ -25,6 +25,26 @@ pub(super) fn is_done(pod: &Pod) -> bool {
     is_finished(pod) || pod.metadata.deletion_timestamp.is_some() && is_unscheduled
 }
 
+/// Returns whether the pod's spec or its status has claims (`enqueuePod`).
+pub(super) fn has_claims(pod: &Pod) -> bool {
+    !of_pod(pod).is_empty() || extended_claim(pod).is_some()
+}
+
+/// Returns the known names of the pod's claims, also of the one that a scheduler has made for its extended resources.
+pub(super) fn names_of_claims(pod: &Pod) -> Vec<&str> {
+    let used = of_pod(pod).iter();
+    let used = used.filter_map(|own| used_claim(pod, own).ok().flatten());
+    used.map(|used| used.name)
+        .chain(extended_claim(pod))
+        .collect()
+}
+
+fn extended_claim(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref()?;
+    let claim = status.extended_resource_claim_status.as_ref()?;
+    Some(&claim.resource_claim_name)
+}
+
 /// Returns whether a claim of the pod has to be made or reserved (`podNeedsWork`). `claim` finds claims by name.
 pub(super) fn needs_work(pod: &Pod, claim: impl Fn(&str) -> Option<Arc<ResourceClaim>>) -> bool {
     let mut claims = of_pod(pod).iter();
@@ -234,6 +254,22 @@ mod tests {
             let found = |_: &str| found.clone();
             assert_eq!(need(&pod, &of_pod(&pod)[0], found), Ok(wanted), "{status}");
         }
+    }
+
+    #[test]
+    fn a_claim_for_extended_resources_is_in_the_status_only() {
+        let status = json!({"extendedResourceClaimStatus":
+            {"resourceClaimName": "extended", "requestMappings": []},
+            "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "made"}]});
+        let both = pod(&json!({}), &status);
+        assert_eq!(names_of_claims(&both), ["made", "extended"]);
+        let extended = pod(&json!({"resourceClaims": []}), &status);
+        assert_eq!(names_of_claims(&extended), ["extended"]);
+        assert!(has_claims(&extended));
+        assert!(!has_claims(&pod(
+            &json!({"resourceClaims": []}),
+            &json!({})
+        )));
     }
 
     #[test]

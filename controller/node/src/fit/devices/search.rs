@@ -137,7 +137,7 @@ impl<'a> Search<'a> {
     /// Reads the requests and constraints of a claim.
     fn prepare(&mut self, index: usize) -> Result<(), String> {
         let claim = self.task.claims[index];
-        let mut least = 0;
+        let mut least = 0_usize;
         for (number, own) in request::of_claim(claim).iter().enumerate() {
             let mut fewest = usize::MAX;
             for (alternative, request) in request::alternatives(own).into_iter().enumerate() {
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
                 fewest = fewest.min(data.count);
                 self.requests.insert(key, data);
             }
-            least += fewest;
+            least = least.saturating_add(fewest);
         }
         if least > RESULTS_MAX {
             return Err(format!(

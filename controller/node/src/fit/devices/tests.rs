@@ -393,3 +393,38 @@ fn a_pod_waits_for_claims_that_it_may_use() {
         assert_eq!(allocate(&devices, &[name]).unwrap_err(), why);
     }
 }
+
+#[test]
+fn requests_for_very_many_devices_are_refused() {
+    let many = |name: &str| request(name, json!({"count": i64::MAX}));
+    let requests = [many("a"), many("b"), many("c")];
+    let claims = [claim("c", &json!({"requests": requests}))];
+    let devices = cluster(&claims, &[slice(&json!([{"name": "gpu-0"}]))]);
+    let error = allocate(&devices, &["c"]).unwrap_err();
+    assert!(error.contains("exceeds the claim limit of 32"), "{error}");
+}
+
+#[test]
+fn a_pod_gives_up_each_claim_that_is_reserved_for_it_once() {
+    let reserved_for = |name: &str, user: &str| {
+        let mut claim = claim(name, &json!({}));
+        let user = json!({"resource": "pods", "name": user, "uid": user});
+        claim["status"] = json!({"allocation": {}, "reservedFor": [user]});
+        claim
+    };
+    let free = claim("free", &json!({}));
+    let claims = [reserved_for("own", "p"), reserved_for("other", "q"), free];
+    let devices = cluster(&claims, &[]);
+    let used = ["own", "other", "free", "own"].iter().enumerate();
+    let used =
+        used.map(|(index, name)| json!({"name": index.to_string(), "resourceClaimName": name}));
+    let pod = json!({"metadata": {"namespace": "default", "name": "p", "uid": "p"},
+        "spec": {"containers": [], "resourceClaims": used.collect::<Vec<_>>()}});
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let found = devices.reserved_for(&pod);
+    let names: Vec<_> = found
+        .iter()
+        .map(|claim| claim.metadata.name.as_deref())
+        .collect();
+    assert_eq!(names, [Some("own")]);
+}
