@@ -54,13 +54,25 @@ fn comparable(object: &str) -> Cow<'_, str> {
     }
 }
 
-/// The length of the JSON object that `text` begins with.
+/// The length of the JSON object that `text` begins with. It need not be JSON any more: a masked uid has no quotes.
 fn object_bytes(text: &str) -> usize {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>();
-    match values.next() {
-        Some(Ok(_)) => values.byte_offset(),
-        _ => text.len(),
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => depth += 1,
+            b'}' if !in_string => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
     }
+    text.len()
 }
 
 #[cfg(test)]
@@ -88,6 +100,12 @@ mod tests {
         let object = |uid: &str| format!(r#"{{"uid":{uid},"more":"{}"}}"#, "x".repeat(200));
         let uid = object("\"00000000-0000-0000-0000-000000000001\"");
         assert_eq!(mask(&uid), mask(&object("<uid:12>")));
+        let more = |object: &str| format!("{object}, users unset");
+        let masked = mask(&more(&object("<uid:12>"))).into_owned();
+        assert!(masked.ends_with(">, users unset"), "{masked}");
+        let braces = more(&object("<uid:12>").replace("xx", r#"}\"{"#));
+        let masked = mask(&braces).into_owned();
+        assert!(masked.ends_with(">, users unset"), "{masked}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
 }
 
 /// Whether the scenario can only be run with simulated nodes that belong to the run: it says how pods or nodes behave,
-/// or that there are none.
+/// or that there are none, or has pods with devices, for which nodes of a cluster have no driver.
 #[must_use]
 pub fn needs_own_nodes(scenario: &Scenario) -> bool {
     let given = &scenario.given;
@@ -96,6 +96,7 @@ pub fn needs_own_nodes(scenario: &Scenario) -> bool {
         || !given.same_images.lists().is_empty()
         || !given.missing_images.patterns().is_empty()
         || objects_of(scenario).any(directs)
+        || objects_of(scenario).any(has_devices)
         || steps(scenario).any(of_nodes)
 }
 
@@ -105,6 +106,17 @@ pub fn needs_own_nodes(scenario: &Scenario) -> bool {
 pub fn asks_kubelets(scenario: &Scenario) -> bool {
     let asked = |command: &str| command.starts_with("logs ") || command.starts_with("exec ");
     steps(scenario).any(|step| matches!(&step.verb, Verb::Kubectl(command) if asked(command)))
+}
+
+/// Whether the object is, or makes, pods with ResourceClaims.
+fn has_devices(object: &Value) -> bool {
+    let paths = [
+        "/spec",
+        "/spec/template/spec",
+        "/spec/jobTemplate/spec/template/spec",
+    ];
+    let mut specs = paths.iter().filter_map(|path| object.pointer(path));
+    specs.any(|spec| spec["resourceClaims"].is_array())
 }
 
 /// Whether pods come of the object.
@@ -227,6 +239,8 @@ mod tests {
             "[{node: {down: node-1}}]",
             "[{containers: a}]",
             "[{create: {kind: Pod, metadata: {annotations: {kubeproof.dev/ready: \"false\"}}}}]",
+            "[{create: {kind: Pod, spec: {resourceClaims: [{name: gpu}]}}}]",
+            "[{create: {kind: Job, spec: {template: {spec: {resourceClaims: [{name: gpu}]}}}}}]",
         ] {
             let scenario = parse(own);
             assert!(needs_own_nodes(&scenario), "{own}");
