@@ -113,6 +113,21 @@ fn all() -> BTreeMap<Cited, Vec<String>> {
     all
 }
 
+/// The files that are cited together with a name.
+fn beside() -> BTreeMap<Cited, BTreeSet<Cited>> {
+    let mut beside: BTreeMap<Cited, BTreeSet<Cited>> = BTreeMap::new();
+    for path in suite::find(&suite::scenarios_dir()).expect("scenarios") {
+        let file = ScenarioFile::read(&path).expect("a scenario");
+        let cited = cited(&file.scenario.source);
+        let files = cited.iter().filter(|own| matches!(own, Cited::File(_)));
+        for own in &cited {
+            let own = beside.entry(own.clone()).or_default();
+            own.extend(files.clone().cloned());
+        }
+    }
+    beside
+}
+
 fn list() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("sources.txt")
 }
@@ -137,9 +152,9 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Looks up in the trees where each name is.
-fn look_up(trees: &str, wanted: &BTreeMap<Cited, Vec<String>>) -> String {
-    let mut places: BTreeMap<&Cited, String> = BTreeMap::new();
+/// Looks up in the trees where each name is: in a file that is cited with it, or else in the first that has it.
+fn look_up(trees: &str, wanted: &BTreeMap<Cited, BTreeSet<Cited>>) -> String {
+    let mut places: BTreeMap<&Cited, (bool, String)> = BTreeMap::new();
     for tree in trees.split(':') {
         let mut found = Vec::new();
         for code in CODE {
@@ -154,16 +169,19 @@ fn look_up(trees: &str, wanted: &BTreeMap<Cited, Vec<String>>) -> String {
                 .unwrap_or(&path)
                 .display()
                 .to_string();
-            for cited in wanted.keys() {
-                if !places.contains_key(cited) && cited.is_in(&relative, &text) {
-                    places.insert(cited, relative.clone());
+            for (cited, beside) in wanted {
+                let is_beside = beside.iter().any(|file| file.is_in(&relative, ""));
+                let known = places.get(cited).map(|(is_beside, _)| *is_beside);
+                let is_better = known.is_none_or(|known| is_beside && !known);
+                if is_better && cited.is_in(&relative, &text) {
+                    places.insert(cited, (is_beside, relative.clone()));
                 }
             }
         }
     }
     let lines = places
         .iter()
-        .map(|(cited, place)| format!("{}\t{place}\n", cited.line()));
+        .map(|(cited, (_, place))| format!("{}\t{place}\n", cited.line()));
     lines.collect()
 }
 
@@ -171,7 +189,7 @@ fn look_up(trees: &str, wanted: &BTreeMap<Cited, Vec<String>>) -> String {
 fn what_sources_name_is_upstream() {
     let wanted = all();
     if let Ok(trees) = std::env::var(TREES) {
-        std::fs::write(list(), look_up(&trees, &wanted)).expect("the list can be written");
+        std::fs::write(list(), look_up(&trees, &beside())).expect("the list can be written");
     }
     let list = std::fs::read_to_string(list()).expect("the list");
     let known: BTreeSet<&str> = list
