@@ -11,14 +11,15 @@ const SHOWN_MAX: usize = 120;
 /// The number of bytes of the hash that are shown.
 const HASH_BYTES: usize = 4;
 
-/// `text` with each long JSON object in it as `<json, 1012 characters, sha256 1a2b3c4d>`. An object that is cut off
+/// `text` with each long JSON object, or list of objects, in it as `<json, 1012 characters, sha256 1a2b3c4d>`. An object that is cut off
 /// reaches to the end of the text.
 pub(crate) fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let mut rest = text;
     while let Some(start) = rest.find("{\"") {
-        let (before, from) = rest.split_at(start);
-        let (object, after) = from.split_at(object_bytes(from));
+        let is_listed = rest[..start].ends_with('[') && end(&rest[start - 1..]).is_some();
+        let (before, from) = rest.split_at(start - usize::from(is_listed));
+        let (object, after) = from.split_at(end(from).unwrap_or(from.len()));
         masked.push_str(before);
         let object = comparable(object);
         let characters = object.chars().count();
@@ -54,25 +55,26 @@ fn comparable(object: &str) -> Cow<'_, str> {
     }
 }
 
-/// The length of the JSON object that `text` begins with. It need not be JSON any more: a masked uid has no quotes.
-fn object_bytes(text: &str) -> usize {
+/// The length of the JSON object or list that `text` begins with, unless it is cut off. It need not be JSON any more: a
+/// masked uid has no quotes.
+fn end(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if in_string => is_escaped = true,
             b'"' => in_string = !in_string,
-            b'{' if !in_string => depth += 1,
-            b'}' if !in_string => {
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return at + 1;
+                    return Some(at + 1);
                 }
             }
             _ => {}
         }
     }
-    text.len()
+    None
 }
 
 #[cfg(test)]
@@ -91,6 +93,21 @@ mod tests {
             "{masked}"
         );
         assert!(masked.ends_with(r#"> refused {"b": 1}"#), "{masked}");
+        let list = mask(
+            &long
+                .replace("{\"a\"", "[{\"b\":1},{\"a\"")
+                .replace("} r", "}] r"),
+        )
+        .into_owned();
+        assert!(
+            list.starts_with("pod: <json, 219 characters, sha256 "),
+            "{list}"
+        );
+        let open = mask(&long.replace("{\"a\"", "[{\"a\"")).into_owned();
+        assert!(
+            open.starts_with("pod: [<json, 209 characters, sha256 "),
+            "{open}"
+        );
         let other = long.replacen('x', "y", 1);
         assert_ne!(mask(&other), masked, "the hash tells them apart");
     }

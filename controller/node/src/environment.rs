@@ -1,14 +1,12 @@
 //! The environment of a container from its pod's spec: program, variables, files.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container as Spec, EnvVarSource, KeyToPath, ObjectFieldSelector, Pod, Volume as PodVolume,
 };
 use kubeproof_runtime::clock::Now;
-use kubeproof_runtime::retry::retry_after;
 
 use super::config_sources::{ConfigSources, Data, SourceKind};
 use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};
@@ -36,10 +34,6 @@ const PAGES: &[(&str, &str, &str)] = &[
         "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
     ),
 ];
-
-/// The kubelet's `syncFrequency`, and the longest time that is added to it at random, in milliseconds.
-const RESYNC: Duration = Duration::from_secs(60);
-const RESYNC_JITTER_MS: u64 = 30_000;
 
 /// The reason why a container can't be created, with the message of upstream's events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,21 +63,6 @@ impl Missing {
         match self {
             Self::Devices(_) => "FailedPrepareDynamicResources",
             Self::Object { .. } | Self::Key { .. } | Self::Volume { .. } => "FailedMount",
-        }
-    }
-
-    /// Returns the time until a pod that cannot start is tried again, after so many failures (at least one).
-    ///
-    /// Devices that are not ready are no error of the sync, so the pod waits for the next regular one: a minute, and up to
-    /// half of that more. Source: `completeWork` of `pkg/kubelet/pod_workers.go`.
-    pub(super) fn retry_after(&self, pod_uid: &str, failures: u32) -> Duration {
-        match self {
-            Self::Devices(_) => {
-                let failures = failures.to_string();
-                let more = identity::draw(&[pod_uid, "resync", &failures], RESYNC_JITTER_MS);
-                RESYNC.saturating_add(Duration::from_millis(more))
-            }
-            Self::Object { .. } | Self::Key { .. } | Self::Volume { .. } => retry_after(failures),
         }
     }
 }

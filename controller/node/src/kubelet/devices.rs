@@ -4,16 +4,24 @@
 //!
 //! Source: `prepareResources` of `pkg/kubelet/cm/dra/manager.go`.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::resource_claim::{
     check_owner, is_allocated, is_reserved_for, of_pod, used_claim,
 };
+use kubeproof_runtime::retry::retry_after;
 
 use super::{Kubelet, Record};
 use crate::environment::Missing;
+use crate::identity;
 use crate::lifecycle::Stage;
+
+/// The kubelet's `syncFrequency`, and the longest time that is added to it at random, in milliseconds.
+const RESYNC: Duration = Duration::from_secs(60);
+const RESYNC_JITTER_MS: u64 = 30_000;
 
 impl Kubelet {
     /// Reads the ResourceClaims of a pod that has no sandbox yet. Returns what keeps the pod from using them.
@@ -50,6 +58,23 @@ impl Kubelet {
             }
         }
         Ok(Ok(()))
+    }
+}
+
+impl Missing {
+    /// Returns the time until a pod that cannot start is tried again, after `failures` failures in a row (at least one).
+    ///
+    /// Devices that are not ready are no error of the sync, so the pod waits for the next regular one: a minute, and up to
+    /// half of that more. Source: `completeWork` of `pkg/kubelet/pod_workers.go`.
+    pub(super) fn retry_after(&self, pod_uid: &str, failures: u32) -> Duration {
+        match self {
+            Self::Devices(_) => {
+                let failures = failures.to_string();
+                let more = identity::draw(&[pod_uid, "resync", &failures], RESYNC_JITTER_MS);
+                RESYNC.saturating_add(Duration::from_millis(more))
+            }
+            Self::Object { .. } | Self::Key { .. } | Self::Volume { .. } => retry_after(failures),
+        }
     }
 }
 
