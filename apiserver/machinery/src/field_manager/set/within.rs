@@ -16,11 +16,11 @@ impl FieldSet {
         let Some(json) = fields::resting(fields) else {
             return false;
         };
-        let mut reader = Reader::new(json.as_bytes());
-        let below = reader
-            .as_mut()
-            .map(|reader| Below(self).deserialize(reader));
-        below.is_some_and(|below| below.is_ok_and(|below| below.has_all))
+        let Some(mut reader) = Reader::new(json.as_bytes()) else {
+            return false;
+        };
+        let below = Below(self).deserialize(&mut reader);
+        below.is_ok_and(|below| below.has_all && reader.end().is_ok())
     }
 }
 
@@ -148,6 +148,18 @@ mod tests {
         }
         let set = FieldSet::from_fields(&json!({ "f:a": {} })).unwrap();
         assert!(!set.is_within(&fields), "what does not rest is not read");
-        assert!(!set.is_within(&fields::at_rest("{\"f:a\":")));
+        for malformed in [
+            r#"{"f:a":"#,
+            r#"{"f:a":{}"#,
+            r#"{"f:a":{}} x"#,
+            r#"{"f:a":{}}{}"#,
+            r#"{"f:a":{},"f:b":{a b}}"#,
+            r#"{"f:a":{},"f:b":{"f:c":[}}}"#,
+            r#"{"f:a":{},"f:b":"\q"}"#,
+            r#"{"f:a":{".":[1,,2]}}"#,
+        ] {
+            assert!(!set.is_within(&fields::at_rest(malformed)), "{malformed}");
+        }
+        assert!(set.is_within(&fields::at_rest(r#"{"f:a":{},"f:b":{"f:c":{}}} "#)));
     }
 }

@@ -1,7 +1,62 @@
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::*;
+use crate::meta::GroupVersionKind;
+use crate::nesting::with_room;
+use crate::schema::{self, FieldValidation, decode_json};
+
+/// Texts that are not JSON, or that hold what a string or a number can't.
+const REFUSED: [&str; 47] = [
+    "",
+    " ",
+    "{",
+    "}",
+    "[",
+    "[1",
+    "[1,",
+    "[1,]",
+    "[,1]",
+    "[1 2]",
+    "{\"a\"}",
+    "{\"a\":}",
+    "{\"a\":1,}",
+    "{a:1}",
+    "{1:1}",
+    "{\"a\" 1}",
+    "{,}",
+    "01",
+    "-",
+    "+1",
+    "1.",
+    ".5",
+    "1e",
+    "1-2",
+    "--1",
+    "0x1",
+    "tru",
+    "nul",
+    "nulls",
+    "True",
+    "\"",
+    "\"a",
+    "\"\\",
+    "\"\\\"",
+    "\"\\x\"",
+    "\"\\u12\"",
+    "\"\\ud800\"",
+    "\"\n\"",
+    "\"12345678\n\"",
+    "\"\\n\n\"",
+    "1 1",
+    "{} {}",
+    "[}",
+    "{]",
+    "'a'",
+    "NaN",
+    "1e400",
+];
 
 /// Reads a whole text with the reader, by itself and as a deserializer.
 fn read(json: &str) -> Result<Value, Fault> {
@@ -39,55 +94,7 @@ fn it_reads_what_serde_json_reads() {
 
 #[test]
 fn it_refuses_what_serde_json_refuses() {
-    for json in [
-        "",
-        " ",
-        "{",
-        "}",
-        "[",
-        "[1",
-        "[1,",
-        "[1,]",
-        "[,1]",
-        "[1 2]",
-        "{\"a\"}",
-        "{\"a\":}",
-        "{\"a\":1,}",
-        "{a:1}",
-        "{1:1}",
-        "{\"a\" 1}",
-        "{,}",
-        "01",
-        "-",
-        "+1",
-        "1.",
-        ".5",
-        "1e",
-        "1-2",
-        "--1",
-        "0x1",
-        "tru",
-        "nul",
-        "nulls",
-        "True",
-        "\"",
-        "\"a",
-        "\"\\",
-        "\"\\\"",
-        "\"\\x\"",
-        "\"\\u12\"",
-        "\"\\ud800\"",
-        "\"\n\"",
-        "\"12345678\n\"",
-        "\"\\n\n\"",
-        "1 1",
-        "{} {}",
-        "[}",
-        "{]",
-        "'a'",
-        "NaN",
-        "1e400",
-    ] {
+    for json in REFUSED {
         assert!(serde_json::from_str::<Value>(json).is_err(), "{json}");
         assert_eq!(read(json), Err(Fault), "{json}");
     }
@@ -161,7 +168,91 @@ fn what_is_ignored_is_passed_over() {
         let text = format!("[{json} , 1]");
         let mut reader = Reader::new(text.as_bytes()).unwrap();
         reader.enter().unwrap();
-        serde::de::IgnoredAny::deserialize(&mut reader).unwrap();
+        IgnoredAny::deserialize(&mut reader).unwrap();
         assert_eq!(reader.at, json.len() + 1);
+    }
+}
+
+/// Decodes an object with this text as an unknown field.
+fn decodes_with_unknown(json: &str) -> bool {
+    let gvk = GroupVersionKind {
+        group: String::new(),
+        version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+    };
+    let text = format!(r#"{{"kind":"ConfigMap","foo":{json},"data":{{"a":"b"}}}}"#);
+    let schema = schema::builtin(&gvk).unwrap();
+    let decoded = decode_json(schema, text.as_bytes(), FieldValidation::Ignore);
+    decoded.is_ok_and(|decoded| decoded.value["data"]["a"] == "b")
+}
+
+#[test]
+fn what_is_ignored_is_json() {
+    let malformed = [
+        "{a b c}",
+        "[}",
+        r#"{"x":"\q"}"#,
+        "[1,,2]",
+        "{\"x\":[01]}",
+        "[\"\n\"]",
+    ];
+    for json in REFUSED.into_iter().chain(malformed) {
+        let mut reader = Reader::new(json.as_bytes()).unwrap();
+        let skipped = reader.skip().and_then(|()| reader.end());
+        assert_eq!(skipped, Err(Fault), "{json}");
+        // What is ignored need not fit into a value.
+        let is_json = serde_json::from_str::<IgnoredAny>(json).is_ok();
+        assert_eq!(decodes_with_unknown(json), is_json, "{json}");
+        assert!(
+            !is_json || matches!(json, "1e400" | "\"\\ud800\""),
+            "{json}"
+        );
+    }
+    assert!(decodes_with_unknown(r#"{"x":["\n",{"y":-1.5}]}"#));
+}
+
+#[test]
+fn what_is_ignored_nests_as_deeply_as_the_rest() {
+    // The object itself is a level.
+    for (depth, is_read) in [(9_999, true), (10_000, false)] {
+        let lists = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let objects = format!("{}1{}", "{\"x\":".repeat(depth), "}".repeat(depth));
+        for json in [lists, objects] {
+            assert_eq!(with_room(|| decodes_with_unknown(&json)), is_read);
+            let text = format!("[{json}]");
+            let mut reader = with_room(|| Reader::new(text.as_bytes()).unwrap());
+            assert_eq!(with_room(|| reader.skip()).is_ok(), is_read);
+        }
+    }
+    let deep = format!("{}{}", "[".repeat(128), "]".repeat(128));
+    assert_eq!(Reader::new(deep.as_bytes()).unwrap().skip(), Err(Fault));
+}
+
+#[test]
+fn the_first_byte_that_ends_a_plain_text_is_found() {
+    // Neighbours of what is looked for, and characters with bytes that differ in the highest bit only.
+    let fills = [
+        "x", " ", "!", "#", "[", "]", "\u{7f}", "\u{e0}", "\u{a2}", "\u{700}", "\u{71c}",
+    ];
+    let ends = ["\"", "\\", "\n", "\0", "\u{1f}"];
+    let check = |text: &str| {
+        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+        let bytes = text.as_bytes();
+        for at in 0..=bytes.len() {
+            let found = bytes[at..].iter().position(is_special);
+            let want = found.map_or(bytes.len(), |found| at + found);
+            assert_eq!(plain_until(bytes, at), want, "{text:?} from {at}");
+        }
+    };
+    for fill in fills {
+        for offset in 0..9 {
+            let before = fill.repeat(offset);
+            check(&before);
+            for end in ends {
+                for after in fills.iter().chain(&ends) {
+                    check(&format!("{before}{end}{after}{}", fill.repeat(8)));
+                }
+            }
+        }
     }
 }
