@@ -45,7 +45,7 @@ pub use decode::{
     json_patch_faults, unique_fields,
 };
 pub use encode::{write_answer, write_object};
-pub use read::{owned_lengths, read_fields, read_object};
+pub use read::{has_object_meta, owned_lengths, read_fields, read_object};
 pub use syntax::{readable, syntax_error};
 pub use time::instant;
 

@@ -208,7 +208,7 @@ fn to_line(line: &impl Serialize) -> String {
 
 /// An object as it was stored at its version, which is `latest` at most.
 fn stored(json: &str, latest: ResourceVersion) -> Result<StoredObject, String> {
-    let value = read_object(json.as_bytes(), &[]).map_err(|error| error.to_string())?;
+    let value = read_object(json.as_bytes(), None).map_err(|error| error.to_string())?;
     let metadata = &value["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
     if name.is_empty() {

@@ -102,7 +102,7 @@ impl Store<'_> {
                 )
             };
             let Some(next) = next else {
-                let Ok(removed) = commit(&current, Change::RemoveStored) else {
+                let Ok(removed) = commit(&current, table.removal(&current)) else {
                     continue;
                 };
                 return Ok(Deleted::Gone(WriteResult::Stored(removed)));
@@ -115,11 +115,9 @@ impl Store<'_> {
                 return Ok(Deleted::Terminating(WriteResult::Stored(marked)));
             }
             let uid = meta(&value, "uid").to_owned();
-            // The text of the marked object is that of its removal, too; a commit holds the table.
-            marked.json();
             let mut last = Arc::clone(&marked);
             loop {
-                if let Ok(removed) = commit(&last, Change::RemoveStored) {
+                if let Ok(removed) = commit(&last, table.removal(&last)) {
                     return Ok(Deleted::Gone(WriteResult::Stored(removed)));
                 }
                 // Another writer has changed or removed the marked object. A removed object is the

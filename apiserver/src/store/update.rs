@@ -68,9 +68,10 @@ impl Store<'_> {
                     .as_i64()
                     .unwrap_or(0)
                     == 0;
-            // The deletion removes the stored object; its event shows the last stored state.
+            // The update itself is not stored: the event shows the last stored state, at the version of
+            // the removal.
             let change = if gone {
-                Change::RemoveStored
+                table.removal(&held)
             } else {
                 Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };

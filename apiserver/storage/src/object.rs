@@ -15,7 +15,7 @@ use crate::meta::ResourceVersion;
 use crate::nesting;
 use crate::pairs::Pairs;
 use crate::schema::protobuf::{self, Document};
-use crate::schema::{owned_lengths, read_fields, read_object, write_answer};
+use crate::schema::{has_object_meta, owned_lengths, read_fields, read_object, write_answer};
 
 /// The capacity in bytes that the scratch buffer shrinks to.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -113,8 +113,10 @@ struct Json {
     bytes: Bytes,
     /// The offset of the fields after `kind` and `apiVersion`, if these come first.
     fields: usize,
-    /// How long the owned fields of each manager are, as far as that is known.
-    owned: Box<[usize]>,
+    /// How long the owned fields of each manager are, if that is known.
+    owned: Option<Box<[usize]>>,
+    /// Whether the metadata are written in the order of Go's fields.
+    has_object_meta: bool,
 }
 
 impl StoredObject {
@@ -132,22 +134,33 @@ impl StoredObject {
         }
     }
 
-    /// Returns this object at another version, made of its text; `None` if the text has its version
-    /// elsewhere than objects of built-in kinds.
+    /// Whether the object is of a built-in kind, whose text has the version at a known place.
+    pub(super) fn has_object_meta(&self) -> bool {
+        match self.json.get() {
+            Some(json) => json.has_object_meta,
+            None => has_object_meta(&self.value()),
+        }
+    }
+
+    /// Returns this object at another version, made of its text; `None` for an object of a custom kind.
     pub(super) fn at_version(&self, rv: ResourceVersion) -> Option<Self> {
         const VERSION: &[u8] = b"\"resourceVersion\":\"";
+        if !self.has_object_meta() {
+            return None;
+        }
         let Json {
             bytes,
             fields,
             owned,
+            has_object_meta,
         } = self.encoded();
-        // Only texts come before the version in the metadata, and they have no quotation marks.
+        // Only names and texts come before the version; quotation marks in texts are escaped.
         let metadata = bytes.get(*fields..)?;
-        let is_first = metadata.starts_with(b"\"metadata\":{");
-        let found = metadata
-            .windows(VERSION.len())
-            .position(|part| part == VERSION);
-        let start = fields + found.filter(|_| is_first)? + VERSION.len();
+        if !metadata.starts_with(b"\"metadata\":{") {
+            return None;
+        }
+        let mut parts = metadata.windows(VERSION.len());
+        let start = fields + parts.position(|part| part == VERSION)? + VERSION.len();
         let (old, new) = (self.rv.to_string(), rv.to_string());
         let rest = bytes.get(start..)?.strip_prefix(old.as_bytes())?;
         let is_whole = rest.starts_with(b"\"");
@@ -156,6 +169,7 @@ impl StoredObject {
             bytes: text.into(),
             fields: *fields,
             owned: owned.clone(),
+            has_object_meta: *has_object_meta,
         };
         is_whole.then(|| Self {
             key: self.key.clone(),
@@ -185,7 +199,7 @@ impl StoredObject {
             Form::Decoded(value) => Arc::clone(value),
             Form::Encoded(shared) => shared.upgrade().unwrap_or_else(|| {
                 let json = self.json.get().expect("what rests is written");
-                let value = read_object(&json.bytes, &json.owned);
+                let value = read_object(&json.bytes, json.owned.as_deref());
                 let value = Arc::new(value.expect("what was written can be read"));
                 *held = Form::Encoded(Arc::downgrade(&value));
                 value
@@ -271,7 +285,8 @@ impl StoredObject {
                 text.clear();
                 let value = self.value();
                 let fields = write_answer(text, &value);
-                let owned = owned_lengths(&value).into();
+                let owned = owned_lengths(&value);
+                let has_object_meta = has_object_meta(&value);
                 text.push(b'\n');
                 let bytes = Bytes::copy_from_slice(text);
                 text.shrink_to(SCRATCH_MAX);
@@ -279,6 +294,7 @@ impl StoredObject {
                     bytes,
                     fields,
                     owned,
+                    has_object_meta,
                 }
             })
         })

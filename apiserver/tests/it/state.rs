@@ -213,6 +213,21 @@ async fn texts_that_are_no_state_are_refused_with_the_line() {
         let error = ServerState::read(&text).unwrap_err().to_string();
         assert!(error.contains(message), "{text:.80}: {error}");
     }
+    // Faults in an object have the position that serde_json states.
+    let data = |data: &str| {
+        let object = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a","resourceVersion":"1"}},"data":{data}}}"#
+        );
+        format!(
+            "{first}\n{{\"object\":{{\"resource\":\"api/v1/configmaps\",\"object\":{object}}}}}\n"
+        )
+    };
+    let (state, _) = ServerState::read(&data(r#"{"k":"1","k":"2"}"#)).unwrap();
+    let text = state.to_text();
+    assert!(text.contains(r#""data":{"k":"2"}"#), "{text}");
+    let error = ServerState::read(&data(r#"{"k":"\ud800"}"#)).unwrap_err();
+    let why = "line 2: unexpected end of hex escape at line 1 column 104";
+    assert_eq!(error.to_string(), why);
     // A log goes on from a state.
     let text = format!("{first}\n{object}\nmore\n");
     let (_, rest) = ServerState::read(&text).unwrap();

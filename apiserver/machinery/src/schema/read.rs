@@ -1,42 +1,57 @@
 //! Reading what [`write_object`](super::write_object) wrote, whole or in part.
 
 use std::fmt;
+use std::slice;
+use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::encode::type_of;
+use super::{Schema, object_meta};
 use crate::meta::fields::{FIELDS_V1, at_rest, resting};
 use crate::nesting::{self, Fault, Reader};
 
 /// The way from an object to the owned fields in its metadata.
 const OWNED_FIELDS: [&str; 3] = ["metadata", "managedFields", FIELDS_V1];
 
-/// How many bytes the encoded owned fields of each manager have in the text of a built-in object: with
-/// that [`read_object`] need not search for their ends. Empty if a manager's are not encoded.
-pub fn owned_lengths(object: &Value) -> Vec<usize> {
-    if type_of(object).is_none() {
-        return Vec::new();
-    }
-    let entries = object["metadata"]["managedFields"].as_array();
-    let length = |entry: &Value| resting(&entry[FIELDS_V1]).map(str::len);
-    let lengths: Option<_> = entries.into_iter().flatten().map(length).collect();
-    lengths.unwrap_or_default()
+/// Whether an object's kind is built in and has `ObjectMeta`, so that [`write_object`](super::write_object)
+/// writes its metadata in the order of Go's fields.
+pub fn has_object_meta(object: &Value) -> bool {
+    let metadata = type_of(object).and_then(|schema| schema.field("metadata"));
+    metadata.is_some_and(|field| match &field.schema {
+        Schema::Object(metadata) => Arc::ptr_eq(metadata, object_meta()),
+        _ => false,
+    })
 }
 
-/// Reads an object that [`write_object`](super::write_object) wrote and that has these [`owned_lengths`].
-/// The owned fields stay encoded (see `meta::fields`).
+/// How many bytes the encoded owned fields of each manager have in the text of a built-in object: with
+/// that [`read_object`] need not search for their ends. `None` if a manager's are not encoded.
+pub fn owned_lengths(object: &Value) -> Option<Box<[usize]>> {
+    type_of(object)?;
+    let entries = object["metadata"]["managedFields"].as_array();
+    let length = |entry: &Value| resting(&entry[FIELDS_V1]).map(str::len);
+    entries.into_iter().flatten().map(length).collect()
+}
+
+/// Reads an object whose text is known to be JSON, such as [`write_object`](super::write_object) writes.
+/// The owned fields stay encoded (see `meta::fields`); `lengths` are those of [`owned_lengths`], if known.
 ///
 /// # Errors
-/// The text is not a JSON object.
-pub fn read_object(json: &[u8], lengths: &[usize]) -> serde_json::Result<Value> {
+/// The text is not a JSON object, or a string or a number in it does not fit into a value.
+pub fn read_object(json: &[u8], lengths: Option<&[usize]>) -> serde_json::Result<Value> {
     let read = |mut reader: Reader<'_>| {
-        let mut lengths = lengths.iter().copied();
+        let mut lengths = lengths.map(<[usize]>::iter);
         let object = towards(&mut reader, &OWNED_FIELDS, &mut lengths)?;
         reader.end().map(|()| object)
     };
     let object = Reader::of_own(json).ok_or(Fault).and_then(read);
-    object.map_err(serde_json::Error::custom)
+    object.or_else(|Fault| {
+        nesting::read_own(json, |deserializer| {
+            Towards(&OWNED_FIELDS).deserialize(deserializer)
+        })
+    })
 }
 
 /// Reads the fields of an object at `paths`, which are names joined by dots, and skips all other
@@ -51,10 +66,16 @@ pub fn read_fields(json: &[u8], paths: &[&str]) -> Value {
 fn towards(
     reader: &mut Reader<'_>,
     path: &[&str],
-    lengths: &mut impl Iterator<Item = usize>,
+    lengths: &mut Option<slice::Iter<'_, usize>>,
 ) -> Result<Value, Fault> {
     match (reader.peek(), path) {
-        (Some(b'{'), []) => reader.object_text(lengths.next()).map(at_rest),
+        (Some(b'{'), []) => {
+            let length = match lengths {
+                Some(lengths) => Some(*lengths.next().ok_or(Fault)?),
+                None => None,
+            };
+            reader.object_text(length).map(at_rest)
+        }
         (Some(b'{'), [next, rest @ ..]) => {
             let mut inside = reader.enter()?;
             let mut fields = Map::new();
@@ -75,7 +96,62 @@ fn towards(
             }
             Ok(Value::Array(items))
         }
-        _ => reader.value(),
+        (_, []) | (Some(b'n' | b'"'), _) => reader.value(),
+        _ => Err(Fault),
+    }
+}
+
+/// Reads as [`towards`] does: objects that have two fields of one name, or else with the error.
+struct Towards(&'static [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Towards {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        if self.0.is_empty() {
+            let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?.get();
+            return match raw.starts_with('{') {
+                true => Ok(at_rest(raw)),
+                false => nesting::from_slice(raw.as_bytes()).map_err(D::Error::custom),
+            };
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Towards {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or a list of objects")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = access.next_key::<String>()? {
+            let value = match self.0.split_first() {
+                Some((next, rest)) if name == *next => access.next_value_seed(Towards(rest))?,
+                _ => access.next_value()?,
+            };
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = access.next_element_seed(Towards(self.0))? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
     }
 }
 
@@ -167,7 +243,8 @@ mod tests {
         let at_rest = |fields: &Value| crate::meta::fields::at_rest(&fields.to_string());
         let resting = object(json!([{ "manager": "m", "fieldsV1": at_rest(&fields) }]));
         let length = fields.to_string().len();
-        assert_eq!(owned_lengths(&resting), [length]);
+        assert_eq!(owned_lengths(&resting).as_deref(), Some(&[length][..]));
+        let bare = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": null });
         let with_empty = object(json!([{}, { "manager": "m", "fieldsV1": at_rest(&fields) }]));
         let decoded = object(json!([{ "manager": "m", "fieldsV1": fields }]));
         let custom = json!({
@@ -175,20 +252,56 @@ mod tests {
             "metadata": { "managedFields": [{ "manager": "m", "fieldsV1": at_rest(&fields) }] },
         });
         for (written, read, count) in [
-            (&resting, &resting, 1),
-            (&with_empty, &with_empty, 0),
-            (&decoded, &resting, 0),
-            (&custom, &custom, 0),
+            (&resting, &resting, Some(1)),
+            (&with_empty, &with_empty, None),
+            (&decoded, &resting, None),
+            (&custom, &custom, None),
+            (&bare, &bare, Some(0)),
         ] {
             let mut text = Vec::new();
             write_object(&mut text, written);
             let lengths = owned_lengths(written);
-            assert_eq!(lengths.len(), count);
-            assert_eq!(read_object(&text, &lengths).unwrap(), *read);
+            assert_eq!(lengths.as_ref().map(|lengths| lengths.len()), count);
+            assert_eq!(read_object(&text, lengths.as_deref()).unwrap(), *read);
         }
-        let bare = json!({ "metadata": null });
-        assert_eq!(read_object(bare.to_string().as_bytes(), &[]).unwrap(), bare);
-        assert!(read_object(b"{}{", &[]).is_err());
+    }
+
+    #[test]
+    fn a_fault_is_that_of_serde_json() {
+        let twice = r#"{"data":{"a":"1","a":"2"},"metadata":{"managedFields":[{"fieldsV1":{"f:b":{},"f:a":{}}}]}}"#;
+        let read = read_object(twice.as_bytes(), None).unwrap();
+        assert_eq!(read["data"], json!({ "a": "2" }));
+        let fields = &read["metadata"]["managedFields"][0]["fieldsV1"];
+        assert_eq!(*fields, at_rest(r#"{"f:b":{},"f:a":{}}"#));
+        for (json, why) in [
+            ("{}{", "trailing characters at line 1 column 3"),
+            (
+                "{\n\"data\":{\"a\":\"\\ud800\"}}",
+                "unexpected end of hex escape at line 2 column 20",
+            ),
+            (
+                r#"{"metadata":5}"#,
+                "invalid type: integer `5`, expected an object or a list of objects at line 1 column 13",
+            ),
+        ] {
+            let error = read_object(json.as_bytes(), None).unwrap_err();
+            assert_eq!(error.to_string(), why);
+        }
+    }
+
+    #[test]
+    fn built_in_kinds_with_metadata_are_known() {
+        for (api_version, kind, has_meta) in [
+            ("v1", "Pod", true),
+            ("apps/v1", "Deployment", true),
+            ("example.com/v1", "Own", false),
+            ("example.com/v1", "DeleteOptions", false),
+            ("meta.k8s.io/v1", "Own", false),
+            ("v1", "PodList", false),
+        ] {
+            let object = json!({ "apiVersion": api_version, "kind": kind });
+            assert_eq!(has_object_meta(&object), has_meta, "{api_version} {kind}");
+        }
     }
 
     #[test]

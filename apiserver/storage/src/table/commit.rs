@@ -18,7 +18,7 @@ pub enum Change {
     Put(Value),
     /// Remove the object, whose last state is this value.
     Remove(Value),
-    /// Remove the object, whose last state is the stored one.
+    /// Remove the object, whose last state is the stored one; see [`Table::removal`].
     RemoveStored,
 }
 
@@ -69,6 +69,16 @@ impl Written {
 }
 
 impl Table {
+    /// The removal of `stored` as it is, prepared so that little is left to do under the lock: a text at
+    /// another version, or a copy. The journal shows the value of what it records.
+    pub fn removal(&self, stored: &StoredObject) -> Change {
+        if self.versions.journal.is_none() && stored.has_object_meta() {
+            stored.json();
+            return Change::RemoveStored;
+        }
+        Change::Remove(Value::clone(&stored.value()))
+    }
+
     /// Applies `commit` unless another writer has written the key since it was read.
     ///
     /// One guard assigns the version and appends the event, so window order is version order.

@@ -131,6 +131,56 @@ fn an_object_that_is_removed_as_it_is_differs_in_its_version_only() {
 }
 
 #[test]
+fn a_removed_object_has_all_but_its_version_whatever_its_kind() {
+    let kinds = [
+        ("v1", "ConfigMap", true),
+        ("example.com/v1", "DeleteOptions", false),
+        ("meta.k8s.io/v1", "Own", false),
+    ];
+    for ((api_version, kind, is_built_in), journal) in kinds
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        for is_prepared in [true, false] {
+            let (storage, table) = configmaps_with(1000, journal);
+            while put(&table, "other", "") < 98 {}
+            let object = json!({
+                "apiVersion": api_version, "kind": kind,
+                "metadata": { "name": "a", "annotations": { "resourceVersion": "99" } },
+            });
+            let stored = commit(&table, "a", Change::Put(object)).unwrap();
+            let change = match is_prepared {
+                true => table.removal(&stored),
+                false => Change::RemoveStored,
+            };
+            let by_text = is_built_in && !journal;
+            if is_prepared {
+                assert_eq!(matches!(change, Change::RemoveStored), by_text, "{kind}");
+                let is_written = stored.known_bytes() > 0;
+                assert_eq!(is_written, by_text, "the text is there before the commit");
+            }
+            let removed = commit(&table, "a", change).unwrap();
+            assert_eq!((stored.rv, removed.rv), (rv(99), rv(100)));
+            if is_prepared {
+                let is_decoded = removed.known_bytes() == 0;
+                assert_eq!(is_decoded, !by_text, "the journal decodes nothing");
+            }
+            let mut want = Value::clone(&stored.value());
+            want["metadata"]["resourceVersion"] = "100".into();
+            assert_eq!(*removed.value(), want);
+            let copied = StoredObject::new(stored.key.clone(), removed.rv, want.clone());
+            assert_eq!(removed.json(), copied.json());
+            assert_eq!(removed.json_fields(), copied.json_fields());
+            let last = storage.journal().pop();
+            assert_eq!(
+                last.map(|entry| Value::clone(&entry.object)),
+                journal.then_some(want)
+            );
+        }
+    }
+}
+
+#[test]
 fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
     let (storage, table) = configmaps(10);
     put(&table, "a", "1");
