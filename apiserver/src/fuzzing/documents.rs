@@ -88,16 +88,23 @@ fn patched(data: &[u8], patch_type: PatchType) {
         return;
     };
     let pod = schema::builtin(&pod()).expect("pods are built in");
+    let merged = match patch_type {
+        PatchType::Merge => patch::merged(body, current.clone(), pod),
+        _ => None,
+    };
     let current = Cow::Owned(current);
     let outcome = patch::apply(patch_type, body, current, Some(pod), FieldValidation::Warn);
     match outcome.map(|patched| patched.outcome) {
         Ok(Outcome::Text(text)) => {
-            let _ = schema::decode_json(pod, text.as_bytes(), FieldValidation::Strict);
+            let decoded = schema::decode_json(pod, text.as_bytes(), FieldValidation::Strict);
+            if let Some(merged) = merged {
+                assert_eq!(decoded.expect("it is plain").value, merged);
+            }
         }
         Ok(Outcome::Fields(object)) => {
             let _ = schema::convert(pod, object);
         }
-        Err(_) => {}
+        Err(_) => assert_eq!(merged, None, "what is merged has no fault"),
     }
 }
 

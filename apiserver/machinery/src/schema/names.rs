@@ -17,9 +17,11 @@ fn hash(name: &str) -> u64 {
     let bytes = name.as_bytes();
     let word = |chunk: &[u8; 8]| u64::from_le_bytes(*chunk);
     let half = |chunk: &[u8; 4]| u64::from(u32::from_le_bytes(*chunk));
-    let (head, tail) = if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    let words = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>());
+    let halves = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>());
+    let (head, tail) = if let (Some(head), Some(tail)) = words {
         (word(head), word(tail))
-    } else if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    } else if let (Some(head), Some(tail)) = halves {
         (half(head), half(tail))
     } else {
         let add = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);

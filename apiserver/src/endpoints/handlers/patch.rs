@@ -63,8 +63,10 @@ pub(super) fn patched(
         Ok(object)
     };
     let apart = Apart::of(subresource, patch_type, &request.body, schema.is_some());
+    // Custom resources and bytes are converted, which the text is needed for.
+    let may_be_plain = schema.is_some() && gvk.kind != "Secret";
     let merged = apart
-        .filter(|_| patch_type == PatchType::Merge)
+        .filter(|_| patch_type == PatchType::Merge && may_be_plain)
         .and_then(|apart| {
             let mut object = decode::merged(gvk, &body, apart.without(current))?;
             apart.put_back(&mut object, current);

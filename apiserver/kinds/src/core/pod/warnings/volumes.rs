@@ -68,13 +68,12 @@ pub(super) fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut 
             if !volume[source].is_null() {
                 warnings.push(format!("{}: {why}", path.child(name)));
             }
-            if source != "glusterfs" {
-                continue;
-            }
-            let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
-            if !claim.is_null() {
-                let path = path.child("ephemeral").child("volumeClaimTemplate");
-                warn_of_claim_spec(claim, &path.child("spec"), warnings);
+            if source == "glusterfs" {
+                let claim = &volume["ephemeral"]["volumeClaimTemplate"]["spec"];
+                if !claim.is_null() {
+                    let path = path.child("ephemeral").child("volumeClaimTemplate");
+                    warn_of_claim_spec(claim, &path.child("spec"), warnings);
+                }
             }
         }
     }
