@@ -1,9 +1,9 @@
 //! A reader of JSON without errors that describe a fault.
 //!
-//! What it reads, `serde_json` reads, too, with the same outcome. It refuses more: `value()` refuses two
-//! fields of one name, `skip()` what a string or a number can't hold. Callers read what it refuses again
-//! with `serde_json`, for the outcome or for the error. It checks once that the text is UTF-8, looks for
-//! the ends of strings eight bytes at a time, and counts neither lines nor columns.
+//! A text that it reads has the same value as with `serde_json`. It refuses more texts: `value()` refuses
+//! two fields of one name, `skip()` strings and numbers without a value of their type. Callers read refused
+//! texts again with `serde_json`, for the value or for the error. It checks once that the text is UTF-8,
+//! looks for the ends of strings eight bytes at a time, and counts neither lines nor columns.
 
 mod de;
 #[cfg(test)]

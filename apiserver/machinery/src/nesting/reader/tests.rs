@@ -200,7 +200,7 @@ fn what_is_ignored_is_json() {
         let mut reader = Reader::new(json.as_bytes()).unwrap();
         let skipped = reader.skip().and_then(|()| reader.end());
         assert_eq!(skipped, Err(Fault), "{json}");
-        // What is ignored need not fit into a value.
+        // Ignored numbers and strings need not fit into a value.
         let is_json = serde_json::from_str::<IgnoredAny>(json).is_ok();
         assert_eq!(decodes_with_unknown(json), is_json, "{json}");
         assert!(
