@@ -16,9 +16,9 @@ use crate::user_agent;
 pub(crate) const WRITE_LOOPS: &str = "no write loops";
 /// This many consecutive writes of one object by one writer are a loop.
 const WRITES_MAX: u32 = 10;
-/// This many equal requests while nothing changes are a hot requeue: a failing request that is retried with back-off
-/// is sent less often before a run counts as settled.
-const REQUESTS_MAX: u32 = 40;
+/// This many equal requests while nothing changes are a hot requeue. A write that a stale cache has refused is sent five
+/// times in each sync, and eighteen syncs fit between the first delay of a queue, 5 ms, and the longest, 1,000 s.
+const REQUESTS_MAX: u32 = 91;
 /// Reports, whose writes do not count and interrupt no series.
 const REPORTS: &[&str] = &["events", "leases"];
 /// The groups of metrics whose resources have dots, such as `deployments.apps`.
