@@ -80,7 +80,7 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
 }
 
 /// Whether the scenario can only be run with simulated nodes that belong to the run: it says how pods or nodes behave,
-/// or that there are none, or it has pods with devices, and the nodes of a cluster have no drivers for these.
+/// or it has no nodes, or its pods use devices, whose drivers real nodes lack.
 #[must_use]
 pub fn needs_own_nodes(scenario: &Scenario) -> bool {
     let given = &scenario.given;

@@ -390,7 +390,7 @@ impl Scheduler {
     }
 
     /// Reports once per reason that no node fits, and evicts the victims of a planned preemption. A
-    /// change of nodes or pods brings the next try.
+    /// change of an object that the scheduler watches brings the next try.
     async fn refuse(
         &mut self,
         key: &ObjectKey,

@@ -31,7 +31,7 @@ impl Scheduler {
     ) -> Result<(), kube::Error> {
         let Choice { node, bindings, .. } = choice;
         let waits = !bindings.is_empty();
-        // The pod keeps its place on the node until its volumes are bound.
+        // The pod keeps its place on the node until its claims are reserved and its volumes are bound.
         if waits || choice.has_claims {
             self.nominate(pod, &node).await?;
         }
