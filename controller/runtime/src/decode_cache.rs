@@ -3,8 +3,9 @@
 //! The controllers of one process watch the same resources, each with a watch of its own, as if
 //! each ran alone. They would otherwise decode the same events a dozen times. Upstream's
 //! controllers share informers instead; here each sees the state of its own watch, which may lag or
-//! fail alone.
+//! fail alone. An object that several stores hold is in memory once.
 
+mod living;
 mod times;
 
 use std::any::{Any, TypeId};
@@ -23,6 +24,8 @@ use parking_lot::Mutex;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+use living::Identity;
 
 /// How many objects a thread remembers: those of one burst, which one watch reads whole before the
 /// next begins.
@@ -94,7 +97,7 @@ pub(crate) struct Url(pub(crate) String);
 /// The text of an object, and what is known of it.
 struct Text {
     text: Box<RawValue>,
-    /// It has the resourceVersion alone, by which a watch goes on.
+    /// It has the resourceVersion, by which a watch goes on, and the uid alone.
     meta: ObjectMeta,
     /// The text between these bytes is that of `managedFields`.
     managed_fields: Option<(usize, usize)>,
@@ -111,6 +114,7 @@ impl Text {
         });
         let meta = ObjectMeta {
             resource_version: written.metadata.resource_version.map(Cow::into_owned),
+            uid: written.metadata.uid.map(Cow::into_owned),
             ..ObjectMeta::default()
         };
         Self {
@@ -151,12 +155,21 @@ impl Undecoded {
         if let Some(known) = known.and_then(|known| Arc::clone(known).downcast().ok()) {
             return Ok(known);
         }
+        let identity = Identity::of::<K>(&self.0.meta, self.0.text.get());
+        let living = identity.as_ref().and_then(living::get::<K>);
+        if let Some(living) = living {
+            objects.push(living.clone());
+            return Ok(living);
+        }
         let less = self.0.without_managed_fields();
         let mut object: K = serde_json::from_str(&less)
             .or_else(|error| times::without_extremes(&less).ok_or(error))?;
         object.meta_mut().managed_fields = None;
         let object = Arc::new(object);
         objects.push(object.clone());
+        if let Some(identity) = identity {
+            living::put(identity, &object);
+        }
         Ok(object)
     }
 }
@@ -240,6 +253,8 @@ struct Written<'a> {
 struct WrittenMeta<'a> {
     #[serde(borrow)]
     resource_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    uid: Option<Cow<'a, str>>,
     #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
 }

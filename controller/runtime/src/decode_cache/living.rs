@@ -1,0 +1,174 @@
+//! The decoded objects that something still holds, such as a store, by uid: the newest version of each.
+//!
+//! A watch that lags finds here what the others have decoded, however long ago that was.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Weak};
+
+use foldhash::fast::FixedState;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kubeproof_machinery::meta::ResourceVersion;
+use parking_lot::Mutex;
+
+/// Tests decode on many threads, which should not wait for each other.
+const SHARDS: usize = 16;
+
+/// How many objects of a shard may be gone before they are looked for.
+const UNSWEPT: usize = 256;
+
+static OBJECTS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
+
+/// What an object is in one type, and the version of its text.
+pub(super) struct Identity {
+    /// The hash of type and uid.
+    key: u64,
+    rv: ResourceVersion,
+    /// The hash of the text: other servers of the process may have other objects with this uid.
+    text: u64,
+}
+
+struct Living {
+    rv: ResourceVersion,
+    text: u64,
+    object: Weak<dyn Any + Send + Sync>,
+}
+
+struct Shard {
+    objects: BTreeMap<u64, Living>,
+    /// The number of objects at which those that are gone are looked for.
+    sweep_at: usize,
+}
+
+impl Identity {
+    /// The identity of the object with this text in the type `K`; `None` without a uid.
+    pub(super) fn of<K: 'static>(meta: &ObjectMeta, text: &str) -> Option<Self> {
+        let hasher = FixedState::default();
+        let uid = meta.uid.as_deref().filter(|uid| !uid.is_empty())?;
+        let rv = meta.resource_version.as_deref()?.parse().ok()?;
+        Some(Self {
+            key: hasher.hash_one((TypeId::of::<K>(), uid)),
+            rv,
+            text: hasher.hash_one(text),
+        })
+    }
+
+    fn shard(&self) -> &'static Mutex<Shard> {
+        // The low bits order the objects of a shard.
+        &OBJECTS[(self.key >> 60) as usize % SHARDS]
+    }
+}
+
+impl Shard {
+    const fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            sweep_at: UNSWEPT,
+        }
+    }
+
+    /// Forgets the objects that nothing holds, once there may be as many as others.
+    fn sweep(&mut self) {
+        if self.objects.len() < self.sweep_at {
+            return;
+        }
+        self.objects
+            .retain(|_, living| living.object.strong_count() > 0);
+        self.sweep_at = 2 * self.objects.len() + UNSWEPT;
+    }
+}
+
+/// The object of this identity, if something holds it.
+pub(super) fn get<K: Send + Sync + 'static>(identity: &Identity) -> Option<Arc<K>> {
+    let shard = identity.shard().lock();
+    let living = shard.objects.get(&identity.key)?;
+    let is_same = living.rv == identity.rv && living.text == identity.text;
+    let object = is_same.then(|| living.object.upgrade())??;
+    object.downcast().ok()
+}
+
+/// Notes the object of this identity, unless a newer version is known.
+pub(super) fn put<K: Send + Sync + 'static>(identity: Identity, object: &Arc<K>) {
+    let mut shard = identity.shard().lock();
+    let known = shard.objects.get(&identity.key);
+    if known.is_some_and(|known| known.rv > identity.rv && known.object.strong_count() > 0) {
+        return;
+    }
+    let object = Arc::downgrade(object);
+    let living = Living {
+        rv: identity.rv,
+        text: identity.text,
+        object,
+    };
+    shard.objects.insert(identity.key, living);
+    shard.sweep();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(uid: &str, rv: &str, text: &str) -> Identity {
+        let meta = ObjectMeta {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(rv.to_owned()),
+            ..ObjectMeta::default()
+        };
+        Identity::of::<String>(&meta, text).unwrap()
+    }
+
+    fn get(uid: &str, rv: &str, text: &str) -> Option<Arc<String>> {
+        super::get(&identity(uid, rv, text))
+    }
+
+    #[test]
+    fn an_object_is_found_while_something_holds_it() {
+        let object = Arc::new("first".to_owned());
+        put(identity("held", "1", "text"), &object);
+        assert!(Arc::ptr_eq(&get("held", "1", "text").unwrap(), &object));
+        assert_eq!(get("held", "1", "other text"), None);
+        assert_eq!(get("held", "2", "text"), None);
+        assert_eq!(get("other", "1", "text"), None);
+        drop(object);
+        assert_eq!(get("held", "1", "text"), None);
+    }
+
+    #[test]
+    fn the_newest_version_is_kept() {
+        let [older, newer] = ["1", "2"].map(|rv| Arc::new(rv.to_owned()));
+        put(identity("kept", "9", "a"), &older);
+        put(identity("kept", "10", "b"), &newer);
+        put(identity("kept", "9", "a"), &older);
+        assert_eq!(get("kept", "9", "a"), None);
+        assert_eq!(get("kept", "10", "b"), Some(Arc::clone(&newer)));
+        drop(newer);
+        put(identity("kept", "9", "a"), &older);
+        assert_eq!(get("kept", "9", "a"), Some(older));
+    }
+
+    #[test]
+    fn objects_that_are_gone_are_forgotten() {
+        let kept = Arc::new("kept".to_owned());
+        put(identity("stays", "1", ""), &kept);
+        for index in 0..20 * SHARDS * UNSWEPT {
+            put(
+                identity(&format!("gone-{index}"), "1", ""),
+                &Arc::new(String::new()),
+            );
+        }
+        let sizes = OBJECTS.iter().map(|shard| shard.lock().objects.len());
+        // Other tests add some.
+        assert!(sizes.max().unwrap() <= 2 * UNSWEPT);
+        assert_eq!(get("stays", "1", ""), Some(kept));
+    }
+
+    #[test]
+    fn an_object_without_uid_has_no_identity() {
+        let meta = ObjectMeta {
+            resource_version: Some("1".to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert!(Identity::of::<String>(&meta, "").is_none());
+    }
+}
