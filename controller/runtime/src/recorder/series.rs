@@ -1,7 +1,10 @@
 //! Series of equal events of `events.k8s.io`, as client-go's `tools/events` makes them.
 
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::time::Duration;
 
+use foldhash::fast::FixedState;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
@@ -15,10 +18,14 @@ const FINISH: Duration = Duration::from_mins(6);
 /// Running series are written every fifth time, lest the server expire them.
 const TURNS_PER_REFRESH: u32 = 5;
 
-/// The events that further ones may be equal to, in the order of their first occurrence.
+/// The events that further ones may be equal to.
 #[derive(Default)]
 pub(super) struct Series {
-    running: Vec<Event>,
+    /// By number, in the order of their first occurrence.
+    running: BTreeMap<u64, Event>,
+    /// The numbers of the events with equal hashes: a cluster has an event of each pod of the last minutes.
+    by_hash: BTreeMap<u64, Vec<u64>>,
+    begun: u64,
 }
 
 /// An event for the newer events API.
@@ -38,12 +45,18 @@ impl Series {
     /// Counts `event`; the Event to write now, if any: the first and the second of a series are
     /// written at once.
     fn observe(&mut self, event: Event, now: Timestamp) -> Option<Event> {
-        let Some(known) = self
-            .running
-            .iter_mut()
-            .find(|known| is_equal(known, &event))
-        else {
-            self.running.push(event.clone());
+        let numbers = self.by_hash.entry(hash(&event)).or_default();
+        let running = &mut self.running;
+        let is_known = |number: &&u64| {
+            running
+                .get(number)
+                .is_some_and(|known| is_equal(known, &event))
+        };
+        let number = numbers.iter().find(is_known).copied();
+        let Some(known) = number.and_then(|number| running.get_mut(&number)) else {
+            self.begun += 1;
+            numbers.push(self.begun);
+            running.insert(self.begun, event.clone());
             return Some(event);
         };
         let is_second = known.series.is_none();
@@ -58,7 +71,7 @@ impl Series {
 
     /// Remembers that the Event `name` was written under another name.
     pub(super) fn rename(&mut self, name: &str, other: &str) {
-        let known = self.running.iter_mut();
+        let known = self.running.values_mut();
         for event in known.filter(|known| known.metadata.name.as_deref() == Some(name)) {
             event.metadata.name = Some(other.to_owned());
         }
@@ -67,15 +80,33 @@ impl Series {
     /// Forgets what is over; those of it that are series are to be written a last time.
     fn finish(&mut self, now: Timestamp) -> Vec<Event> {
         let limit = SignedDuration::try_from(FINISH).unwrap_or(SignedDuration::MAX);
-        let is_over = |event: &mut Event| {
+        let is_over = |_: &u64, event: &mut Event| {
             let series = event.series.as_ref();
             let last = series.map(|series| &series.last_observed_time);
             let last = last.or(event.event_time.as_ref());
             last.is_none_or(|last| now.duration_since(last.0) > limit)
         };
-        let over = self.running.extract_if(.., is_over);
+        let over: Vec<(u64, Event)> = self.running.extract_if(.., is_over).collect();
+        for (number, event) in &over {
+            let key = hash(event);
+            if let Some(numbers) = self.by_hash.get_mut(&key) {
+                numbers.retain(|other| other != number);
+                if numbers.is_empty() {
+                    self.by_hash.remove(&key);
+                }
+            }
+        }
+        let over = over.into_iter().map(|(_, event)| event);
         over.filter(|event| event.series.is_some()).collect()
     }
+}
+
+/// The hash of what the events of one series have in common.
+fn hash(event: &Event) -> u64 {
+    let regarding = event.regarding.as_ref();
+    let regarding =
+        regarding.map(|own| (&own.namespace, &own.name, &own.uid, &own.resource_version));
+    FixedState::default().hash_one((regarding, &event.reason, &event.action))
 }
 
 /// Whether two events belong to one series. Their messages may differ.
@@ -171,7 +202,7 @@ impl Recorder {
     fn due(&self, refresh: bool) -> Vec<Event> {
         let series = &mut self.broadcaster.state.lock().series;
         let mut due = series.finish((self.ctx.now)());
-        let running = series.running.iter();
+        let running = series.running.values();
         due.extend(
             running
                 .filter(|own| refresh && own.series.is_some())
@@ -215,9 +246,10 @@ mod tests {
             [],
             "one that came once is forgotten"
         );
-        assert_eq!(series.running.len(), 1);
+        assert_eq!((series.running.len(), series.by_hash.len()), (1, 1));
         let last = series.finish(at(381)).pop();
         assert_eq!(count(last), Some(Some(3)));
+        assert_eq!(series.by_hash.len(), 0);
         assert_eq!(count(series.observe(event("1", 400), at(400))), Some(None));
     }
 }
