@@ -78,7 +78,7 @@ pub struct Inside {
 #[derive(Default)]
 struct Pod {
     place: Place,
-    containers: BTreeMap<String, Slot>,
+    containers: BTreeMap<String, Box<Slot>>,
     /// The waiting reasons of containers that could not be created.
     held: BTreeMap<String, &'static str>,
     /// The ports forwarded to programs outside of the simulation.
@@ -116,8 +116,8 @@ pub struct Running {
 struct Slot {
     restarts: i32,
     began: Timestamp,
-    run: Run,
-    previous: Option<Run>,
+    run: Arc<Run>,
+    previous: Option<Arc<Run>>,
     /// Whether the container has ended and waits for its next run.
     backs_off: bool,
 }
@@ -338,7 +338,7 @@ impl Containers {
     }
 
     /// Records the start of the `restarts`th run of a container.
-    pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Run) {
+    pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Arc<Run>) {
         let mut pods = self.pods.lock();
         let slots = &mut pods.entry(uid.to_owned()).or_default().containers;
         let previous = match slots.remove(container) {
@@ -353,7 +353,7 @@ impl Containers {
             previous,
             backs_off: false,
         };
-        slots.insert(container.to_owned(), slot);
+        slots.insert(container.to_owned(), Box::new(slot));
     }
 
     /// Records that a container has ended and waits for its next run.
@@ -432,14 +432,14 @@ impl Containers {
         command: Vec<String>,
         options: ExecOptions,
     ) -> Result<Session, Refusal> {
-        let Run { container, log, .. } = self.running_one(pod, container)?;
+        let run = self.running_one(pod, container)?;
         let program = command.first().cloned().unwrap_or_default();
-        let (Process { output, input }, process) = container.process(command, options);
+        let (Process { output, input }, process) = run.container.process(command, options);
         let ended = async move {
             tokio::select! {
                 biased;
                 code = process => code.ok_or_else(|| not_executable(&program)),
-                () = log.closed() => Ok(KILLED),
+                () = run.log.closed() => Ok(KILLED),
             }
         };
         let output = futures::stream::unfold(output, |output| async {
@@ -486,14 +486,14 @@ impl Containers {
         (1..=self.nodes).any(|index| identity::node_name(index) == node)
     }
 
-    fn running_one(&self, pod: PodReference<'_>, container: &str) -> Result<Run, Refusal> {
+    fn running_one(&self, pod: PodReference<'_>, container: &str) -> Result<Arc<Run>, Refusal> {
         if !self.knows(pod.node) {
             return Err(Refusal::UnknownNode);
         }
         let pods = self.pods.lock();
         pods.get(pod.uid)
             .and_then(|pod| pod.containers.get(container))
-            .map(|slot| slot.run.clone())
+            .map(|slot| Arc::clone(&slot.run))
             .filter(|run| !run.log.is_closed())
             .ok_or_else(|| Refusal::ContainerNotFound(container.to_owned()))
     }

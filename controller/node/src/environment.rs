@@ -102,20 +102,10 @@ impl Materials<'_> {
             Some((mount.mount_path.clone(), volume))
         });
         let now = (self.now)();
-        let files = FileSystem::new(mounts.collect()).seeded(self.seed(spec, now));
         let image = spec.image.as_deref().unwrap_or_default();
-        for (name, path, page) in PAGES {
-            let directory = path.rsplit_once('/').map(|(directory, _)| directory);
-            let directory = directory.filter(|it| !it.is_empty()).unwrap_or("/");
-            // A volume mounted there hides the image's files.
-            let mounted = spec.volume_mounts.iter().flatten();
-            let hidden = mounted.clone().any(|mount| directory == mount.mount_path);
-            if image.contains(name) && !hidden {
-                files.make_directories(directory);
-                // The directory exists, so this can't fail.
-                let _ = files.write(path, page.as_bytes(), false);
-            }
-        }
+        let pages = PAGES.iter().filter(|(name, ..)| image.contains(name));
+        let pages = pages.map(|(_, path, page)| (*path, *page)).collect();
+        let files = FileSystem::of_image(pages, mounts.collect()).seeded(self.seed(spec, now));
         let directory = spec.working_dir.as_deref().unwrap_or("/");
         files.make_directories(directory);
         let argv = argv(spec, &variables);

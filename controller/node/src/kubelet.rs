@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kube::runtime::watcher::Event;
 use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
@@ -59,14 +59,14 @@ struct Record {
     stage: Stage,
     started: Timestamp,
     pod_ip: String,
-    container_runs: BTreeMap<String, ContainerRun>,
+    container_runs: BTreeMap<String, Box<ContainerRun>>,
     /// The containers that could not be created on the last try.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,
     under_way: UnderWay,
     reported: Readiness,
-    /// The status after the last write; the store may be older.
-    written: Option<PodStatus>,
+    /// The pod after the last write of its status; the store may be older.
+    written: Option<Arc<Pod>>,
     /// The resourceVersion of the last write.
     written_version: ResourceVersion,
     /// Whether the node was switched off while the pod ran.

@@ -67,7 +67,7 @@ pub(super) struct View<'a> {
     /// The containers of the spec, in the order of their start.
     pub(super) container_specs: &'a [ContainerSpec],
     /// The containers that have been started, by name.
-    pub(super) container_runs: &'a BTreeMap<String, ContainerRun>,
+    pub(super) container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
     /// The containers that could not be created on the last try, by name.
     pub(super) held: &'a BTreeMap<String, Hold>,
     /// The last reported readiness.
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         let container_runs = self.container_runs;
         let container_specs = self.container_specs.iter();
         container_specs.filter_map(|container_spec| {
-            Some((container_spec, container_runs.get(&container_spec.name)?))
+            Some((container_spec, &**container_runs.get(&container_spec.name)?))
         })
     }
 

@@ -26,11 +26,11 @@ pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
 pub(super) enum Containers<'a> {
     Creating,
     Running {
-        container_runs: &'a BTreeMap<String, ContainerRun>,
+        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
         readiness: &'a Readiness,
     },
     Ended {
-        container_runs: &'a BTreeMap<String, ContainerRun>,
+        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
         ending: Ending,
     },
 }
@@ -357,6 +357,7 @@ impl Report<'_> {
                 ending,
             } => {
                 let container_run = container_runs.get(&container.name);
+                let container_run = container_run.map(|container_run| &**container_run);
                 self.ended_status(container, list, container_run, *ending)
             }
         }

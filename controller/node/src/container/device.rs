@@ -31,12 +31,25 @@ pub(super) const DEVICES: &[(&str, Device)] = &[
 
 /// The random number generator of one container, seeded.
 #[derive(Clone, Debug)]
-pub(crate) struct Randomness(Arc<Mutex<ChaCha8Rng>>);
+pub(crate) struct Randomness(Arc<Seeded>);
+
+/// A generator that is made on its first use: few containers read random bytes.
+#[derive(Debug)]
+struct Seeded {
+    seed: u64,
+    rng: Mutex<Option<Box<ChaCha8Rng>>>,
+}
 
 impl Randomness {
     pub(super) fn of(seed: u64) -> Self {
-        let rng = ChaCha8Rng::seed_from_u64(seed);
-        Self(Arc::new(Mutex::new(rng)))
+        let rng = Mutex::default();
+        Self(Arc::new(Seeded { seed, rng }))
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut rng = self.0.rng.lock();
+        let new = || Box::new(ChaCha8Rng::seed_from_u64(self.0.seed));
+        rng.get_or_insert_with(new).fill_bytes(bytes);
     }
 }
 
@@ -56,8 +69,8 @@ pub(crate) enum Endless {
 impl Endless {
     pub(super) fn chunk(&self) -> Bytes {
         let mut bytes = vec![0; CHUNK_BYTES];
-        if let Self::Random(Randomness(rng)) = self {
-            rng.lock().fill_bytes(&mut bytes);
+        if let Self::Random(randomness) = self {
+            randomness.fill(&mut bytes);
         }
         bytes.into()
     }

@@ -56,8 +56,17 @@ enum Entry {
     Device(Device),
     /// The path that the link has, absolute or relative to its directory.
     Link(String),
-    Directory(BTreeMap<String, Entry>),
+    Directory(Directory),
 }
+
+/// The entries of a directory by name. Containers of one image share the directories that they have not changed.
+type Directory = Arc<BTreeMap<String, Entry>>;
+
+/// The files of an image: absolute paths and contents.
+pub(crate) type ImageFiles = Vec<(&'static str, &'static str)>;
+
+/// The roots of the images that were started, by their files.
+static IMAGE_ROOTS: Mutex<BTreeMap<ImageFiles, Entry>> = Mutex::new(BTreeMap::new());
 
 /// Whether the last part of a path is followed if it is a symbolic link.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,7 +88,7 @@ pub(crate) struct Volume {
 impl Default for Volume {
     fn default() -> Self {
         Self {
-            tree: Arc::new(Mutex::new(Entry::Directory(BTreeMap::new()))),
+            tree: Arc::new(Mutex::new(Entry::Directory(Directory::default()))),
             changed: Arc::default(),
             below: Vec::new(),
         }
@@ -116,17 +125,14 @@ pub(crate) struct FileSystem {
 impl FileSystem {
     /// Creates a root with the directories that every image has, and `mounts` by absolute path.
     pub(crate) fn new(mounts: Vec<(String, Volume)>) -> Self {
+        Self::of_image(ImageFiles::new(), mounts)
+    }
+
+    /// Creates such a root with the files of an image. A mount hides what the image has there.
+    pub(crate) fn of_image(image: ImageFiles, mounts: Vec<(String, Volume)>) -> Self {
         let mut files = Self::default();
-        for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
-            files.make_directories(path);
-        }
-        for (name, device) in DEVICES {
-            // The parent directory exists, so this can't fail.
-            let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
-                siblings.insert(name.to_owned(), Entry::Device(*device));
-                Ok(())
-            });
-        }
+        let root = image_root(image);
+        *files.root.tree.lock() = root;
         for (path, _) in &mounts {
             files.make_directories(path);
         }
@@ -236,7 +242,7 @@ impl FileSystem {
             if siblings.contains_key(name) {
                 return Err(FileError::Exists);
             }
-            let directory = Entry::Directory(BTreeMap::new());
+            let directory = Entry::Directory(Directory::default());
             siblings.insert(name.to_owned(), directory);
             Ok(())
         })
@@ -397,17 +403,49 @@ impl FileSystem {
         let mut entry = &mut *root;
         for part in volume.below.iter().chain(above) {
             entry = match entry {
-                Entry::Directory(children) => children.get_mut(part).ok_or(FileError::NotFound)?,
+                Entry::Directory(children) => {
+                    let children = Arc::make_mut(children);
+                    children.get_mut(part).ok_or(FileError::NotFound)?
+                }
                 _ => return Err(FileError::NotDirectory),
             };
         }
         let changed = match entry {
-            Entry::Directory(children) => change(children, name)?,
+            Entry::Directory(children) => change(Arc::make_mut(children), name)?,
             _ => return Err(FileError::NotDirectory),
         };
         volume.changed.notify_waiters();
         Ok(changed)
     }
+}
+
+/// Returns the root of an image with these files.
+fn image_root(image: ImageFiles) -> Entry {
+    let mut roots = IMAGE_ROOTS.lock();
+    if let Some(root) = roots.get(&image) {
+        return root.clone();
+    }
+    let files = FileSystem::default();
+    for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
+        files.make_directories(path);
+    }
+    // The parent directories exist, so these changes can't fail.
+    for (name, device) in DEVICES {
+        let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
+            siblings.insert(name.to_owned(), Entry::Device(*device));
+            Ok(())
+        });
+    }
+    for (path, content) in &image {
+        let directory = path
+            .rsplit_once('/')
+            .map_or("/", |(directory, _)| directory);
+        files.make_directories(directory);
+        let _ = files.write(path, content.as_bytes(), false);
+    }
+    let root = files.root.tree.lock().clone();
+    roots.insert(image, root.clone());
+    root
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {

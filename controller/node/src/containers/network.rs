@@ -230,7 +230,7 @@ impl Network {
 
 /// Returns the running containers of a pod.
 fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
-    let runs = pod.containers.values().map(|slot| &slot.run);
+    let runs = pod.containers.values().map(|slot| &*slot.run);
     runs.filter(|run| !run.log.is_closed())
 }
 

@@ -57,7 +57,7 @@ async fn read(containers: &Containers, options: LogOptions) -> Result<String, Re
 #[tokio::test]
 async fn options_choose_a_part_of_the_log() {
     let containers = containers();
-    containers.begin("u", "main", 0, run(&["a", "b", "c"]));
+    containers.begin("u", "main", 0, Arc::new(run(&["a", "b", "c"])));
     let all = LogOptions::default();
     for (options, expected) in [
         (all, "a\nb\nc\n"),
@@ -132,15 +132,15 @@ async fn the_run_before_is_kept() {
         read(&containers, previous).await.unwrap_err().to_string(),
         none
     );
-    containers.begin("u", "main", 0, run(&["one"]));
+    containers.begin("u", "main", 0, Arc::new(run(&["one"])));
     assert_eq!(
         read(&containers, previous).await.unwrap_err().to_string(),
         none
     );
     containers.back_off("u", "main");
     assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
-    containers.begin("u", "main", 1, run(&["lost"]));
-    containers.begin("u", "main", 1, run(&["two"]));
+    containers.begin("u", "main", 1, Arc::new(run(&["lost"])));
+    containers.begin("u", "main", 1, Arc::new(run(&["two"])));
     assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
     assert_eq!(
         read(&containers, LogOptions::default()).await.unwrap(),
@@ -169,7 +169,7 @@ async fn a_process_ends_with_its_container() {
         ..over.clone()
     };
     let command = || ["sh", "-c", "echo hi; exit 3"].map(str::to_owned).to_vec();
-    containers.begin("u", "main", 0, over);
+    containers.begin("u", "main", 0, Arc::new(over));
     let refused = containers
         .exec(POD, "main", command(), ExecOptions::default())
         .err();
@@ -177,7 +177,7 @@ async fn a_process_ends_with_its_container() {
         refused.unwrap().to_string(),
         "container not found (\"main\")"
     );
-    containers.begin("u", "main", 1, alive.clone());
+    containers.begin("u", "main", 1, Arc::new(alive.clone()));
 
     let session = containers
         .exec(POD, "main", command(), ExecOptions::default())
@@ -229,7 +229,7 @@ async fn ports_are_open_while_something_listens_there() {
     };
     let not_found = containers.network(POD, "default").err().unwrap();
     assert_eq!(not_found.to_string(), "pod not found (\"web-0_default\")");
-    containers.begin("u", "main", 0, alive.clone());
+    containers.begin("u", "main", 0, Arc::new(alive.clone()));
     let address = "127.0.0.1:3000".parse().unwrap();
     containers.forward("u", BTreeMap::from([(80, address)]));
     let network = containers.network(POD, "default").unwrap();
@@ -284,7 +284,7 @@ async fn an_image_that_serves_files_serves_those_of_the_container() {
     }
     files.make_directories("/etc");
     files.write("/etc/secret", b"s", false).unwrap();
-    containers.begin("u", "main", 0, nginx);
+    containers.begin("u", "main", 0, Arc::new(nginx));
     let network = containers.network(POD, "default").unwrap();
     let Behind::Site(site) = network.connect(8080) else {
         panic!("nobody listens");
@@ -324,7 +324,7 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, alive);
+    containers.begin("u", "main", 0, Arc::new(alive));
     let network = containers.network(POD, "default").unwrap();
     let script = "while true; do echo hello | nc -l -p 8080 || true; done";
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
@@ -380,7 +380,7 @@ async fn at_terminal(command: &[&str], keys: &[&str]) -> (String, Result<i32, St
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, alive);
+    containers.begin("u", "main", 0, Arc::new(alive));
     let command = command.iter().map(|word| (*word).to_owned()).collect();
     let options = ExecOptions {
         stdin: true,
@@ -472,7 +472,7 @@ async fn a_terminal_without_a_client_that_types_stays_silent() {
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, alive.clone());
+    containers.begin("u", "main", 0, Arc::new(alive.clone()));
     let options = ExecOptions {
         stdin: false,
         tty: true,

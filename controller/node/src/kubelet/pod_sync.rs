@@ -66,7 +66,7 @@ fn running_instances(
     pod: &Pod,
     status: &PodStatus,
     now: Timestamp,
-) -> BTreeMap<String, ContainerRun> {
+) -> BTreeMap<String, Box<ContainerRun>> {
     let container_specs = pod
         .spec
         .as_ref()
@@ -83,7 +83,7 @@ fn running_instances(
         let status = statuses.get(container_spec.name.as_str())?;
         Some((
             container_spec.name.clone(),
-            container_run(container_spec, status, now)?,
+            Box::new(container_run(container_spec, status, now)?),
         ))
     });
     known.collect()

@@ -82,13 +82,13 @@ pub(super) struct CreateFailures {
 pub(super) struct PodProcesses {
     /// The volumes with the pod's lifetime, by name.
     volumes: BTreeMap<String, Volume>,
-    running: BTreeMap<String, Process>,
+    running: BTreeMap<String, Box<Process>>,
 }
 
 /// The main process of a container; dropping it kills the process and closes the log.
 struct Process {
     restarts: i32,
-    run: Run,
+    run: Arc<Run>,
     /// The input of the process, taken at its start.
     typing: Option<Typing>,
     /// The command line of the process, taken at its start.
@@ -105,7 +105,8 @@ struct Process {
     probes: BTreeMap<ProbeKind, AbortHandle>,
     /// The probes that have reported an outcome and wait to be continued.
     probers: BTreeMap<ProbeKind, Prober>,
-    spec: Spec,
+    /// The spec, if it has probes or hooks.
+    spec: Option<Box<Spec>>,
     launched: bool,
     now: Now,
 }
@@ -262,8 +263,9 @@ impl Processes {
             }));
         }
         for name in new {
-            let spec = pod.running.get(&name).map(|process| process.spec.clone());
-            let hooked = spec.and_then(|spec| HookKind::PostStart.handler(&spec));
+            let process = pod.running.get(&name);
+            let spec = process.and_then(|process| process.spec.as_deref());
+            let hooked = spec.and_then(|spec| HookKind::PostStart.handler(spec));
             match hooked {
                 Some(_) => self.hook(uid, &name, HookKind::PostStart, pod),
                 None => self.begun(uid, &name, pod),
@@ -292,11 +294,12 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let Some(handler) = kind.handler(&process.spec) else {
+        let spec = process.spec.as_deref();
+        let Some((spec, handler)) = spec.and_then(|spec| Some((spec, kind.handler(spec)?))) else {
             return;
         };
         let container = process.run.container.clone();
-        let server = Server::of(&process.spec);
+        let server = Server::of(spec);
         let occurs = lifecycle_event(uid, name, process.restarts);
         process.hook = Some(self.tasks.spawn(async move {
             let succeeded = hook::run(handler, container, server).await;
@@ -309,14 +312,17 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let container = process.run.container.clone();
+        let Some(spec) = process.spec.as_deref() else {
+            return;
+        };
+        let container = &process.run.container;
         let has_started = process.probes.contains_key(&ProbeKind::Startup);
-        let startup = Prober::new(ProbeKind::Startup, &process.spec, &container);
+        let startup = Prober::new(ProbeKind::Startup, spec, container);
         let kinds = match startup.filter(|_| !has_started) {
             Some(startup) => vec![startup],
             None => [ProbeKind::Liveness, ProbeKind::Readiness]
                 .into_iter()
-                .filter_map(|kind| Prober::new(kind, &process.spec, &container))
+                .filter_map(|kind| Prober::new(kind, spec, container))
                 .collect(),
         };
         let kinds = kinds.into_iter().map(|prober| (prober.kind, prober));
@@ -361,17 +367,21 @@ impl Process {
         typing: Typing,
         pace: Option<Pace>,
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
-        let Run { container, log, .. } = self.run.clone();
+        let run = Arc::clone(&self.run);
         let ends_at_once = self.ends_at_once;
         let (sigterm, now) = (self.sigterm.subscribe(), Arc::clone(&self.now));
         async move {
-            let code = match container.run(argv, typing, &log, sigterm.clone()).await {
+            let code = match run
+                .container
+                .run(argv, typing, &run.log, sigterm.clone())
+                .await
+            {
                 Some(code) => code,
                 None if ends_at_once => 0,
                 // A program that only the image knows handles SIGTERM.
                 None => {
                     heed(sigterm.clone(), pace?).await?;
-                    log.close(now());
+                    run.log.close(now());
                     0
                 }
             };
@@ -383,6 +393,16 @@ impl Process {
             Some(Exit { code, at, killed })
         }
     }
+}
+
+/// Whether the kubelet probes or hooks the containers of `spec`.
+fn is_watched(spec: &Spec) -> bool {
+    let probes = [
+        &spec.startup_probe,
+        &spec.liveness_probe,
+        &spec.readiness_probe,
+    ];
+    spec.lifecycle.is_some() || probes.iter().any(|probe| probe.is_some())
 }
 
 /// Waits for SIGTERM, and then for the time that a program takes to exit.
@@ -490,7 +510,7 @@ impl Kubelet {
             } = made;
             let name = spec.name.clone();
             let (stdin, typing) = Stdin::of(&spec);
-            let run = Run {
+            let run = Arc::new(Run {
                 container,
                 log: Arc::new(Log::default()),
                 image: spec.image.clone().unwrap_or_default(),
@@ -498,9 +518,9 @@ impl Kubelet {
                 server: Server::of(&spec),
                 loads: Loads::default(),
                 stdin,
-            };
+            });
             let containers = &self.processes.containers;
-            containers.begin(&record.uid, &name, restarts, run.clone());
+            containers.begin(&record.uid, &name, restarts, Arc::clone(&run));
             if let Some(message) = made.start_error {
                 run.log.close(now());
                 record.processes.stop_one(&name);
@@ -519,11 +539,11 @@ impl Kubelet {
                 probes: BTreeMap::new(),
                 probers: BTreeMap::new(),
                 ends_at_once,
-                spec,
+                spec: is_watched(&spec).then(|| Box::new(spec)),
                 launched: false,
                 now: Arc::clone(&now),
             };
-            record.processes.running.insert(name, process);
+            record.processes.running.insert(name, Box::new(process));
         }
         Ok(Ok(result))
     }

@@ -9,7 +9,7 @@ use super::Record;
 /// Records by the uid of their pods. A record is taken out for a change, and put back.
 #[derive(Default)]
 pub(super) struct Records {
-    by_uid: BTreeMap<String, Record>,
+    by_uid: BTreeMap<String, Box<Record>>,
     wakes: BTreeSet<(Timestamp, String)>,
     by_node: BTreeMap<usize, BTreeSet<String>>,
 }
@@ -23,7 +23,7 @@ impl Records {
         }
         let of_node = self.by_node.entry(record.node).or_default();
         of_node.insert(uid.clone());
-        self.by_uid.insert(uid, record);
+        self.by_uid.insert(uid, Box::new(record));
     }
 
     pub(super) fn take(&mut self, uid: &str) -> Option<Record> {
@@ -34,20 +34,20 @@ impl Records {
         if let Some(of_node) = self.by_node.get_mut(&record.node) {
             of_node.remove(uid);
         }
-        Some(record)
+        Some(*record)
     }
 
     pub(super) fn get(&self, uid: &str) -> Option<&Record> {
-        self.by_uid.get(uid)
+        self.by_uid.get(uid).map(|record| &**record)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
-        self.by_uid.values()
+        self.by_uid.values().map(|record| &**record)
     }
 
     pub(super) fn of_node(&self, node: usize) -> impl Iterator<Item = &Record> {
         let of_node = self.by_node.get(&node).into_iter().flatten();
-        of_node.filter_map(|uid| self.by_uid.get(uid))
+        of_node.filter_map(|uid| self.get(uid))
     }
 
     /// Returns the earliest due time.
@@ -58,6 +58,6 @@ impl Records {
     /// Returns the records that are due at `now`.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Record> {
         let due = self.wakes.iter().take_while(move |(wake, _)| *wake <= now);
-        due.filter_map(|(_, uid)| self.by_uid.get(uid))
+        due.filter_map(|(_, uid)| self.get(uid))
     }
 }

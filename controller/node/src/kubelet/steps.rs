@@ -127,7 +127,7 @@ impl Kubelet {
                 let container_run = container_runs
                     .entry(name.clone())
                     .and_modify(|container_run| container_run.restart(container_spec, now))
-                    .or_insert_with(|| ContainerRun::first(container_spec, now));
+                    .or_insert_with(|| Box::new(ContainerRun::first(container_spec, now)));
                 container_run.noticed = self.timings.pace.is_none();
                 // The report of the previous run's end does not apply to this run.
                 record.reported.halted.remove(name);
@@ -263,9 +263,11 @@ impl Kubelet {
         containers: status::Containers<'_>,
         now: Timestamp,
     ) -> Result<(), kube::Error> {
+        let written = record.written.as_ref();
+        let written = written.and_then(|written| written.status.as_ref());
         let report = Report {
             pod,
-            before: record.written.as_ref().or(pod.status.as_ref()),
+            before: written.or(pod.status.as_ref()),
             containers,
             same_images: self.processes.same_images(),
             host_ip: &identity::host_ip(record.node),
@@ -280,7 +282,7 @@ impl Kubelet {
         let params = PatchParams::default();
         let written = pods.patch_status(&record.key.name, &params, &patch).await?;
         record.written_version = store::resource_version(&written);
-        record.written = written.0.status.clone();
+        record.written = Some(written.0);
         Ok(())
     }
 

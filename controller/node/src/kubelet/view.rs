@@ -42,7 +42,7 @@ impl Kubelet {
         pod: &Pod,
         record: &'a Record,
         container_specs: &'a [ContainerSpec],
-        container_runs: &'a BTreeMap<String, ContainerRun>,
+        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
         held: &'a BTreeMap<String, Hold>,
     ) -> View<'a> {
         let spec = pod.spec.as_ref();

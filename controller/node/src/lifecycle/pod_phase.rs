@@ -14,13 +14,13 @@ use crate::pace::after;
 /// Returns whether all init containers have completed.
 pub(crate) fn is_initialized(
     container_specs: &[ContainerSpec],
-    container_runs: &BTreeMap<String, ContainerRun>,
+    container_runs: &BTreeMap<String, Box<ContainerRun>>,
 ) -> bool {
     container_specs.iter().all(|container_spec| {
         let container_run = container_runs.get(&container_spec.name);
         match container_spec.role {
-            Role::Init => container_run.is_some_and(has_completed),
-            Role::Sidecar => container_run.is_some_and(ContainerRun::is_started),
+            Role::Init => container_run.is_some_and(|own| has_completed(own)),
+            Role::Sidecar => container_run.is_some_and(|own| own.is_started()),
             Role::Main | Role::Ephemeral => true,
         }
     }) || has_begun(container_specs, container_runs)
@@ -29,7 +29,7 @@ pub(crate) fn is_initialized(
 /// Returns whether a main container has been started; init containers are not restarted then.
 fn has_begun(
     container_specs: &[ContainerSpec],
-    container_runs: &BTreeMap<String, ContainerRun>,
+    container_runs: &BTreeMap<String, Box<ContainerRun>>,
 ) -> bool {
     let mut main = container_specs
         .iter()
@@ -174,7 +174,7 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
             }
             readiness.hooked.insert(container_spec.name.clone());
         }
-        if container_run.is_some_and(ContainerRun::is_started)
+        if container_run.is_some_and(|own| own.is_started())
             && container_spec.role != Role::Ephemeral
         {
             readiness.started.insert(container_spec.name.clone());

@@ -86,7 +86,7 @@ fn check(case: Case, expected: &Step) {
     container_run.dismissed = case.dismissed;
     let container_runs = match case.stage {
         Stage::Bound | Stage::Creating { .. } => BTreeMap::new(),
-        _ => BTreeMap::from([("main".to_owned(), container_run)]),
+        _ => BTreeMap::from([("main".to_owned(), Box::new(container_run))]),
     };
     let view = View {
         behavior: case.behavior,
@@ -279,7 +279,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 killed: false,
             });
         }
-        let container_runs = BTreeMap::from([("main".to_owned(), container_run.clone())]);
+        let container_runs = BTreeMap::from([("main".to_owned(), Box::new(container_run.clone()))]);
         let view = View {
             behavior: calm(),
             volumes_bound: true,

@@ -56,7 +56,7 @@ fn transition_times_move_only_with_the_status() {
     let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
     let container_runs = BTreeMap::from([(
         "main".to_owned(),
-        ContainerRun::first(&container_spec(), at(7)),
+        Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
     let readiness = Readiness {
         containers: BTreeMap::from([("main".to_owned(), true)]),
@@ -109,7 +109,7 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 fn an_ended_pod_shows_how_its_containers_ended() {
     let container_runs = BTreeMap::from([(
         "main".to_owned(),
-        ContainerRun::first(&container_spec(), at(7)),
+        Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
     for (ending, phase, code) in [
         (Ending::Completed, "Succeeded", 0),
@@ -133,7 +133,7 @@ fn an_ended_pod_shows_how_its_containers_ended() {
 
 #[test]
 fn a_container_in_back_off_shows_how_it_ended() {
-    let mut container_run = ContainerRun::first(&container_spec(), at(7));
+    let mut container_run = Box::new(ContainerRun::first(&container_spec(), at(7)));
     container_run.exit = Some(Exit {
         code: 3,
         at: at(8),
