@@ -62,6 +62,11 @@ async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
 
 /// How many objects, read by a turn of work, are worth a turn of the runtime before it.
 const OBJECTS_PER_TURN: usize = 16;
+/// From how many objects on a turn of work may wait in time, so long for each object: some times what the work takes.
+const OBJECTS_WORTH_TIME: usize = 1_000;
+const TIME_PER_OBJECT: Duration = Duration::from_micros(10);
+/// How often a wait asks whether it has to end.
+const TIME_SLICE: Duration = Duration::from_millis(1);
 
 /// Yields in proportion to the number of `objects` that the next turn of work reads. Near the
 /// server, each write of other tasks would otherwise be followed by a turn of that work that reads
@@ -69,5 +74,21 @@ const OBJECTS_PER_TURN: usize = 16;
 pub async fn debounce(objects: usize) {
     for _ in 0..objects / OBJECTS_PER_TURN {
         tokio::task::yield_now().await;
+    }
+}
+
+/// Waits in proportion to the number of `objects` that the next turn of work reads, if there are very many and until the
+/// work `is_urgent`: the more objects there are, the more changes one turn of work takes in.
+///
+/// Cancel safety: it has no effect.
+pub async fn debounce_until(objects: usize, is_urgent: impl Fn() -> bool) {
+    if objects < OBJECTS_WORTH_TIME {
+        return;
+    }
+    let objects = u32::try_from(objects).unwrap_or(u32::MAX);
+    let mut left = TIME_PER_OBJECT.saturating_mul(objects);
+    while !left.is_zero() && !is_urgent() {
+        tokio::time::sleep(TIME_SLICE).await;
+        left = left.saturating_sub(TIME_SLICE);
     }
 }

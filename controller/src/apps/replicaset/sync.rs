@@ -13,7 +13,7 @@ use kubeproof_runtime::controller_ref::{controller_of, controller_ref};
 use kubeproof_runtime::pod;
 use kubeproof_runtime::store::{ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
-use kubeproof_runtime::worker::Reconcile;
+use kubeproof_runtime::worker::{Reconcile, debounce_until};
 
 use super::status::{self, Observed};
 use super::{Controller, Set};
@@ -28,6 +28,16 @@ impl<S: Set> Reconcile for Controller<S> {
             let caches: [(&'static str, &dyn ReadVersion); 2] =
                 [(PODS, &self.pods), (sets, &self.sets)];
             self.consistency.ready(key, &caches).await?;
+        }
+        if let Some(set) = self.sets.get(&key.namespace, &key.name) {
+            let uid = set.uid().unwrap_or_default();
+            let count = || self.pods.count_controlled_by(&key.namespace, &uid);
+            // A status can wait for more changes; pods that are missing should not.
+            let is_urgent = || {
+                self.expectations.satisfied(key, (self.ctx.now)())
+                    && usize::try_from(set.replicas()).is_ok_and(|wanted| wanted != count())
+            };
+            debounce_until(count(), is_urgent).await;
         }
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
