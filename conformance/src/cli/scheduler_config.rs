@@ -12,9 +12,9 @@ use super::out;
 pub(super) struct SchedulerConfigArgs {
     /// The profiles of the simulated scheduler: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), as
     /// kube-scheduler takes it with --config. Read are names of profiles; plugins at preFilter, filter, postFilter, score
-    /// and multiPoint, with weights; and the arguments of InterPodAffinity, NodeAffinity, NodeResourcesBalancedAllocation,
-    /// NodeResourcesFit and PodTopologySpread. Accepted without effect are extenders, other extension points and arguments,
-    /// parallelism, percentageOfNodesToScore, leader election, the client connection, back-off and profiling.
+    /// and multiPoint, with weights; the arguments of InterPodAffinity, NodeAffinity, NodeResourcesBalancedAllocation,
+    /// NodeResourcesFit and PodTopologySpread; and percentageOfNodesToScore. Accepted without effect are extenders, other
+    /// extension points and arguments, parallelism, leader election, the client connection, back-off and profiling.
     #[arg(long, value_name = "FILE")]
     scheduler_config: Option<PathBuf>,
 }

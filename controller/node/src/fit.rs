@@ -12,6 +12,7 @@ mod volumes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
@@ -78,6 +79,11 @@ impl Load {
         self.count += 1;
     }
 
+    /// The pods on the node that take a place there.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().map(|pod| &**pod)
+    }
+
     /// Adds a pod that competes for nothing but the number of pods.
     pub(super) fn count_one(&mut self) {
         self.count += 1;
@@ -95,9 +101,8 @@ pub(super) type SpreadSelector<'a> = dyn Fn(&Pod) -> Selector + Sync + 'a;
 pub(super) struct Cluster<'a> {
     /// The plugins that choose, and how.
     pub(super) profile: &'a Profile,
-    pub(super) nodes: Vec<&'a Node>,
-    /// The loads by node name.
-    pub(super) loads: &'a BTreeMap<String, Load>,
+    /// The nodes in the order in which they are looked at.
+    pub(super) nodes: Vec<NodeInfo<'a>>,
     /// The lookup of a Namespace's labels.
     pub(super) namespace_labels: &'a NamespaceLabels<'a>,
     /// The lookup of the pods that a pod is spread with.
@@ -119,9 +124,38 @@ static IDLE: Load = Load {
     counts: Counts::new(),
 };
 
-impl<'a> Cluster<'a> {
-    fn load(&self, node: &Node) -> &'a Load {
-        self.loads.get(name(node)).unwrap_or(&IDLE)
+/// A node with its load.
+#[derive(Clone, Copy)]
+pub(super) struct NodeInfo<'a> {
+    node: &'a Node,
+    load: &'a Load,
+}
+
+impl<'a> NodeInfo<'a> {
+    /// Returns the nodes with their loads by name. It is quick for nodes in the order of their names.
+    pub(super) fn all(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        all: &'a BTreeMap<String, Load>,
+    ) -> Vec<Self> {
+        let mut loads = all.iter().peekable();
+        let nodes = nodes.into_iter().map(|node| {
+            while loads.next_if(|(of, _)| of.as_str() < name(node)).is_some() {}
+            let own = loads.next_if(|(of, _)| of.as_str() == name(node));
+            let own = own.map(|(_, load)| load).or_else(|| all.get(name(node)));
+            Self {
+                node,
+                load: own.unwrap_or(&IDLE),
+            }
+        });
+        nodes.collect()
+    }
+}
+
+impl Deref for NodeInfo<'_> {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        self.node
     }
 }
 
@@ -271,9 +305,9 @@ fn missing_state(plugin: Plugin) -> Option<&'static str> {
 }
 
 /// Returns the reason why the pod does not fit on a node of the cluster.
-fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> Option<Misfit> {
+fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: NodeInfo<'_>) -> Option<Misfit> {
     match Filters::of(pod, cluster) {
-        Ok(filters) => filters.misfit(node, cluster.load(node)),
+        Ok(filters) => filters.misfit(node.node, node.load),
         // A pod that no node can have preempts none.
         Err(_) => Some(Misfit::pinned()),
     }
@@ -287,6 +321,8 @@ pub(super) struct Choice {
     pub(super) bindings: Bindings,
     /// Whether the pod has ResourceClaims.
     pub(super) has_claims: bool,
+    /// The number of nodes that were looked at.
+    pub(super) examined: usize,
     /// The ResourceClaims that have to be reserved for the pod.
     pub(super) reservations: Vec<Reservation>,
 }
@@ -308,11 +344,25 @@ pub(super) fn choose(
         fit_error
     })?;
     let mut fit_error = FitError::default();
-    let mut feasible: Vec<&Node> = Vec::new();
-    for node in &cluster.nodes {
-        match filters.misfit(node, cluster.load(node)) {
+    let mut feasible: Vec<NodeInfo<'_>> = Vec::new();
+    let enough = cluster.profile.feasible_nodes_to_find(cluster.nodes.len());
+    let nominee = cluster
+        .nodes
+        .iter()
+        .filter(|node| nominated == Some(name(node)));
+    let others = cluster
+        .nodes
+        .iter()
+        .filter(|node| nominated != Some(name(node)));
+    let mut examined = 0;
+    for node in nominee.chain(others) {
+        if feasible.len() >= enough {
+            break;
+        }
+        examined += 1;
+        match filters.misfit(node.node, node.load) {
             Some(misfit) => fit_error.add(name(node), misfit),
-            None => feasible.push(node),
+            None => feasible.push(*node),
         }
     }
     fit_error.claims = filters.claims.seen();
@@ -321,29 +371,29 @@ pub(super) fn choose(
         return Err(fit_error);
     }
     let chosen = nominated.copied().or_else(|| match feasible.as_slice() {
-        [only] => Some(only),
+        [only] => Some(*only),
         nodes => best(&filters, cluster, nodes),
     });
-    let node = chosen.ok_or(fit_error)?;
+    let node = chosen.ok_or(fit_error)?.node;
     Ok(Choice {
         node: name(node).to_owned(),
         bindings: filters.volumes.bindings(node).unwrap_or_default(),
         has_claims: !filters.claims.is_empty(),
+        examined,
         reservations: filters.claims.reservations(node),
     })
 }
 
 /// Returns the node with the highest score; upstream decides ties at random.
-fn best<'n>(filters: &Filters<'_>, cluster: &Cluster<'_>, nodes: &[&'n Node]) -> Option<&'n Node> {
+fn best<'n>(
+    filters: &Filters<'_>,
+    cluster: &Cluster<'_>,
+    nodes: &[NodeInfo<'n>],
+) -> Option<NodeInfo<'n>> {
     let scores = scores::of((filters.pod, &filters.claims), cluster, nodes);
     let ranked = nodes.iter().copied().zip(scores);
-    let best = ranked.min_by_key(|(node, score)| {
-        (
-            Reverse(*score),
-            cluster.load(node).count,
-            natural(name(node)),
-        )
-    });
+    let best = ranked
+        .min_by_key(|(node, score)| (Reverse(*score), node.load.count, natural(name(node.node))));
     best.map(|(node, _)| node)
 }
 

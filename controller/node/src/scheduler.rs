@@ -3,6 +3,7 @@
 mod binding;
 mod claims;
 pub(super) mod config;
+mod node_loads;
 mod preempt;
 mod spread_selector;
 mod volumes;
@@ -38,14 +39,17 @@ use kubeproof_runtime::worker::debounce;
 use serde_json::{Value, json};
 
 use super::fit::{
-    self, Cluster, CompileSelector, Devices, FitError, Load, NoPlan, Plan, Profile, Storage,
+    self, Cluster, CompileSelector, Devices, FitError, NoPlan, NodeInfo, Plan, Profile, Storage,
 };
 use super::status::wire_time;
 use config::SchedulerConfig;
+use node_loads::NodeLoads;
 use spread_selector::Sets;
 
 /// The `schedulerName` of pods that state none.
 const SCHEDULER_NAME: &str = "default-scheduler";
+/// A pass reads the pods that have changed, so more pods are worth no longer wait.
+const DEBOUNCED_PODS_MAX: usize = 1_000;
 /// The name of the scheduler's machine, in the reporting instance of its events.
 const HOST: &str = "kubeproof";
 
@@ -100,6 +104,9 @@ struct Scheduler {
     /// The nodes of pods bound by this scheduler that the store does not show as bound yet, by pod
     /// uid.
     assumed: BTreeMap<String, String>,
+    loads: NodeLoads,
+    /// Where the search for a node begins, as an index of the nodes.
+    next_start_node: usize,
     /// The last reported reason by pod uid.
     refused: BTreeMap<String, String>,
     /// The nominated node by uid of the pod that waits for its victims there.
@@ -162,6 +169,8 @@ pub(super) async fn run(
         places: BTreeMap::new(),
         arrivals: 0,
         assumed: BTreeMap::new(),
+        loads: NodeLoads::default(),
+        next_start_node: 0,
         refused: BTreeMap::new(),
         nominated: BTreeMap::new(),
         displaced: BTreeSet::new(),
@@ -193,8 +202,8 @@ async fn follow(mut scheduler: Scheduler, mut watches: Watches<Update>) {
         }
         is_due = false;
         if !scheduler.queue.is_empty() {
-            // Every pass reads all pods, regardless of how many wait.
-            debounce(scheduler.pods.len()).await;
+            // One pass for many new pods looks at what they have in common once.
+            debounce(scheduler.pods.len().min(DEBOUNCED_PODS_MAX)).await;
             let mut more = Vec::new();
             watches.drain(&mut more);
             more.into_iter().for_each(|update| {
@@ -298,6 +307,11 @@ impl Scheduler {
     fn take_in_pod(&mut self, change: Change<Pod>) {
         let pod = change.object();
         let uid = store::uid(&**pod);
+        for version in change.versions() {
+            if let Some(node) = self.node_of(version) {
+                self.loads.note(&node, change.key());
+            }
+        }
         if matches!(change, Change::Deleted { .. }) {
             self.displaced.remove(&uid);
             self.forget(&uid);
@@ -328,7 +342,14 @@ impl Scheduler {
         if self.queue.is_empty() {
             return Ok(());
         }
-        let mut loads = self.loads();
+        let mut loads = std::mem::take(&mut self.loads);
+        loads.refresh(&self.pods, |pod| self.node_of(pod));
+        let outcome = self.schedule_all(&mut loads).await;
+        self.loads = loads;
+        outcome
+    }
+
+    async fn schedule_all(&mut self, loads: &mut NodeLoads) -> Result<(), kube::Error> {
         for key in self.queue.clone().into_values() {
             let Some(pod) = self.pods.get(&key).cloned() else {
                 continue;
@@ -339,10 +360,12 @@ impl Scheduler {
             let profile = Arc::clone(profile);
             let nodes = self.nodes.iter().map(|(_, node)| &**node);
             let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
+            let mut nodes = NodeInfo::all(nodes, loads.all());
+            let count = nodes.len().max(1);
+            nodes.rotate_left(self.next_start_node % count);
             let cluster = Cluster {
                 profile: &profile,
-                nodes: nodes.collect(),
-                loads: &loads,
+                nodes,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
                 spread_selector: &|pod| self.sets.spread_selector(pod),
                 storage: self.follows_volumes.then_some(&self.storage),
@@ -352,7 +375,11 @@ impl Scheduler {
             let nominated = self.nominated.get(&uid).cloned();
             match fit::choose(&pod, &cluster, nominated.as_deref()) {
                 _ if self.backs_off(&uid) || self.waits_for_claims(&pod, &profile) => {}
-                Ok(choice) => self.place(&key, &pod, choice, &mut loads).await?,
+                Ok(choice) => {
+                    // All nodes have the same chance of being looked at.
+                    self.next_start_node = (self.next_start_node + choice.examined) % count;
+                    self.place(&key, &pod, choice, loads).await?;
+                }
                 // The pod's victims have not ended yet.
                 Err(fit_error) if self.waits_for_victims(&pod, &fit_error) => {}
                 Err(fit_error) => {
@@ -363,7 +390,7 @@ impl Scheduler {
             }
             // The pod's place on the nominated node is not given to pods of lower priority.
             if let Some(node) = self.nominated.get(&uid) {
-                loads.entry(node.clone()).or_default().add(&pod);
+                loads.add(node, &pod);
             }
         }
         Ok(())
@@ -378,15 +405,13 @@ impl Scheduler {
         labels.unwrap_or_default()
     }
 
-    fn loads(&self) -> BTreeMap<String, Load> {
-        let mut loads: BTreeMap<String, Load> = BTreeMap::new();
-        for (_, pod) in self.pods.iter().filter(|(_, pod)| !is_terminal(pod)) {
-            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-            if let Some(node) = node.or_else(|| self.assumed.get(&store::uid(&**pod))) {
-                loads.entry(node.clone()).or_default().add(pod);
-            }
+    /// The node that a pod takes a place on: the one that it is bound to, also if the cache does not know of that yet.
+    fn node_of(&self, pod: &Pod) -> Option<String> {
+        if is_terminal(pod) {
+            return None;
         }
-        loads
+        let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        bound.or_else(|| self.assumed.get(&store::uid(pod)).cloned())
     }
 
     /// Reports once per reason that no node fits, and evicts the victims of a planned preemption. A

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm};
 use kube::core::{Selector, SelectorExt};
 
-use super::{Cluster, Misfit, NamespaceLabels, Reason, SCORE_MAX};
+use super::{Cluster, Misfit, NamespaceLabels, NodeInfo, Reason, SCORE_MAX};
 
 /// A topology domain: a label of nodes with one of its values.
 type Domain = (String, String);
@@ -129,7 +129,7 @@ impl InterPodAffinity {
             };
             let nodes = cluster.nodes.iter();
             nodes
-                .filter_map(|node| Some((label(node, &term.topology_key)?, cluster.load(node))))
+                .filter_map(|node| Some((label(node, &term.topology_key)?, node.load)))
                 .flat_map(|(value, load)| {
                     let met = load.pods.iter().filter(|other| scope.includes(other));
                     met.map(|_| value.clone())
@@ -147,7 +147,7 @@ impl InterPodAffinity {
         let meets_all = |other: &Pod| scopes.iter().all(|scope| scope.includes(other));
         let mut met = BTreeSet::new();
         for node in cluster.nodes.iter().filter(|_| !scopes.is_empty()) {
-            if cluster.load(node).pods.iter().any(|other| meets_all(other)) {
+            if node.load.pods.iter().any(|other| meets_all(other)) {
                 met.extend(scopes.iter().filter_map(|scope| {
                     let key = &scope.term.topology_key;
                     Some((key.clone(), label(node, key)?.clone()))
@@ -195,7 +195,7 @@ impl InterPodAffinity {
 
 /// Returns the scores of the nodes by preferred terms of the pod, and by terms of pods on the nodes
 /// of the cluster that select it.
-pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[NodeInfo<'_>]) -> Vec<i64> {
     let mut liked: BTreeMap<Domain, i64> = BTreeMap::new();
     let own = preferred(pod);
     let arguments = &cluster.profile.arguments;
@@ -203,7 +203,7 @@ pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i
         return vec![0; nodes.len()];
     }
     for node in &cluster.nodes {
-        let load = cluster.load(node);
+        let load = node.load;
         // Only pods with terms of their own matter to a pod without preferences.
         let others = if own.is_empty() {
             &load.with_affinity
@@ -255,7 +255,7 @@ pub(super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i
 fn forbidden(pod: &Pod, cluster: &Cluster<'_>) -> BTreeSet<Domain> {
     let mut domains = BTreeSet::new();
     for node in &cluster.nodes {
-        for other in &cluster.load(node).repelling {
+        for other in &node.load.repelling {
             for term in refused(other) {
                 let scope = Scope {
                     term,

@@ -1,18 +1,17 @@
 //! Preemption: the pods of lower priority that a pod displaces.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
 use super::fit_error::{FitError, Misfit, Reason, histogram};
 use super::profile::{Plugin, Profile};
-use super::{Cluster, Load, examine_one, name};
+use super::{Cluster, Load, NodeInfo, examine_one, name};
 
 /// The victims of a preemption, and their node.
 #[derive(Clone, Debug)]
@@ -152,7 +151,7 @@ fn preempt(
             outcomes.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }
-        match candidate(pod, cluster, node, budgets) {
+        match candidate(pod, cluster, *node, budgets) {
             Ok(candidate) => {
                 let rank = rank(&candidate, index);
                 if best.as_ref().is_none_or(|(least, _)| rank < *least) {
@@ -226,15 +225,12 @@ fn started(pod: &Pod) -> Timestamp {
 fn candidate(
     pod: &Pod,
     cluster: &Cluster<'_>,
-    node: &Node,
+    node: NodeInfo<'_>,
     budgets: &[Arc<PodDisruptionBudget>],
 ) -> Result<Candidate, Misfit> {
-    let (mut lower, mut kept): (Vec<_>, Vec<_>) = cluster
-        .load(node)
-        .pods
-        .iter()
-        .cloned()
-        .partition(|other| priority(other) < priority(pod));
+    let pods = node.load.pods.iter().map(Arc::clone);
+    let (mut lower, mut kept): (Vec<_>, Vec<_>) =
+        pods.partition(|other| priority(other) < priority(pod));
     if lower.is_empty() {
         return Err(Misfit::passing(Reason::NoVictims));
     }
@@ -266,25 +262,30 @@ fn candidate(
 fn misfit_beside(
     pod: &Pod,
     cluster: &Cluster<'_>,
-    node: &Node,
+    node: NodeInfo<'_>,
     kept: &[Arc<Pod>],
 ) -> Option<Misfit> {
     let mut load = Load::default();
     for other in kept {
         load.add(other);
     }
-    let mut loads: BTreeMap<String, Load> = cluster.loads.clone();
-    loads.insert(name(node).to_owned(), load);
+    let reduced_node = NodeInfo {
+        load: &load,
+        ..node
+    };
+    let is_own = |info: &NodeInfo<'_>| name(info) == name(&node);
+    let nodes = cluster.nodes.iter().copied();
     let reduced = Cluster {
         profile: cluster.profile,
-        nodes: cluster.nodes.clone(),
-        loads: &loads,
+        nodes: nodes
+            .map(|info| if is_own(&info) { reduced_node } else { info })
+            .collect(),
         namespace_labels: cluster.namespace_labels,
         spread_selector: cluster.spread_selector,
         storage: cluster.storage,
         devices: cluster.devices,
     };
-    examine_one(pod, &reduced, node)
+    examine_one(pod, &reduced, reduced_node)
 }
 
 /// Splits pods by budget: those that may not be disrupted, and the others.

@@ -277,7 +277,32 @@ pub(crate) struct Profile {
     pub(crate) post_filter: Vec<Plugin>,
     /// The plugins that score nodes, with their weights.
     pub(crate) score: Vec<(Plugin, i64)>,
+    /// The percentage of the nodes that are scored at most; 0 for one that follows from their number.
+    pub(crate) percentage_of_nodes_to_score: usize,
     pub(crate) arguments: Arguments,
+}
+
+/// So many feasible nodes are always looked for.
+const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
+/// The least percentage that follows from the number of nodes.
+const MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND: usize = 5;
+
+impl Profile {
+    /// Returns the number of feasible nodes after which the search for others ends, of `all` nodes.
+    ///
+    /// Source: `numFeasibleNodesToFind` of `pkg/scheduler/schedule_one.go`.
+    pub(super) fn feasible_nodes_to_find(&self, all: usize) -> usize {
+        if self.score.is_empty() {
+            return 1;
+        }
+        let percentage = match self.percentage_of_nodes_to_score {
+            0 => 50_usize
+                .saturating_sub(all / 125)
+                .max(MIN_FEASIBLE_NODES_PERCENTAGE_TO_FIND),
+            stated => stated,
+        };
+        (all * percentage / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
+    }
 }
 
 impl Default for Profile {
@@ -298,6 +323,7 @@ impl Default for Profile {
             score: score
                 .map(|(plugin, weight)| (*plugin, i64::from(*weight).max(1)))
                 .collect(),
+            percentage_of_nodes_to_score: 0,
             arguments: Arguments::default(),
         }
     }

@@ -11,13 +11,13 @@ use super::inter_pod_affinity;
 use super::node_resources::ResourceScores;
 use super::profile::Plugin;
 use super::spread::score as spread;
-use super::{Cluster, SCORE_MAX};
+use super::{Cluster, NodeInfo, SCORE_MAX};
 
 /// Returns the sum of the plugins' scores for each of the nodes, which all fit.
 pub(super) fn of(
     (pod, claims): (&Pod, &PodClaims<'_>),
     cluster: &Cluster<'_>,
-    nodes: &[&Node],
+    nodes: &[NodeInfo<'_>],
 ) -> Vec<i64> {
     let mut totals = vec![0; nodes.len()];
     for (plugin, weight) in &cluster.profile.score {
@@ -36,11 +36,10 @@ fn by(
     plugin: Plugin,
     (pod, claims): (&Pod, &PodClaims<'_>),
     cluster: &Cluster<'_>,
-    nodes: &[&Node],
+    nodes: &[NodeInfo<'_>],
 ) -> Vec<i64> {
-    let each = |score: &dyn Fn(&Node) -> i64| -> Vec<i64> {
-        nodes.iter().map(|node| score(node)).collect()
-    };
+    let each =
+        |score: &dyn Fn(&NodeInfo<'_>) -> i64| -> Vec<i64> { nodes.iter().map(score).collect() };
     let arguments = &cluster.profile.arguments;
     match plugin {
         Plugin::TaintToleration => {
@@ -51,18 +50,18 @@ fn by(
             let added = arguments.added_affinity.as_ref();
             let added = added.map_or(&[][..], node_affinity::preferred);
             let own = node_affinity::preferences(pod);
-            let score = |node: &Node| {
+            let score = |node: &NodeInfo<'_>| {
                 node_affinity::preference(added, node) + node_affinity::preference(own, node)
             };
             normalized(each(&score), Order::MostIsBest)
         }
         Plugin::NodeResourcesFit => {
             let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.allocated(node, cluster.load(node)))
+            each(&|node| resources.allocated(node, node.load))
         }
         Plugin::NodeResourcesBalancedAllocation => {
             let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.balance(node, cluster.load(node)))
+            each(&|node| resources.balance(node, node.load))
         }
         Plugin::PodTopologySpread => spread::scores(pod, cluster, nodes),
         Plugin::InterPodAffinity => inter_pod_affinity::scores(pod, cluster, nodes),

@@ -115,7 +115,7 @@ impl Constraint {
             if !has_all || !is_counted(pod, node, constraint) {
                 continue;
             }
-            *counts.entry(value.clone()).or_default() += counted.count(pod, cluster.load(node));
+            *counts.entry(value.clone()).or_default() += counted.count(pod, node.load);
         }
         let domains = i32::try_from(counts.len()).unwrap_or(i32::MAX);
         let least = match constraint.min_domains {
@@ -161,8 +161,8 @@ enum Counted {
 struct Remembered {
     namespace: Option<String>,
     selector: Selector,
-    /// The selector as text.
-    text: String,
+    /// The namespace and the selector as text.
+    key: Arc<str>,
 }
 
 impl Counted {
@@ -179,9 +179,10 @@ impl Counted {
     }
 
     fn remembered(pod: &Pod, selector: Selector) -> Self {
+        let namespace = pod.metadata.namespace.clone();
         Self::Remembered(Arc::new(Remembered {
-            namespace: pod.metadata.namespace.clone(),
-            text: selector.to_string(),
+            key: format!("{}/{selector}", namespace.as_deref().unwrap_or_default()).into(),
+            namespace,
             selector,
         }))
     }
@@ -224,10 +225,10 @@ fn is_counted_by(selector: &Selector, pod: &Pod) -> bool {
 /// The pods of a node that were counted by a selector: there may be thousands of pods, and each of
 /// a set is counted for all that follow.
 #[derive(Debug)]
-pub(super) struct Counts(Mutex<BTreeMap<CountKey, (Arc<Remembered>, i64)>>);
+pub(super) struct Counts(Mutex<BTreeMap<Arc<str>, (Arc<Remembered>, i64)>>);
 
-/// The namespace and the text of a selector.
-type CountKey = (Option<String>, String);
+/// How many selectors a node remembers. There are as many as there are sets.
+const REMEMBERED_MAX: usize = 16;
 
 impl Default for Counts {
     fn default() -> Self {
@@ -260,12 +261,15 @@ impl Counts {
         if pods.is_empty() {
             return 0;
         }
-        let key = (own.namespace.clone(), own.text.clone());
         let mut known = self.0.lock();
-        let (_, counted) = known.entry(key).or_insert_with(|| {
-            let counted = count(&own.selector, own.namespace.as_ref(), pods);
-            (Arc::clone(own), counted)
-        });
-        *counted
+        if let Some((_, counted)) = known.get(&own.key) {
+            return *counted;
+        }
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        let counted = count(&own.selector, own.namespace.as_ref(), pods);
+        known.insert(Arc::clone(&own.key), (Arc::clone(own), counted));
+        counted
     }
 }

@@ -44,8 +44,7 @@ fn choose_by(
     let cluster = Cluster {
         profile,
         spread_selector: &|_| Selector::default(),
-        nodes: nodes.iter().collect(),
-        loads,
+        nodes: NodeInfo::all(nodes, loads),
         namespace_labels: &labels,
         storage: None,
         devices: None,
@@ -406,4 +405,41 @@ fn a_profile_adds_affinity_and_ignores_resources() {
     let enforced =
         "0/1 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity.";
     assert_eq!(by(&profile, &pod(json!({}))), Err(enforced.to_owned()));
+}
+
+#[test]
+fn a_large_cluster_is_not_looked_at_as_a_whole() {
+    let mut profile = Profile::default();
+    let mut feasible = |percentage: usize, nodes: usize| {
+        profile.percentage_of_nodes_to_score = percentage;
+        profile.feasible_nodes_to_find(nodes)
+    };
+    // The table of upstream's `TestNumFeasibleNodesToFind`, less what is below the least number.
+    assert_eq!(feasible(0, 10), 100);
+    assert_eq!(feasible(40, 10), 100);
+    assert_eq!(feasible(0, 1_000), 420);
+    assert_eq!(feasible(40, 1_000), 400);
+    assert_eq!(feasible(0, 6_000), 300);
+    assert_eq!(feasible(40, 6_000), 2_400);
+    // The nodes after the first hundred are empty, too, and would win.
+    let nodes: Vec<Node> = (1..=150)
+        .map(|index| node(&format!("node-{index}"), &json!({})))
+        .collect();
+    let taken: Vec<(String, usize)> = (1..=100)
+        .map(|index| (format!("node-{index}"), 1))
+        .collect();
+    let taken: Vec<(&str, usize)> = taken
+        .iter()
+        .map(|(name, count)| (&**name, *count))
+        .collect();
+    assert_eq!(
+        choose(&pod(json!({})), &nodes, &loads(&taken)).as_deref(),
+        Ok("node-1")
+    );
+    let all = Profile {
+        percentage_of_nodes_to_score: 100,
+        ..Profile::default()
+    };
+    let chosen = choose_by(&all, &pod(json!({})), &nodes, &loads(&taken));
+    assert_eq!(chosen.as_deref(), Ok("node-101"));
 }

@@ -323,10 +323,7 @@ fn check(pod: &Pod, used: &ClaimName<'_>, claim: &PersistentVolumeClaim) -> Resu
 
 /// Returns whether a pod on any node uses the claim.
 fn is_used(claim: &PersistentVolumeClaim, cluster: &Cluster<'_>) -> bool {
-    let mut pods = cluster
-        .nodes
-        .iter()
-        .flat_map(|node| &cluster.load(node).pods);
+    let mut pods = cluster.nodes.iter().flat_map(|node| &node.load.pods);
     pods.any(|pod| {
         let mut used = claims(pod).filter(|used| !used.is_ephemeral);
         pod.metadata.namespace == claim.metadata.namespace

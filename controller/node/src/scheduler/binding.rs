@@ -2,7 +2,6 @@
 //!
 //! Source: `bindingCycle` of `pkg/scheduler/schedule_one.go`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,8 @@ use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::Scheduler;
-use crate::fit::{Choice, FitError, Load, NoPlan, Plugin, Profile};
+use super::node_loads::NodeLoads;
+use crate::fit::{Choice, FitError, NoPlan, Plugin, Profile};
 use crate::pace::after;
 
 impl Scheduler {
@@ -27,7 +27,7 @@ impl Scheduler {
         key: &ObjectKey,
         pod: &Arc<Pod>,
         choice: Choice,
-        loads: &mut BTreeMap<String, Load>,
+        loads: &mut NodeLoads,
     ) -> Result<(), kube::Error> {
         let Choice { node, bindings, .. } = choice;
         let waits = !bindings.is_empty();
@@ -46,7 +46,7 @@ impl Scheduler {
             self.bind_volumes(&bindings, &node).await
         } else {
             if self.bind(key, pod, &node).await? {
-                loads.entry(node).or_default().add(pod);
+                loads.add(&node, pod);
             }
             Ok(())
         }

@@ -70,7 +70,9 @@ impl SchedulerConfig {
         if let Some(faults) = faults(&configuration) {
             return Err(BadSchedulerConfig(faults));
         }
-        let profiles = configuration.profiles.iter().map(profile);
+        let percentage = configuration.percentage_of_nodes_to_score;
+        let profiles = configuration.profiles.iter();
+        let profiles = profiles.map(|spec| profile(spec, percentage));
         let profiles: Result<Vec<Profile>, String> = profiles.collect();
         Ok(Self {
             source: text.to_owned(),
@@ -227,7 +229,7 @@ fn validate_queue_sort(profiles: &[ProfileSpec], errors: &mut FieldErrors) {
 /// # Errors
 ///
 /// kube-scheduler's message if a plugin cannot be set up.
-fn profile(spec: &ProfileSpec) -> Result<Profile, String> {
+fn profile(spec: &ProfileSpec, percentage: Option<i32>) -> Result<Profile, String> {
     let name = spec.scheduler_name.clone().unwrap_or_default();
     let failed = |error: String| {
         format!("initializing profiles: creating profile for scheduler name {name}: {error}")
@@ -252,11 +254,13 @@ fn profile(spec: &ProfileSpec) -> Result<Profile, String> {
         arguments::apply(&config.name, &config.args, &mut given);
     }
     let expanded = expanded.map_err(failed)?;
+    let percentage = spec.percentage_of_nodes_to_score.or(percentage);
     Ok(Profile {
         pre_filter: expanded.at(Point::PreFilter),
         filter: expanded.at(Point::Filter),
         post_filter: expanded.at(Point::PostFilter),
         score: expanded.score,
+        percentage_of_nodes_to_score: percentage.and_then(|own| own.try_into().ok()).unwrap_or(0),
         arguments: given,
         name,
     })

@@ -1,5 +1,9 @@
 use serde_json::{Value, json};
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+
 use super::*;
 use crate::fit::{Profile, choose};
 
@@ -50,8 +54,7 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
     let cluster = Cluster {
         profile: &Profile::default(),
         spread_selector: &|_| Selector::default(),
-        nodes: machines.iter().collect(),
-        loads: &loads,
+        nodes: NodeInfo::all(&machines, &loads),
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
         devices: None,

@@ -44,14 +44,13 @@ fn scores_by(profile: &Profile, pod: &Pod, more: &Value, running: &[(&str, Pod)]
     let cluster = Cluster {
         profile,
         spread_selector: &of_service,
-        nodes: nodes.iter().collect(),
-        loads: &loads,
+        nodes: NodeInfo::all(&nodes, &loads),
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
         devices: None,
     };
     let claims = PodClaims::of(pod, None);
-    of((pod, &claims), &cluster, &nodes.iter().collect::<Vec<_>>())
+    of((pod, &claims), &cluster, &cluster.nodes)
 }
 
 /// The selector of a Service of the pods with the label `service`.
@@ -174,17 +173,17 @@ fn pods_of_a_service_are_spread_unless_they_say_how() {
     let mut load = Load::default();
     load.add(&Arc::new(web.clone()));
     let spread = |profile: &Profile, load: &Load| {
+        let loads = BTreeMap::from([("node-2".to_owned(), load.clone())]);
         let cluster = Cluster {
             profile,
             spread_selector: &of_service,
-            nodes: nodes.iter().collect(),
-            loads: &BTreeMap::from([("node-2".to_owned(), load.clone())]),
+            nodes: NodeInfo::all(&nodes, &loads),
             namespace_labels: &|_| BTreeMap::new(),
             storage: None,
             devices: None,
         };
         let claims = PodClaims::of(&web, None);
-        of((&web, &claims), &cluster, &nodes.iter().collect::<Vec<_>>())
+        of((&web, &claims), &cluster, &cluster.nodes)
     };
     // Skews of 3 add 2 to each node, and the pod on node-2 adds ln(4): 2 of 3 and 3 of 3.
     let mut profile = Profile::default();

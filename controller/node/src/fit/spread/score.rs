@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
 
-use super::super::{Cluster, SCORE_MAX};
+use super::super::{Cluster, NodeInfo, SCORE_MAX};
 use super::{Counted, constraints_of, is_counted, is_defaulted};
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Returns the scores of the nodes; the fewer pods in the node's domains, the higher.
-pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]) -> Vec<i64> {
+pub(in super::super) fn scores(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    nodes: &[NodeInfo<'_>],
+) -> Vec<i64> {
     let constraints = constraints_of(pod, cluster, "ScheduleAnyway");
     if constraints.is_empty() {
         return vec![0; nodes.len()];
@@ -20,13 +24,17 @@ pub(in super::super) fn scores(pod: &Pod, cluster: &Cluster<'_>, nodes: &[&Node]
         let mut keys = constraints.iter().map(|(own, _)| own.topology_key.as_str());
         keys_may_lack || keys.all(|key| label(node, key).is_some())
     };
-    let scored: Vec<&Node> = nodes.iter().copied().filter(|node| has_all(node)).collect();
+    let scored: Vec<&Node> = nodes
+        .iter()
+        .map(|info| info.node)
+        .filter(|node| has_all(node))
+        .collect();
     let domains: Vec<Domains<'_>> = constraints
         .iter()
         .map(|constraint| Domains::of(pod, constraint, (cluster, &scored), &has_all))
         .collect();
     let raw = nodes.iter().map(|node| {
-        let score = |own: &Domains<'_>| own.score(pod, cluster, node);
+        let score = |own: &Domains<'_>| own.score(pod, *node);
         has_all(node).then(|| domains.iter().map(score).sum::<f64>().round() as i64)
     });
     let raw: Vec<Option<i64>> = raw.collect();
@@ -79,9 +87,9 @@ impl<'a> Domains<'a> {
         for node in &cluster.nodes {
             if has_all(node)
                 && is_counted(pod, node, constraint)
-                && let Some(count) = counts.get_mut(value(node))
+                && let Some(count) = counts.get_mut(value(node.node))
             {
-                *count += counted.count(pod, cluster.load(node));
+                *count += counted.count(pod, node.load);
             }
         }
         let weight = weight_of(counts.len());
@@ -93,12 +101,12 @@ impl<'a> Domains<'a> {
         }
     }
 
-    fn score(&self, pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> f64 {
-        let Some(value) = label(node, &self.constraint.topology_key) else {
+    fn score(&self, pod: &Pod, node: NodeInfo<'_>) -> f64 {
+        let Some(value) = label(&node, &self.constraint.topology_key) else {
             return 0.0;
         };
         let count = match self.constraint.topology_key.as_str() {
-            HOSTNAME => self.counted.count(pod, cluster.load(node)),
+            HOSTNAME => self.counted.count(pod, node.load),
             _ => self.counts.get(value).copied().unwrap_or(0),
         };
         count as f64 * self.weight + f64::from(self.constraint.max_skew - 1)

@@ -7,7 +7,7 @@ use kube::core::Selector;
 
 use super::*;
 use crate::fit::Profile;
-use crate::fit::choose;
+use crate::fit::{NodeInfo, choose};
 
 #[derive(Default)]
 struct Stored(Storage);
@@ -65,8 +65,7 @@ impl Stored {
         let cluster = Cluster {
             profile: &Profile::default(),
             spread_selector: &|_| Selector::default(),
-            nodes: nodes.iter().collect(),
-            loads: &loads,
+            nodes: NodeInfo::all(&nodes, &loads),
             namespace_labels: &|_| BTreeMap::new(),
             storage: Some(&self.0),
             devices: None,

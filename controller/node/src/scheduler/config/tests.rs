@@ -238,3 +238,15 @@ fn refusals_have_the_words_of_kube_scheduler() {
     let message = "no kind \"Pod\" is registered for version \"v1\" in scheme \"pkg/scheduler/apis/config/scheme/scheme.go:29\"";
     assert_eq!(other.to_string(), message);
 }
+
+#[test]
+fn the_percentage_of_a_profile_comes_before_that_of_all() {
+    let text = "percentageOfNodesToScore: 30\nprofiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 7}]";
+    let profiles = parse(text).unwrap().into_profiles();
+    let percentages = profiles
+        .iter()
+        .map(|profile| profile.percentage_of_nodes_to_score);
+    assert_eq!(percentages.collect::<Vec<_>>(), [30, 7]);
+    let default = SchedulerConfig::default().into_profiles();
+    assert_eq!(default[0].percentage_of_nodes_to_score, 0);
+}
