@@ -3,7 +3,7 @@
 //! Only metrics with upstream's meaning are served. Durations are of the server's clock, so under
 //! virtual time they are simulated.
 //!
-//! Requests and events are noted first, and counted by the hundred or when a client reads the
+//! Requests and events are noted first, and counted by the thousand or when a client reads the
 //! metrics: most servers of simulated clusters end before that.
 
 pub(crate) mod access;
@@ -41,7 +41,7 @@ pub(crate) use requests::{Ended, RequestMeter, WatchMeter};
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The number of notes that are counted at a time.
-const NOTED_MAX: usize = 512;
+const NOTED_MAX: usize = 2048;
 /// The number of noted events after which a watch counts directly, which costs less from then on.
 const SENT_NOTED_MAX: usize = 64;
 

@@ -174,8 +174,7 @@ impl RequestInfo {
         let selects = special.is_none() && matches!(verb, Some(Verb::List | Verb::Watch));
         let selected_name = selects.then(|| selected_name(query));
         let many = Some(Verb::DeleteCollection) == verb || selects;
-        let selector = |key: &str| options::pairs(query).find(|(own, _)| own == key);
-        let selector = |key: &str| selector(key).map(|(_, selector)| selector);
+        let selector = |key: &str| options::first(query, key);
         let (fields, labels) = match many && special.is_none() && !query.is_empty() {
             true => (selector("fieldSelector"), selector("labelSelector")),
             false => (None, None),
@@ -229,16 +228,15 @@ impl RequestInfo {
 
 /// The value that a field selector requires of `metadata.name`, if it is a valid name.
 fn selected_name(query: &str) -> Option<String> {
-    let (_, selector) = options::pairs(query).find(|(key, _)| key == "fieldSelector")?;
+    let selector = options::first(query, "fieldSelector")?;
     let selector = FieldSelector::parse(&selector).ok()?;
     let name = selector.requires_exact_match("metadata.name")?;
     path_segment_name(name).is_empty().then(|| name.to_owned())
 }
 
 fn wants_watch(query: &str) -> bool {
-    options::pairs(query)
-        .find(|(key, _)| key == "watch")
-        .is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
+    options::first(query, "watch")
+        .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "false" | "0"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The options of a request: query parameters, and the body of a DELETE.
 
+use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
 
 use percent_encoding::percent_decode_str;
@@ -14,18 +15,33 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 /// The decoded pairs of a query string. Go passes over a pair that it cannot read: one with a
 /// semicolon or a broken escape.
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
-    let decode = |text: &str| {
-        percent_decode_str(&text.replace('+', " "))
-            .decode_utf8_lossy()
-            .into_owned()
-    };
-    query
-        .split('&')
-        .filter(|pair| !pair.is_empty() && !pair.contains(';') && is_well_escaped(pair))
-        .map(move |pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(key), decode(value))
-        })
+    let pairs = written_pairs(query);
+    pairs.map(|(key, value)| (decode(key).into_owned(), decode(value).into_owned()))
+}
+
+/// Returns the decoded value of the first pair of a query string with this key.
+pub fn first(query: &str, key: &str) -> Option<String> {
+    let mut pairs = written_pairs(query);
+    let (_, value) = pairs.find(|(own, _)| decode(own) == key)?;
+    Some(decode(value).into_owned())
+}
+
+/// The pairs that can be read, as they are written.
+fn written_pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.filter(|pair| !pair.contains(';') && is_well_escaped(pair));
+    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+}
+
+/// Decodes a key or a value.
+fn decode(text: &str) -> Cow<'_, str> {
+    // Most are written as they are.
+    if !text.bytes().any(|byte| matches!(byte, b'+' | b'%')) {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace('+', " ");
+    let text = percent_decode_str(&text).decode_utf8_lossy();
+    Cow::Owned(text.into_owned())
 }
 
 /// Whether two hexadecimal digits follow every `%`.
