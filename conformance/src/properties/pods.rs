@@ -94,10 +94,11 @@ pub(super) fn is_relabeled(entry: &JournalEntry) -> bool {
 
 /// Whether `entry` changes the containers in an existing pod's spec, so that they restart.
 pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
-    let containers = |pod: &Value| pod["spec"]["containers"].clone();
-    let previous = entry.previous.as_deref();
+    let Some(previous) = entry.previous.as_deref() else {
+        return false;
+    };
     entry.event == EventType::Modified
-        && previous.is_some_and(|previous| containers(previous) != containers(&entry.object))
+        && previous["spec"]["containers"] != entry.object["spec"]["containers"]
 }
 
 /// Returns the number or the share of `of` that a field states, `default` if it states neither.

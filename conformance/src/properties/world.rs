@@ -58,15 +58,16 @@ impl World {
         let Some(known) = known.filter(|_| before < number(&entry.object)) else {
             return;
         };
-        let template = |set: &Value| set["spec"]["template"].clone();
         let Some((first, last)) = known.values().next().zip(known.values().next_back()) else {
             return;
         };
         let observed = last["status"]["observedGeneration"].as_i64();
         let is_observed =
             observed.is_some() && observed == first["metadata"]["generation"].as_i64();
-        let old = template(first);
-        let newer = known.iter().find(|(_, set)| template(set) != old);
+        let old = &first["spec"]["template"];
+        let newer = known
+            .iter()
+            .find(|(_, set)| set["spec"]["template"] != *old);
         let newer = newer.map(|(generation, _)| *generation);
         if let Some(newer) =
             newer.filter(|_| is_observed && user_agent::is_component(&entry.user_agent))

@@ -136,7 +136,11 @@ impl Testbed {
 
     /// The versions of the writes so far whose answer a fault has kept from the writer.
     pub(crate) fn unanswered(&self) -> BTreeSet<ResourceVersion> {
-        properties::unanswered(&self.journal(), &self.fault_hits(), &self.faults_met())
+        let hits = self.fault_hits();
+        if hits.is_empty() {
+            return BTreeSet::new();
+        }
+        properties::unanswered(&self.journal(), &hits, &self.faults_met())
     }
 
     /// The violations by requests of the controllers under test.
