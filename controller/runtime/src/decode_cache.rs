@@ -5,6 +5,7 @@
 //! controllers share informers instead; here each sees the state of its own watch, which may lag or
 //! fail alone. An object that several stores hold is in memory once.
 
+mod compact;
 mod living;
 mod times;
 
@@ -165,6 +166,7 @@ impl Undecoded {
         let mut object: K = serde_json::from_str(&less)
             .or_else(|error| times::without_extremes(&less).ok_or(error))?;
         object.meta_mut().managed_fields = None;
+        compact::shrink(&mut object);
         let object = Arc::new(object);
         objects.push(object.clone());
         if let Some(identity) = identity {
