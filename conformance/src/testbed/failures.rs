@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{JournalEntry, Livelock};
 use serde_json::Value;
@@ -20,7 +21,7 @@ const VERSIONS_SHOWN: usize = 3;
 pub(super) struct Reported {
     /// The violations.
     violations: Vec<Violation>,
-    /// What they were found in.
+    /// The state that was judged last.
     judged: Option<Judged>,
     /// Whether it knows the controller that loops, has panicked or has returned.
     failure: bool,
@@ -29,6 +30,8 @@ pub(super) struct Reported {
 /// The state of a testbed, as far as violations follow from it.
 #[derive(Debug, PartialEq, Eq)]
 struct Judged {
+    /// A property may have a time limit.
+    now: Timestamp,
     /// The version of the last write.
     rv: ResourceVersion,
     /// The numbers of requests, of settled versions, and of restarts to see whether controllers write again.
@@ -119,10 +122,11 @@ impl Testbed {
         }
     }
 
-    /// What violations would be found in; `None` with properties in Rust, which may look at something else.
+    /// The state as far as violations follow from it; `None` with properties in Rust, which may look at something else.
     fn judged(&self) -> Option<Judged> {
         let met = self.faults_met();
         self.declared.rust.is_empty().then(|| Judged {
+            now: self.now(),
             rv: self.resource_version(),
             counts: [
                 self.points().len(),

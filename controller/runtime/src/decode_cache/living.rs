@@ -20,7 +20,7 @@ const UNSWEPT: usize = 256;
 
 static OBJECTS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
 
-/// What an object is in one type, and the version of its text.
+/// An object in one type, at one version of its text.
 pub(super) struct Identity {
     /// The hash of type and uid.
     key: u64,
