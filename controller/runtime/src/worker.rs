@@ -92,3 +92,25 @@ pub async fn debounce_until(objects: usize, is_urgent: impl Fn() -> bool) {
         left = left.saturating_sub(TIME_SLICE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_on_very_many_objects_waits_until_it_is_urgent() {
+        let waited = async |objects: usize, urgent_after: u32| {
+            let began = tokio::time::Instant::now();
+            let asked = AtomicU32::new(0);
+            let is_urgent = || asked.fetch_add(1, Ordering::Relaxed) >= urgent_after;
+            debounce_until(objects, is_urgent).await;
+            began.elapsed().as_millis()
+        };
+        assert_eq!(waited(OBJECTS_WORTH_TIME - 1, u32::MAX).await, 0);
+        assert_eq!(waited(5_000, u32::MAX).await, 50);
+        assert_eq!(waited(5_000, 7).await, 7);
+        assert_eq!(waited(5_000, 0).await, 0);
+    }
+}

@@ -225,7 +225,10 @@ fn is_counted_by(selector: &Selector, pod: &Pod) -> bool {
 /// The pods of a node that were counted by a selector: there may be thousands of pods, and each of
 /// a set is counted for all that follow.
 #[derive(Debug)]
-pub(super) struct Counts(Mutex<BTreeMap<Arc<str>, (Arc<Remembered>, i64)>>);
+pub(super) struct Counts(Mutex<KnownCounts>);
+
+/// The selectors by key, with the numbers of their pods.
+type KnownCounts = BTreeMap<Arc<str>, (Arc<Remembered>, i64)>;
 
 /// How many selectors a node remembers. There are as many as there are sets.
 const REMEMBERED_MAX: usize = 16;

@@ -29,16 +29,7 @@ impl<S: Set> Reconcile for Controller<S> {
                 [(PODS, &self.pods), (sets, &self.sets)];
             self.consistency.ready(key, &caches).await?;
         }
-        if let Some(set) = self.sets.get(&key.namespace, &key.name) {
-            let uid = set.uid().unwrap_or_default();
-            let count = || self.pods.count_controlled_by(&key.namespace, &uid);
-            // A status can wait for more changes; pods that are missing should not.
-            let is_urgent = || {
-                self.expectations.satisfied(key, (self.ctx.now)())
-                    && usize::try_from(set.replicas()).is_ok_and(|wanted| wanted != count())
-            };
-            debounce_until(count(), is_urgent).await;
-        }
+        debounce_until(self.count_pods(key), || self.is_urgent(key)).await;
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             self.consistency.forget(key);
@@ -76,6 +67,22 @@ impl<S: Set> Reconcile for Controller<S> {
 }
 
 impl<S: Set> Controller<S> {
+    /// The number of pods that the set controls.
+    fn count_pods(&self, key: &ObjectKey) -> usize {
+        let set = self.sets.get(&key.namespace, &key.name);
+        let uid = set.and_then(|set| set.uid());
+        uid.map_or(0, |uid| self.pods.count_controlled_by(&key.namespace, &uid))
+    }
+
+    /// Whether there are pods to create or delete, or no set. A status can wait for more changes.
+    fn is_urgent(&self, key: &ObjectKey) -> bool {
+        let Some(set) = self.sets.get(&key.namespace, &key.name) else {
+            return true;
+        };
+        self.expectations.satisfied(key, (self.ctx.now)())
+            && usize::try_from(set.replicas()).is_ok_and(|wanted| wanted != self.count_pods(key))
+    }
+
     /// The set's active pods, by name, after adopting orphans and releasing strangers.
     async fn claim_pods(
         &self,
