@@ -343,38 +343,15 @@ pub(super) fn choose(
         fit_error.claims = refusal.claims;
         fit_error
     })?;
-    let mut fit_error = FitError::default();
-    let mut feasible: Vec<NodeInfo<'_>> = Vec::new();
-    let enough = cluster.profile.feasible_nodes_to_find(cluster.nodes.len());
     let nominee = cluster
         .nodes
         .iter()
-        .filter(|node| nominated == Some(name(node)));
-    let others = cluster
-        .nodes
-        .iter()
-        .filter(|node| nominated != Some(name(node)));
-    let mut examined = 0;
-    for node in nominee.chain(others) {
-        if feasible.len() >= enough {
-            break;
-        }
-        examined += 1;
-        match filters.misfit(node.node, node.load) {
-            Some(misfit) => fit_error.add(name(node), misfit),
-            None => feasible.push(*node),
-        }
-    }
-    fit_error.claims = filters.claims.seen();
-    let nominated = feasible.iter().find(|node| nominated == Some(name(node)));
-    if nominated.is_none() && fit_error.is_error() {
-        return Err(fit_error);
-    }
-    let chosen = nominated.copied().or_else(|| match feasible.as_slice() {
-        [only] => Some(*only),
-        nodes => best(&filters, cluster, nodes),
-    });
-    let node = chosen.ok_or(fit_error)?.node;
+        .find(|node| nominated == Some(name(node)));
+    let (found, examined) = match nominee {
+        Some(nominee) if filters.misfit(nominee.node, nominee.load).is_none() => (*nominee, 0),
+        _ => search(&filters, cluster)?,
+    };
+    let node = found.node;
     Ok(Choice {
         node: name(node).to_owned(),
         bindings: filters.volumes.bindings(node).unwrap_or_default(),
@@ -382,6 +359,49 @@ pub(super) fn choose(
         examined,
         reservations: filters.claims.reservations(node),
     })
+}
+
+/// Looks for nodes on which the pod fits, until there are enough. Returns the best of them, and how many were looked at.
+///
+/// # Errors
+///
+/// [`FitError`] when it fits on none.
+fn search<'n>(
+    filters: &Filters<'_>,
+    cluster: &Cluster<'n>,
+) -> Result<(NodeInfo<'n>, usize), FitError> {
+    let is_candidate = |node: &NodeInfo<'_>| {
+        let pinned = filters.pinned.as_ref();
+        pinned.is_none_or(|names| names.contains(name(node)))
+    };
+    let nodes = cluster.nodes.iter().copied();
+    let (candidates, others): (Vec<_>, Vec<_>) = nodes.partition(is_candidate);
+    let enough = cluster.profile.feasible_nodes_to_find(candidates.len());
+    let mut fit_error = FitError::default();
+    let (mut feasible, mut examined) = (Vec::new(), 0);
+    for node in candidates {
+        if feasible.len() >= enough {
+            break;
+        }
+        examined += 1;
+        match filters.misfit(node.node, node.load) {
+            Some(misfit) => fit_error.add(name(&node), misfit),
+            None => feasible.push(node),
+        }
+    }
+    fit_error.claims = filters.claims.seen();
+    let chosen = match feasible.as_slice() {
+        _ if fit_error.is_error() => None,
+        [only] => Some(*only),
+        nodes => best(filters, cluster, nodes),
+    };
+    if let Some(node) = chosen {
+        return Ok((node, examined));
+    }
+    for node in others {
+        fit_error.add(name(&node), Misfit::pinned());
+    }
+    Err(fit_error)
 }
 
 /// Returns the node with the highest score; upstream decides ties at random.

@@ -339,7 +339,7 @@ impl Scheduler {
 
     /// Tries every waiting pod once, in order.
     async fn schedule(&mut self) -> Result<(), kube::Error> {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.loads.are_behind() {
             return Ok(());
         }
         let mut loads = std::mem::take(&mut self.loads);

@@ -146,7 +146,9 @@ fn preempt(
     let mut outcomes = Vec::new();
     let mut error = None;
     let mut best: Option<(Rank, Plan)> = None;
-    for (index, node) in cluster.nodes.iter().enumerate() {
+    let mut nodes = cluster.nodes.clone();
+    nodes.sort_by(|one, other| name(one).cmp(name(other)));
+    for (index, node) in nodes.iter().enumerate() {
         if !fit_error.may_pass(name(node)) {
             outcomes.push("Preemption is not helpful for scheduling".to_owned());
             continue;

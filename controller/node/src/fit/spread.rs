@@ -269,7 +269,7 @@ impl Counts {
             return *counted;
         }
         if known.len() >= REMEMBERED_MAX {
-            known.clear();
+            known.pop_first();
         }
         let counted = count(&own.selector, own.namespace.as_ref(), pods);
         known.insert(Arc::clone(&own.key), (Arc::clone(own), counted));

@@ -443,3 +443,24 @@ fn a_large_cluster_is_not_looked_at_as_a_whole() {
     let chosen = choose_by(&all, &pod(json!({})), &nodes, &loads(&taken));
     assert_eq!(chosen.as_deref(), Ok("node-101"));
 }
+
+#[test]
+fn a_pod_that_names_its_node_is_not_held_up_by_others() {
+    let nodes: Vec<Node> = (1..=150)
+        .map(|index| node(&format!("node-{index}"), &json!({})))
+        .collect();
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": ["node-140"] });
+    let terms = json!([{ "matchFields": [field] }]);
+    let required =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": terms } });
+    let pinned = pod(json!({ "affinity": { "nodeAffinity": required } }));
+    assert_eq!(
+        choose(&pinned, &nodes, &loads(&[])).as_deref(),
+        Ok("node-140")
+    );
+    let refused = choose(&pinned, &nodes, &loads(&[("node-140", 3)])).unwrap_err();
+    assert!(
+        refused.starts_with("0/150 nodes are available: 1 Too many pods, 149 node(s) didn't"),
+        "{refused}"
+    );
+}

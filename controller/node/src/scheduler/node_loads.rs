@@ -17,12 +17,23 @@ pub(super) struct NodeLoads {
     loads: BTreeMap<String, Load>,
     /// The pods that may have come to a node, or left it, or are other than its load says.
     changed: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// The number of notes of changes.
+    notes: usize,
 }
+
+/// So many changes are worth a computation although no pod waits: the loads hold pods that may be gone.
+const NOTES_MAX: usize = 1_000;
 
 impl NodeLoads {
     /// Notes that a pod on a node, or one that was there, has changed.
     pub(super) fn note(&mut self, node: &str, pod: ObjectKey) {
         self.changed.entry(node.to_owned()).or_default().insert(pod);
+        self.notes += 1;
+    }
+
+    /// Whether very much has changed since the loads were computed.
+    pub(super) fn are_behind(&self) -> bool {
+        self.notes > NOTES_MAX
     }
 
     /// Adds a pod to a node until the next pass, which keeps it if it is there.
@@ -33,6 +44,7 @@ impl NodeLoads {
 
     /// Computes the loads of the nodes with changes; `node_of` returns the node that a pod takes a place on.
     pub(super) fn refresh(&mut self, pods: &Store<Pod>, node_of: impl Fn(&Pod) -> Option<String>) {
+        self.notes = 0;
         for (node, mut keys) in std::mem::take(&mut self.changed) {
             let before = self.loads.remove(&node).unwrap_or_default();
             keys.extend(before.pods().map(ObjectKey::of));
@@ -116,5 +128,23 @@ mod tests {
         loads.note("one", key("b"));
         loads.refresh(&pods, node_of);
         assert_eq!(names(&loads), [owned(("two", &["c", "d"]))]);
+    }
+
+    #[test]
+    fn pods_that_are_gone_are_forgotten_although_none_waits() {
+        let (mut pods, mut loads) = (Store::default(), NodeLoads::default());
+        let gone = pod("a", "one");
+        pods.apply(Event::Apply(Arc::clone(&gone)));
+        loads.note("one", key("a"));
+        loads.refresh(&pods, node_of);
+        pods.apply(Event::Delete(pod("a", "one")));
+        for _ in 0..=NOTES_MAX {
+            assert!(!loads.are_behind());
+            loads.note("one", key("a"));
+        }
+        assert!(loads.are_behind());
+        loads.refresh(&pods, node_of);
+        assert!(!loads.are_behind());
+        assert_eq!(Arc::strong_count(&gone), 1);
     }
 }
