@@ -75,7 +75,8 @@ impl Shard {
         }
         self.objects
             .retain(|_, living| living.object.strong_count() > 0);
-        self.sweep_at = 2 * self.objects.len() + UNSWEPT;
+        let living = self.objects.len();
+        self.sweep_at = living + UNSWEPT.max(living / 4);
     }
 }
 
