@@ -36,8 +36,8 @@ struct Judged {
     rv: ResourceVersion,
     /// The numbers of requests, of settled versions, and of restarts to see whether controllers write again.
     counts: [usize; 3],
-    /// How often faults were met.
-    met: u64,
+    /// The number of faults, and how often they were met.
+    met: (usize, u64),
     by_requests: Vec<Violation>,
 }
 
@@ -133,7 +133,10 @@ impl Testbed {
                 self.settled(Duration::ZERO).len(),
                 self.again.lock().len(),
             ],
-            met: met.iter().map(|(_, times)| u64::from(*times)).sum(),
+            met: (
+                met.len(),
+                met.iter().map(|(_, times)| u64::from(*times)).sum(),
+            ),
             by_requests: self.request_violations(),
         })
     }

@@ -564,4 +564,23 @@ mod tests {
         files.copy("/tmp", "/copy").unwrap();
         assert_eq!(files.read("/copy/a").unwrap(), b"12");
     }
+
+    #[test]
+    fn containers_of_one_image_share_its_files_until_they_change_them() {
+        let page = "/usr/share/nginx/html/index.html";
+        let of_image = |mounts| FileSystem::of_image(vec![(page, "hello")], mounts);
+        let (one, other) = (of_image(Vec::new()), of_image(Vec::new()));
+        one.write(page, b"changed", false).unwrap();
+        one.remove("/tmp", true).unwrap();
+        assert_eq!(one.read(page).unwrap(), b"changed");
+        assert_eq!(other.read(page).unwrap(), b"hello");
+        assert!(other.is_directory("/tmp"));
+        assert_eq!(of_image(Vec::new()).read(page).unwrap(), b"hello");
+        // A volume hides the files below its mount point.
+        let data = Volume::default();
+        let mounted = of_image(vec![("/usr/share/nginx".to_owned(), data.clone())]);
+        assert_eq!(mounted.read(page), Err(FileError::NotFound));
+        let alone = FileSystem::new(vec![("/data".to_owned(), data)]);
+        assert_eq!(alone.list("/data").unwrap(), [""; 0]);
+    }
 }
