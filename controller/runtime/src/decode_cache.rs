@@ -318,7 +318,7 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
     use kube::core::{PartialObjectMeta, WatchEvent};
     use serde_json::{Value, json};
 
@@ -352,6 +352,25 @@ mod tests {
         assert_eq!(second.data.as_ref().unwrap()["key"], "2");
         let other: Arc<Secret> = read(&json!({ "metadata": { "name": "a" } }));
         assert_eq!(other.metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn an_object_that_is_held_is_shared_between_threads() {
+        let mut one = object("a", "1");
+        one["metadata"]["uid"] = json!("shared-between-threads");
+        let held: Arc<ConfigMap> = read(&one);
+        // Another thread remembers no texts of this one.
+        let other = std::thread::spawn(move || read::<ConfigMap>(&one));
+        assert!(Arc::ptr_eq(&held, &other.join().unwrap()));
+    }
+
+    #[test]
+    fn a_decoded_pod_has_no_room_to_spare() {
+        let metadata = json!({ "name": "a", "resourceVersion": "1" });
+        let spec = json!({ "containers": [{ "name": "c" }] });
+        let pod: Arc<Pod> = read(&json!({ "metadata": metadata, "spec": spec }));
+        let spec = pod.spec.as_ref().unwrap();
+        assert_eq!(spec.containers.capacity(), 1);
     }
 
     #[test]

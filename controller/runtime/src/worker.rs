@@ -77,8 +77,8 @@ pub async fn debounce(objects: usize) {
     }
 }
 
-/// Waits in proportion to the number of `objects` that the next turn of work reads, if there are very many and until the
-/// work `is_urgent`: the more objects there are, the more changes one turn of work takes in.
+/// Waits before a turn of work that reads very many `objects`, in proportion to their number, and ends the wait once the
+/// work `is_urgent`. So one turn takes in the more changes, the more it costs. It does not wait for fewer objects.
 ///
 /// Cancel safety: it has no effect.
 pub async fn debounce_until(objects: usize, is_urgent: impl Fn() -> bool) {

@@ -194,9 +194,10 @@ impl Graph {
         let own = node.owners.iter().filter(is_new).find(is_invalid);
         let own = own.map(|owner| Task::Report(Subject::new(uid, node), owner.uid.clone()));
         // Not for each change: a set may have a hundred thousand pods.
-        let is_unseen = old.is_none().then_some(());
-        let dependents = is_unseen.into_iter().flat_map(|()| self.dependents(uid));
+        let dependents = old.is_none().then(|| self.dependents(uid));
         let of_dependents = dependents
+            .into_iter()
+            .flatten()
             .filter(|(_, dependent)| are_apart(dependent, node))
             .map(|(dependent, known)| Task::Report(Subject::new(dependent, known), uid.to_owned()));
         own.into_iter().chain(of_dependents).collect()

@@ -39,6 +39,15 @@ fn choose_by(
     nodes: &[Node],
     loads: &BTreeMap<String, Load>,
 ) -> Result<String, String> {
+    choose_or_nominee(profile, pod, (nodes, loads), None).map(|choice| choice.node)
+}
+
+fn choose_or_nominee(
+    profile: &Profile,
+    pod: &Pod,
+    (nodes, loads): (&[Node], &BTreeMap<String, Load>),
+    nominated: Option<&str>,
+) -> Result<Choice, String> {
     let labels =
         |name: &str| BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
     let cluster = Cluster {
@@ -49,8 +58,8 @@ fn choose_by(
         storage: None,
         devices: None,
     };
-    let chosen = super::choose(pod, &cluster, None);
-    chosen.map(|choice| choice.node).map_err(|fit_error| {
+    let chosen = super::choose(pod, &cluster, nominated);
+    chosen.map_err(|fit_error| {
         let planned = super::plan(pod, &cluster, &fit_error, &[]);
         fit_error.message(&planned.err().unwrap_or_default().message)
     })
@@ -463,4 +472,27 @@ fn a_pod_that_names_its_node_is_not_held_up_by_others() {
         refused.starts_with("0/150 nodes are available: 1 Too many pods, 149 node(s) didn't"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_nominated_node_that_fits_ends_the_search() {
+    let nodes: Vec<Node> = (1..=150)
+        .map(|index| node(&format!("node-{index}"), &json!({})))
+        .collect();
+    let search = |taken: &[(&str, usize)], nominated| {
+        let loads = loads(taken);
+        let choice = choose_or_nominee(
+            &Profile::default(),
+            &pod(json!({})),
+            (&nodes, &loads),
+            nominated,
+        );
+        let choice = choice.unwrap();
+        (choice.node, choice.examined)
+    };
+    assert_eq!(search(&[], Some("node-140")), ("node-140".to_owned(), 0));
+    assert_eq!(search(&[], None), ("node-1".to_owned(), 100));
+    // A full node counts as one that was looked at.
+    let full = [("node-2", 3), ("node-140", 3)];
+    assert_eq!(search(&full, Some("node-140")), ("node-1".to_owned(), 101));
 }

@@ -29,7 +29,7 @@ impl<S: Set> Reconcile for Controller<S> {
                 [(PODS, &self.pods), (sets, &self.sets)];
             self.consistency.ready(key, &caches).await?;
         }
-        debounce_until(self.pods_of(key).len(), || self.is_urgent(key)).await;
+        debounce_until(self.count_pods(key), || self.is_urgent(key)).await;
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             self.consistency.forget(key);
@@ -67,11 +67,14 @@ impl<S: Set> Reconcile for Controller<S> {
 }
 
 impl<S: Set> Controller<S> {
-    /// The pods that the set controls.
-    fn pods_of(&self, key: &ObjectKey) -> Vec<Arc<Pod>> {
+    /// The number of pods that the set controls.
+    fn count_pods(&self, key: &ObjectKey) -> usize {
         let set = self.sets.get(&key.namespace, &key.name);
         let uid = set.and_then(|set| set.uid()).unwrap_or_default();
-        self.pods.controlled_by(&key.namespace, &uid)
+        match uid.is_empty() {
+            true => 0,
+            false => self.pods.count_controlled_by(&key.namespace, &uid),
+        }
     }
 
     /// Whether there are pods to create or delete, or no set. A status can wait for more changes.
@@ -79,11 +82,10 @@ impl<S: Set> Controller<S> {
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             return true;
         };
+        let uid = set.uid().unwrap_or_default();
         let active = || {
-            self.pods_of(key)
-                .iter()
-                .filter(|pod| pod::is_active(pod))
-                .count()
+            let pods = self.pods.controlled_by(&key.namespace, &uid);
+            pods.iter().filter(|pod| pod::is_active(pod)).count()
         };
         self.expectations.satisfied(key, (self.ctx.now)())
             && usize::try_from(set.replicas()).is_ok_and(|wanted| wanted != active())
