@@ -177,8 +177,8 @@ async fn a_watch_is_streamed() {
 async fn a_service_that_has_gone_away_is_not_reached() {
     let extension = ExtensionServer::start(Discovery::Aggregated).await;
     let running = start_before(&extension).await;
-    let address = extension.address;
-    extension.stop().await;
+    let refusing = extension.stop().await;
+    let address = refusing.address;
     let none: [(&str, &str); 0] = [];
     let response = respond(&running.server, &format!("GET {FLUNDERS}"), &none, "").await;
     assert_eq!(

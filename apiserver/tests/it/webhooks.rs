@@ -12,8 +12,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
+use crate::support::ports::RefusingPort;
 use crate::support::requests::{Answer, send};
 use crate::support::webhook_server::{Reply, WebhookServer};
 
@@ -212,9 +212,8 @@ async fn simulated_time_stands_still_while_a_webhook_is_asked() {
 async fn a_webhook_that_cannot_be_asked_is_reported_as_upstream_does() {
     let hook = WebhookServer::start(|_| Reply::Text(500, "broken\n")).await;
     let stranger = WebhookServer::start(allow).await;
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = free.local_addr().unwrap();
-    drop(free);
+    let port = RefusingPort::bind();
+    let nobody = port.address;
     let untrusted = json!({
         "url": format!("https://{}/x", hook.address), "caBundle": stranger.ca_bundle(),
     });

@@ -5,10 +5,10 @@
 use bytes::Bytes;
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::{API_SERVICES, FLUNDERS, condition, register, start};
 use crate::support::extension_server::{Discovery, ExtensionServer, GROUP, VERSION, api_service};
+use crate::support::ports::RefusingPort;
 use crate::support::requests::{read, respond, send, server};
 
 const NAME: &str = "v1alpha1.wardle.example.com";
@@ -100,9 +100,8 @@ async fn its_time_is_that_of_the_last_change_of_status_and_its_owner_the_server(
 
 #[tokio::test]
 async fn a_service_without_a_listener_fails_its_check() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let port = RefusingPort::bind();
+    let address = port.address;
     let builder = ApiServer::builder().resolve_service("default", "ext", 443, address);
     let running = start(builder).await;
     register(&running.server, &api_service(GROUP, VERSION, json!({}))).await;

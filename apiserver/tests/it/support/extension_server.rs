@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
+use super::ports::RefusingPort;
 use super::webhook_server::acceptor;
 
 pub(crate) const GROUP: &str = "wardle.example.com";
@@ -87,9 +88,10 @@ impl ExtensionServer {
         }
     }
 
-    /// Closes its socket and its connections.
-    pub(crate) async fn stop(mut self) {
+    /// Closes its socket and its connections. Its port refuses connections from here on.
+    pub(crate) async fn stop(mut self) -> RefusingPort {
         self.connections.shutdown().await;
+        RefusingPort::at(self.address)
     }
 
     /// The authority of its certificate.

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -98,9 +99,23 @@ pub(super) fn named(user: &str, group: &str) -> DistinguishedName {
 }
 
 /// A port that was free a moment ago, which is how harnesses choose theirs.
+///
+/// Each call has a port of its own, below those that Linux gives to connections and to sockets that
+/// ask for any port. So no other test takes it before the program listens.
 pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    const FIRST: u32 = 12_000;
+    const COUNT: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+
+    // Processes that run at the same time begin far from each other.
+    let begin = std::process::id().wrapping_mul(331);
+    loop {
+        let offset = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(FIRST + offset).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The directories of one control plane.

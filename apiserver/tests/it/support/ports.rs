@@ -1,0 +1,33 @@
+//! Ports that no server answers on.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpSocket;
+
+/// A port of loopback that refuses connections.
+///
+/// Its socket is bound but does not listen. A port that was closed again could be given to a server
+/// of another test.
+pub(crate) struct RefusingPort {
+    pub(crate) address: SocketAddr,
+    _socket: TcpSocket,
+}
+
+impl RefusingPort {
+    /// Any port that is free.
+    pub(crate) fn bind() -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap())
+    }
+
+    /// The port of a server that has stopped.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        // The server's connections may not be forgotten yet.
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).unwrap();
+        Self {
+            address: socket.local_addr().unwrap(),
+            _socket: socket,
+        }
+    }
+}
