@@ -55,6 +55,7 @@ pub use fit::{CompileSelector, DeviceSelector};
 pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::task::beside;
 pub use missing_images::{BadImagePattern, MissingImages};
 pub use pace::Pace;
 pub use scheduler::config::{BadSchedulerConfig, SchedulerConfig};
@@ -123,7 +124,13 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
             let profiles = config.scheduler_config.clone();
             let follows_volumes = config.default_storage_class;
             let compile = config.compile_selector;
-            scheduler::run(scheduler, profiles, follows_volumes, compile).await;
+            beside(scheduler::run(
+                scheduler,
+                profiles,
+                follows_volumes,
+                compile,
+            ))
+            .await;
         }
     };
     if nodes == 0 {
@@ -136,7 +143,13 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     let pods = async {
         if has_kubelets {
             let timings = config.timings;
-            kubelet::run(kubelet.clone(), containers, faults.clone(), timings).await;
+            beside(kubelet::run(
+                kubelet.clone(),
+                containers,
+                faults.clone(),
+                timings,
+            ))
+            .await;
         }
     };
     tokio::join!(

@@ -11,7 +11,7 @@
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
-//! - [`supervisor`]: records and restarts controllers that end
+//! - [`supervisor`]: records and restarts controllers that end; [`task`]: work that may run beside its caller
 //! - [`controller_ref`], [`pod`], [`resource_claim`], [`taints`], [`volume`]: accessors of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
@@ -40,6 +40,7 @@ pub mod store;
 pub mod supervisor;
 pub mod sync_error;
 pub mod taints;
+pub mod task;
 pub mod tolerations;
 pub mod typed_cache;
 pub mod version_expectations;
