@@ -6,8 +6,9 @@
 //! loop owns its stores (see [`Watches`](super::reflector::Watches)).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 use kubeproof_machinery::meta::ResourceVersion;
@@ -125,8 +126,8 @@ pub struct WrittenVersion {
 #[derive(Debug)]
 pub struct Store<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
-    /// The objects by namespace and uid of the controller, empty for orphans; then by name.
-    by_controller: BTreeMap<(String, String), BTreeMap<String, Arc<K>>>,
+    /// The index by controller, from when it is first asked for: few stores need it.
+    by_controller: OnceLock<ControllerIndex<K>>,
     /// The objects of a list until it ends.
     listing: Vec<Arc<K>>,
     /// The highest resourceVersion since the last list.
@@ -136,11 +137,14 @@ pub struct Store<K> {
     lists_ended: u64,
 }
 
+/// Objects by namespace and uid of the controller, empty for orphans; then by name.
+type ControllerIndex<K> = BTreeMap<(String, String), BTreeMap<String, Arc<K>>>;
+
 impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
             objects: BTreeMap::new(),
-            by_controller: BTreeMap::new(),
+            by_controller: OnceLock::new(),
             listing: Vec::new(),
             high_water_mark: ResourceVersion::ZERO,
             lists_begun: 0,
@@ -189,8 +193,13 @@ impl<K: Resource> Store<K> {
     /// The objects of `namespace` that the owner `uid` controls, by name; the orphans if `uid` is
     /// empty.
     fn indexed(&self, namespace: &str, uid: &str) -> Option<&BTreeMap<String, Arc<K>>> {
-        let key = (namespace.to_owned(), uid.to_owned());
-        self.by_controller.get(&key)
+        let index = self.by_controller.get_or_init(|| {
+            let mut index = ControllerIndex::new();
+            let objects = self.objects.values();
+            objects.for_each(|object| add_to(&mut index, object));
+            index
+        });
+        index.get(&(namespace.to_owned(), uid.to_owned()))
     }
 
     /// The objects of `namespace` that the owner `uid` controls, by name.
@@ -280,7 +289,9 @@ impl<K: Resource> Store<K> {
     fn replace(&mut self) -> Vec<Change<K>> {
         // A restarted server has lower versions than the one before.
         self.high_water_mark = ResourceVersion::ZERO;
-        self.by_controller.clear();
+        if let Some(index) = self.by_controller.get_mut() {
+            index.clear();
+        }
         let mut before = std::mem::take(&mut self.objects);
         let listed = std::mem::take(&mut self.listing);
         let mut listed: Vec<_> = listed
@@ -307,11 +318,16 @@ impl<K: Resource> Store<K> {
     fn put(&mut self, new: Arc<K>) -> Change<K> {
         self.high_water_mark = self.high_water_mark.max(resource_version(&*new));
         let old = self.objects.insert(ObjectKey::of(&*new), Arc::clone(&new));
-        if let Some(old) = &old {
-            self.unindex(old);
+        if let Some(index) = self.by_controller.get_mut() {
+            // The new version takes the place of the old one of the same controller.
+            let moved = old
+                .as_ref()
+                .filter(|old| !is_of_same(old.meta(), new.meta()));
+            if let Some(old) = moved {
+                remove_from(index, &**old);
+            }
+            add_to(index, &new);
         }
-        let of_controller = self.by_controller.entry(controller_key(&*new)).or_default();
-        of_controller.insert(new.name_any(), Arc::clone(&new));
         match old {
             Some(old) => Change::Updated { old, new },
             None => Change::Added(new),
@@ -320,17 +336,30 @@ impl<K: Resource> Store<K> {
 
     fn remove(&mut self, object: &K) -> Option<Arc<K>> {
         let removed = self.objects.remove(&ObjectKey::of(object))?;
-        self.unindex(&removed);
+        if let Some(index) = self.by_controller.get_mut() {
+            remove_from(index, &*removed);
+        }
         Some(removed)
     }
+}
 
-    fn unindex(&mut self, object: &K) {
-        let key = controller_key(object);
-        if let Some(of) = self.by_controller.get_mut(&key) {
-            of.remove(&object.name_any());
-            if of.is_empty() {
-                self.by_controller.remove(&key);
-            }
+/// Whether two versions of an object have the same controller.
+fn is_of_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
+    let uid = |meta| controller_of(meta).map(|owner| &owner.uid);
+    uid(one) == uid(other)
+}
+
+fn add_to<K: Resource>(index: &mut ControllerIndex<K>, object: &Arc<K>) {
+    let of_controller = index.entry(controller_key(&**object)).or_default();
+    of_controller.insert(object.name_any(), Arc::clone(object));
+}
+
+fn remove_from<K: Resource>(index: &mut ControllerIndex<K>, object: &K) {
+    let key = controller_key(object);
+    if let Some(of) = index.get_mut(&key) {
+        of.remove(&object.name_any());
+        if of.is_empty() {
+            index.remove(&key);
         }
     }
 }
