@@ -3,6 +3,7 @@
 mod devices;
 mod fit_error;
 mod inter_pod_affinity;
+mod node_info;
 mod node_resources;
 mod preemption;
 mod profile;
@@ -12,8 +13,6 @@ mod volumes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
-use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
@@ -21,15 +20,17 @@ use devices::{ClaimsSeen, PodClaims};
 use inter_pod_affinity::InterPodAffinity;
 use kube::core::Selector;
 use kubeproof_runtime::node_affinity as affinity;
-use kubeproof_runtime::pod_resources::{self as resources, Amounts};
+use kubeproof_runtime::pod_resources as resources;
 use kubeproof_runtime::tolerations::tolerated;
-use node_resources::{Requests, counted, requests_of, shortage, without_ignored};
-use spread::{Counts, Spread};
+use node_info::HostPort;
+use node_resources::{Requests, requests_of, shortage, without_ignored};
+use spread::Spread;
 use volumes::PodVolumes;
 
 pub use devices::{CompileSelector, DeviceSelector};
 pub(super) use devices::{Devices, Reservation};
 pub(super) use fit_error::{FitError, Misfit, Reason};
+pub(super) use node_info::{Load, NodeEntry, NodeInfo};
 pub(super) use node_resources::{is_extended, lacking};
 pub(super) use preemption::{NoPlan, Plan, plan, priority};
 pub(super) use profile::{Arguments, DEFAULT_PLUGINS, Plugin, Point, Profile, Strategy};
@@ -37,58 +38,6 @@ pub(super) use volumes::{Bindings, Storage};
 
 /// The highest score of a plugin.
 const SCORE_MAX: i64 = 100;
-
-/// A host port in use: protocol, address, port.
-type HostPort = (String, String, i32);
-
-/// The pods on a node and the resources they take.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Load {
-    pods: Vec<Arc<Pod>>,
-    /// The pods among them with required anti-affinity, which keep others away.
-    repelling: Vec<Arc<Pod>>,
-    /// The pods among them with terms about other pods.
-    with_affinity: Vec<Arc<Pod>>,
-    /// The number of pods, including those counted without details.
-    count: usize,
-    ports: BTreeSet<HostPort>,
-    requested: Amounts,
-    /// The processor and the memory that count for scores.
-    counted: [i128; 2],
-    /// The numbers of pods that selectors of spread constraints have found.
-    counts: Counts,
-}
-
-impl Load {
-    /// Adds a pod that runs on the node or has a place there.
-    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
-        if let Some(spec) = &pod.spec {
-            self.ports.extend(host_ports(spec));
-            resources::add(&mut self.requested, &resources::requests(spec));
-            let counted = counted(spec);
-            self.counted = [0, 1].map(|index| self.counted[index] + counted[index]);
-        }
-        self.counts.add(pod);
-        if inter_pod_affinity::has_affinity(pod) {
-            self.with_affinity.push(Arc::clone(pod));
-        }
-        if inter_pod_affinity::repels(pod) {
-            self.repelling.push(Arc::clone(pod));
-        }
-        self.pods.push(Arc::clone(pod));
-        self.count += 1;
-    }
-
-    /// The pods on the node that take a place there.
-    pub(super) fn pods(&self) -> impl Iterator<Item = &Pod> {
-        self.pods.iter().map(|pod| &**pod)
-    }
-
-    /// Adds a pod that competes for nothing but the number of pods.
-    pub(super) fn count_one(&mut self) {
-        self.count += 1;
-    }
-}
 
 /// A function from the name of a Namespace to its labels.
 pub(super) type NamespaceLabels<'a> = dyn Fn(&str) -> BTreeMap<String, String> + Sync + 'a;
@@ -111,52 +60,6 @@ pub(super) struct Cluster<'a> {
     pub(super) storage: Option<&'a Storage>,
     /// The devices and their claims, if the scheduler follows them.
     pub(super) devices: Option<&'a Devices>,
-}
-
-static IDLE: Load = Load {
-    pods: Vec::new(),
-    repelling: Vec::new(),
-    with_affinity: Vec::new(),
-    count: 0,
-    ports: BTreeSet::new(),
-    requested: Amounts::new(),
-    counted: [0; 2],
-    counts: Counts::new(),
-};
-
-/// A node with its load.
-#[derive(Clone, Copy)]
-pub(super) struct NodeInfo<'a> {
-    node: &'a Node,
-    load: &'a Load,
-}
-
-impl<'a> NodeInfo<'a> {
-    /// Returns the nodes with their loads by name. It is quick for nodes in the order of their names.
-    pub(super) fn all(
-        nodes: impl IntoIterator<Item = &'a Node>,
-        all: &'a BTreeMap<String, Load>,
-    ) -> Vec<Self> {
-        let mut loads = all.iter().peekable();
-        let nodes = nodes.into_iter().map(|node| {
-            while loads.next_if(|(of, _)| of.as_str() < name(node)).is_some() {}
-            let own = loads.next_if(|(of, _)| of.as_str() == name(node));
-            let own = own.map(|(_, load)| load).or_else(|| all.get(name(node)));
-            Self {
-                node,
-                load: own.unwrap_or(&IDLE),
-            }
-        });
-        nodes.collect()
-    }
-}
-
-impl Deref for NodeInfo<'_> {
-    type Target = Node;
-
-    fn deref(&self) -> &Node {
-        self.node
-    }
 }
 
 fn name(node: &Node) -> &str {
@@ -244,17 +147,17 @@ impl<'a> Filters<'a> {
         Ok(())
     }
 
-    fn misfit(&self, node: &Node, load: &Load) -> Option<Misfit> {
+    fn misfit(&self, node: &NodeInfo<'_>) -> Option<Misfit> {
         match &self.pinned {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
             _ => {
                 let mut plugins = self.profile.filter.iter();
-                plugins.find_map(|plugin| self.misfit_by(*plugin, node, load))
+                plugins.find_map(|plugin| self.misfit_by(*plugin, node))
             }
         }
     }
 
-    fn misfit_by(&self, plugin: Plugin, node: &Node, load: &Load) -> Option<Misfit> {
+    fn misfit_by(&self, plugin: Plugin, node: &NodeInfo<'_>) -> Option<Misfit> {
         if let Some(error) = missing_state(plugin)
             && !self.profile.pre_filter.contains(&plugin)
         {
@@ -267,11 +170,11 @@ impl<'a> Filters<'a> {
             Plugin::TaintToleration => is_tainted(spec, node),
             Plugin::NodeAffinity => misses_affinity(spec, &self.profile.arguments, node),
             Plugin::NodePorts => {
-                ports_are_taken(spec, load).then(|| Misfit::passing(Reason::Ports))
+                ports_are_taken(spec, node.load).then(|| Misfit::passing(Reason::Ports))
             }
-            Plugin::NodeResourcesFit => shortage(&self.requests, node, load),
-            Plugin::VolumeRestrictions => self.volumes.is_refused(self.pod, load),
-            Plugin::NodeVolumeLimits => self.volumes.exceeds_limits(node, load),
+            Plugin::NodeResourcesFit => shortage(&self.requests, node),
+            Plugin::VolumeRestrictions => self.volumes.is_refused(node.load),
+            Plugin::NodeVolumeLimits => self.volumes.exceeds_limits(node),
             Plugin::VolumeBinding => self.volumes.is_unreachable(node),
             Plugin::VolumeZone => self.volumes.is_elsewhere(node),
             Plugin::PodTopologySpread => self.spread.misfit(node),
@@ -307,7 +210,7 @@ fn missing_state(plugin: Plugin) -> Option<&'static str> {
 /// Returns the reason why the pod does not fit on a node of the cluster.
 fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: NodeInfo<'_>) -> Option<Misfit> {
     match Filters::of(pod, cluster) {
-        Ok(filters) => filters.misfit(node.node, node.load),
+        Ok(filters) => filters.misfit(&node),
         // A pod that no node can have preempts none.
         Err(_) => Some(Misfit::pinned()),
     }
@@ -348,10 +251,10 @@ pub(super) fn choose(
         .iter()
         .find(|node| nominated == Some(name(node)));
     let (found, examined) = match nominee {
-        Some(nominee) if filters.misfit(nominee.node, nominee.load).is_none() => (*nominee, 0),
+        Some(nominee) if filters.misfit(nominee).is_none() => (*nominee, 0),
         _ => search(&filters, cluster)?,
     };
-    let node = found.node;
+    let node = found.node();
     Ok(Choice {
         node: name(node).to_owned(),
         bindings: filters.volumes.bindings(node).unwrap_or_default(),
@@ -384,7 +287,7 @@ fn search<'n>(
             break;
         }
         examined += 1;
-        match filters.misfit(node.node, node.load) {
+        match filters.misfit(&node) {
             Some(misfit) => fit_error.add(name(&node), misfit),
             None => feasible.push(node),
         }
@@ -413,7 +316,7 @@ fn best<'n>(
     let scores = scores::of((filters.pod, &filters.claims), cluster, nodes);
     let ranked = nodes.iter().copied().zip(scores);
     let best = ranked
-        .min_by_key(|(node, score)| (Reverse(*score), node.load.count, natural(name(node.node))));
+        .min_by_key(|(node, score)| (Reverse(*score), node.load.count, natural(name(node.node()))));
     best.map(|(node, _)| node)
 }
 

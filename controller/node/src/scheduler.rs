@@ -3,7 +3,7 @@
 mod binding;
 mod claims;
 pub(super) mod config;
-mod node_loads;
+mod node_cache;
 mod preempt;
 mod spread_selector;
 mod volumes;
@@ -43,7 +43,7 @@ use super::fit::{
 };
 use super::status::wire_time;
 use config::SchedulerConfig;
-use node_loads::NodeLoads;
+use node_cache::NodeCache;
 use spread_selector::Sets;
 
 /// The `schedulerName` of pods that state none.
@@ -104,7 +104,7 @@ struct Scheduler {
     /// The nodes of pods bound by this scheduler that the store does not show as bound yet, by pod
     /// uid.
     assumed: BTreeMap<String, String>,
-    loads: NodeLoads,
+    cache: NodeCache,
     /// Where the search for a node begins, as an index of the nodes.
     next_start_node: usize,
     /// The last reported reason by pod uid.
@@ -169,7 +169,7 @@ pub(super) async fn run(
         places: BTreeMap::new(),
         arrivals: 0,
         assumed: BTreeMap::new(),
-        loads: NodeLoads::default(),
+        cache: NodeCache::default(),
         next_start_node: 0,
         refused: BTreeMap::new(),
         nominated: BTreeMap::new(),
@@ -259,7 +259,9 @@ impl Scheduler {
                 return false;
             }
             Update::Node(event) => {
-                self.nodes.apply(event);
+                for change in self.nodes.apply(event) {
+                    self.cache.set_node(&change);
+                }
             }
             Update::Namespace(event) => {
                 self.namespaces.apply(event);
@@ -309,7 +311,7 @@ impl Scheduler {
         let uid = store::uid(&**pod);
         for version in change.versions() {
             if let Some(node) = self.node_of(version) {
-                self.loads.note(&node, change.key());
+                self.cache.note(&node, change.key());
             }
         }
         if matches!(change, Change::Deleted { .. }) {
@@ -339,17 +341,17 @@ impl Scheduler {
 
     /// Tries every waiting pod once, in order.
     async fn schedule(&mut self) -> Result<(), kube::Error> {
-        if self.queue.is_empty() && !self.loads.are_behind() {
+        if self.queue.is_empty() && !self.cache.is_behind() {
             return Ok(());
         }
-        let mut loads = std::mem::take(&mut self.loads);
-        loads.refresh(&self.pods, |pod| self.node_of(pod));
-        let outcome = self.schedule_all(&mut loads).await;
-        self.loads = loads;
+        let mut cache = std::mem::take(&mut self.cache);
+        cache.refresh(&self.pods, |pod| self.node_of(pod));
+        let outcome = self.schedule_all(&mut cache).await;
+        self.cache = cache;
         outcome
     }
 
-    async fn schedule_all(&mut self, loads: &mut NodeLoads) -> Result<(), kube::Error> {
+    async fn schedule_all(&mut self, cache: &mut NodeCache) -> Result<(), kube::Error> {
         for key in self.queue.clone().into_values() {
             let Some(pod) = self.pods.get(&key).cloned() else {
                 continue;
@@ -358,9 +360,7 @@ impl Scheduler {
                 continue;
             };
             let profile = Arc::clone(profile);
-            let nodes = self.nodes.iter().map(|(_, node)| &**node);
-            let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
-            let mut nodes = NodeInfo::all(nodes, loads.all());
+            let mut nodes: Vec<NodeInfo<'_>> = cache.nodes().collect();
             let count = nodes.len().max(1);
             nodes.rotate_left(self.next_start_node % count);
             let cluster = Cluster {
@@ -378,7 +378,7 @@ impl Scheduler {
                 Ok(choice) => {
                     // All nodes have the same chance of being looked at.
                     self.next_start_node = (self.next_start_node + choice.examined) % count;
-                    self.place(&key, &pod, choice, loads).await?;
+                    self.place(&key, &pod, choice, cache).await?;
                 }
                 // The pod's victims have not ended yet.
                 Err(fit_error) if self.waits_for_victims(&pod, &fit_error) => {}
@@ -390,7 +390,7 @@ impl Scheduler {
             }
             // The pod's place on the nominated node is not given to pods of lower priority.
             if let Some(node) = self.nominated.get(&uid) {
-                loads.add(node, &pod);
+                cache.add(node, &pod);
             }
         }
         Ok(())

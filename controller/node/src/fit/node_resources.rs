@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 
 use super::profile::{Arguments, Strategy};
-use super::{Load, Misfit, Reason, SCORE_MAX};
+use super::{Load, Misfit, NodeInfo, Reason, SCORE_MAX};
 
 /// The requests of containers that state none, as scores count them.
 const DEFAULTS: &[(&str, &str)] = &[("cpu", "100m"), ("memory", "200Mi")];
@@ -21,7 +21,7 @@ pub(crate) struct Lack {
 
 /// Returns the resources that the pod requests and the node lacks, in upstream's order.
 pub(crate) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
-    lacking_of(&requests_of(spec), node, load)
+    lacking_of(&requests_of(spec), &allocatable(node), load)
 }
 
 /// The requests of a pod, in upstream's order of resources.
@@ -73,17 +73,17 @@ fn both(amounts: &Amounts) -> [i128; 2] {
     ["cpu", "memory"].map(|name| amounts.get(name).copied().unwrap_or(0))
 }
 
-fn capacity(node: &Node, resource: &str) -> i128 {
+/// Returns the resources that a node has for pods.
+pub(super) fn allocatable(node: &Node) -> Amounts {
     let status = node.status.as_ref();
-    let allocatable = status.and_then(|status| status.allocatable.as_ref());
-    let quantity = allocatable.and_then(|all| all.get(resource));
-    quantity.map_or(0, |quantity| resources::amount(resource, quantity))
+    resources::amounts(status.and_then(|status| status.allocatable.as_ref()))
 }
 
-fn lacking_of(requests: &Requests, node: &Node, load: &Load) -> Vec<Lack> {
+fn lacking_of(requests: &Requests, allocatable: &Amounts, load: &Load) -> Vec<Lack> {
+    let capacity = |resource: &str| allocatable.get(resource).copied().unwrap_or(0);
     let mut lacking = Vec::new();
     let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
-    let places = capacity(node, "pods");
+    let places = capacity("pods");
     if pods >= places {
         lacking.push(Lack {
             resource: "pods".to_owned(),
@@ -94,7 +94,7 @@ fn lacking_of(requests: &Requests, node: &Node, load: &Load) -> Vec<Lack> {
     }
     for (resource, requested) in requests.iter().filter(|(_, requested)| *requested > 0) {
         let used = load.requested.get(resource).copied().unwrap_or(0);
-        let capacity = capacity(node, resource);
+        let capacity = capacity(resource);
         if *requested > capacity - used {
             lacking.push(Lack {
                 resource: resource.clone(),
@@ -108,8 +108,8 @@ fn lacking_of(requests: &Requests, node: &Node, load: &Load) -> Vec<Lack> {
 }
 
 /// Returns a misfit with the resources that the node lacks.
-pub(super) fn shortage(requests: &Requests, node: &Node, load: &Load) -> Option<Misfit> {
-    let lacking = lacking_of(requests, node, load);
+pub(super) fn shortage(requests: &Requests, node: &NodeInfo<'_>) -> Option<Misfit> {
+    let lacking = lacking_of(requests, node.allocatable(), node.load);
     let lasts = lacking
         .iter()
         .any(|lack| lack.resource != "pods" && lack.requested > lack.capacity);
@@ -157,7 +157,8 @@ impl<'a> ResourceScores<'a> {
     }
 
     /// Returns the score of the configured strategy.
-    pub(super) fn allocated(&self, node: &Node, load: &Load) -> i64 {
+    pub(super) fn allocated(&self, node: &NodeInfo<'_>) -> i64 {
+        let load = node.load;
         let shares = self
             .arguments
             .resources
@@ -169,7 +170,7 @@ impl<'a> ResourceScores<'a> {
                     name => load.requested.get(name).copied().unwrap_or(0),
                 };
                 let requested = self.counted.get(name).copied();
-                share(node, (name, *weight), before, requested)
+                share(node.allocatable(), (name, *weight), before, requested)
             });
         let scored = shares.map(|share| (score(&self.arguments.strategy, &share), share.weight));
         let is_ratio = matches!(
@@ -191,15 +192,15 @@ impl<'a> ResourceScores<'a> {
 
     /// Returns how much the pod evens the shares that are taken; 0 for a pod that requests none of
     /// the resources.
-    pub(super) fn balance(&self, node: &Node, load: &Load) -> i64 {
+    pub(super) fn balance(&self, node: &NodeInfo<'_>) -> i64 {
         let requested = |name: &String| self.requested.get(name).copied();
         let names = &self.arguments.balanced;
         if names.iter().all(|name| requested(name).unwrap_or(0) == 0) {
             return 0;
         }
         let shares = names.iter().filter_map(|name| {
-            let before = load.requested.get(name).copied().unwrap_or(0);
-            share(node, (name, 1), before, requested(name))
+            let before = node.load.requested.get(name).copied().unwrap_or(0);
+            share(node.allocatable(), (name, 1), before, requested(name))
         });
         let shares: Vec<Share> = shares.collect();
         let half = SCORE_MAX / 2;
@@ -211,14 +212,14 @@ impl<'a> ResourceScores<'a> {
 /// Returns what is taken of a resource; `None` if the node has none of it, or if it is one that few
 /// nodes have and the pod does not request.
 fn share(
-    node: &Node,
+    allocatable: &Amounts,
     (name, weight): (&str, i64),
     before: i128,
     requested: Option<i128>,
 ) -> Option<Share> {
     let requested = requested.unwrap_or(0);
     let is_common = matches!(name, "cpu" | "memory" | "ephemeral-storage");
-    let capacity = capacity(node, name);
+    let capacity = allocatable.get(name).copied().unwrap_or(0);
     (capacity != 0 && (is_common || requested != 0)).then_some(Share {
         weight,
         before,

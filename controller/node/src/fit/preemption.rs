@@ -271,10 +271,7 @@ fn misfit_beside(
     for other in kept {
         load.add(other);
     }
-    let reduced_node = NodeInfo {
-        load: &load,
-        ..node
-    };
+    let reduced_node = node.with_load(&load);
     let is_own = |info: &NodeInfo<'_>| name(info) == name(&node);
     let nodes = cluster.nodes.iter().copied();
     let reduced = Cluster {

@@ -57,11 +57,11 @@ fn by(
         }
         Plugin::NodeResourcesFit => {
             let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.allocated(node, node.load))
+            each(&|node| resources.allocated(node))
         }
         Plugin::NodeResourcesBalancedAllocation => {
             let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.balance(node, node.load))
+            each(&|node| resources.balance(node))
         }
         Plugin::PodTopologySpread => spread::scores(pod, cluster, nodes),
         Plugin::InterPodAffinity => inter_pod_affinity::scores(pod, cluster, nodes),

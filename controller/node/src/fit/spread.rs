@@ -16,6 +16,9 @@ use parking_lot::Mutex;
 use super::inter_pod_affinity::pod_labels;
 use super::{Cluster, Load, Misfit, Reason, affinity, tolerated};
 
+/// The label of a node's host name.
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// The constraints of one pod, with the current counts of matching pods.
 #[derive(Default)]
 pub(super) struct Spread(Vec<Constraint>);

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -50,10 +52,11 @@ fn choose_or_nominee(
 ) -> Result<Choice, String> {
     let labels =
         |name: &str| BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
+    let entries = NodeEntry::all(nodes, loads);
     let cluster = Cluster {
         profile,
         spread_selector: &|_| Selector::default(),
-        nodes: NodeInfo::all(nodes, loads),
+        nodes: entries.iter().filter_map(NodeEntry::info).collect(),
         namespace_labels: &labels,
         storage: None,
         devices: None,

@@ -23,7 +23,7 @@ use kubeproof_runtime::volume::{
     waits_for_consumer,
 };
 
-use super::{Cluster, Load, Misfit, Reason, name};
+use super::{Cluster, Load, Misfit, NodeInfo, Reason, name};
 
 /// The provisioner of classes whose volumes are made by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -83,6 +83,8 @@ pub(super) struct PodVolumes<'a> {
     zones: Vec<(&'static str, &'static str, BTreeSet<String>)>,
     /// Whether another pod uses a claim that only one pod may use.
     is_taken: bool,
+    /// The disks that the pods of a node may not share.
+    disks: Vec<&'a Volume>,
 }
 
 fn cluster_key(name: &str) -> ObjectKey {
@@ -168,6 +170,7 @@ impl<'a> PodVolumes<'a> {
             delayed: Vec::new(),
             zones: Vec::new(),
             is_taken: false,
+            disks: volumes_of(pod).filter(|volume| is_disk(volume)).collect(),
         }
     }
 
@@ -250,8 +253,12 @@ impl<'a> PodVolumes<'a> {
     }
 
     /// Returns why VolumeRestrictions refuses the node.
-    pub(super) fn is_refused(&self, pod: &Pod, load: &Load) -> Option<Misfit> {
-        if shares_disk(pod, load) {
+    pub(super) fn is_refused(&self, load: &Load) -> Option<Misfit> {
+        let shares = |disk: &&Volume| {
+            let mut others = load.pods().flat_map(volumes_of);
+            others.any(|other| conflict(disk, other))
+        };
+        if self.disks.iter().any(shares) {
             return Some(Misfit::passing(Reason::Disk));
         }
         self.is_taken
@@ -265,8 +272,8 @@ impl<'a> PodVolumes<'a> {
     }
 
     /// Returns why NodeVolumeLimits refuses the node.
-    pub(super) fn exceeds_limits(&self, node: &Node, load: &Load) -> Option<Misfit> {
-        limits::misfit(self.pod, self.storage?, node, load)
+    pub(super) fn exceeds_limits(&self, node: &NodeInfo<'_>) -> Option<Misfit> {
+        limits::misfit(self.pod, self.storage?, node)
     }
 
     /// Returns the volumes that the pod gets on the node (`FindPodVolumes`).
@@ -290,15 +297,15 @@ impl<'a> PodVolumes<'a> {
     /// Returns why VolumeZone refuses the node: a bound volume is in another zone.
     pub(super) fn is_elsewhere(&self, node: &Node) -> Option<Misfit> {
         let labels = node.labels();
-        let has_any = TOPOLOGY_LABELS
-            .iter()
-            .any(|(key, _)| labels.contains_key(*key));
-        let is_elsewhere = has_any
-            && self.zones.iter().any(|(key, replaced, values)| {
-                let value = labels.get(*key).or_else(|| labels.get(*replaced));
-                value.is_none_or(|value| !values.contains(value))
-            });
-        is_elsewhere.then(|| Misfit::lasting(Reason::VolumeZone))
+        let is_elsewhere = self.zones.iter().any(|(key, replaced, values)| {
+            let value = labels.get(*key).or_else(|| labels.get(*replaced));
+            value.is_none_or(|value| !values.contains(value))
+        });
+        let has_any = || {
+            let mut keys = TOPOLOGY_LABELS.iter();
+            keys.any(|(key, _)| labels.contains_key(*key))
+        };
+        (is_elsewhere && has_any()).then(|| Misfit::lasting(Reason::VolumeZone))
     }
 }
 
@@ -453,20 +460,17 @@ fn zones_of(
     })
 }
 
-/// Returns whether a pod on the node has a disk of the pod that they may not share.
-fn shares_disk(pod: &Pod, load: &Load) -> bool {
-    let volumes = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.volumes.iter().flatten());
-    let others: Vec<&Volume> = load
-        .pods
-        .iter()
-        .filter_map(|other| other.spec.as_ref())
-        .flat_map(|spec| spec.volumes.iter().flatten())
-        .collect();
-    let mut volumes = volumes.filter(|_| !others.is_empty());
-    volumes.any(|volume| others.iter().any(|other| conflict(volume, other)))
+fn volumes_of(pod: &Pod) -> impl Iterator<Item = &Volume> {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.volumes.iter().flatten())
+}
+
+/// Returns whether the volume is one of those that [`conflict`] compares.
+fn is_disk(volume: &Volume) -> bool {
+    volume.gce_persistent_disk.is_some()
+        || volume.aws_elastic_block_store.is_some()
+        || volume.iscsi.is_some()
+        || volume.rbd.is_some()
 }
 
 /// Returns whether two volumes are one disk that pods of a node may not share (`isVolumeConflict`).

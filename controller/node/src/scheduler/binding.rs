@@ -16,7 +16,7 @@ use kubeproof_runtime::sync_error::answered;
 use serde_json::{Value, json};
 
 use super::Scheduler;
-use super::node_loads::NodeLoads;
+use super::node_cache::NodeCache;
 use crate::fit::{Choice, FitError, NoPlan, Plugin, Profile};
 use crate::pace::after;
 
@@ -27,7 +27,7 @@ impl Scheduler {
         key: &ObjectKey,
         pod: &Arc<Pod>,
         choice: Choice,
-        loads: &mut NodeLoads,
+        cache: &mut NodeCache,
     ) -> Result<(), kube::Error> {
         let Choice { node, bindings, .. } = choice;
         let waits = !bindings.is_empty();
@@ -46,7 +46,7 @@ impl Scheduler {
             self.bind_volumes(&bindings, &node).await
         } else {
             if self.bind(key, pod, &node).await? {
-                loads.add(&node, pod);
+                cache.add(&node, pod);
             }
             Ok(())
         }

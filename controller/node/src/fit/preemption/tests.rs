@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Node;
 
 use super::*;
-use crate::fit::{Profile, choose};
+use crate::fit::{NodeEntry, Profile, choose};
 
 fn node(name: &str) -> Node {
     let allocatable = json!({ "cpu": "8", "pods": "110" });
@@ -51,10 +51,11 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
             load.add(&Arc::new(serde_json::from_value(pod.clone()).unwrap()));
         }
     }
+    let entries = NodeEntry::all(&machines, &loads);
     let cluster = Cluster {
         profile: &Profile::default(),
         spread_selector: &|_| Selector::default(),
-        nodes: NodeInfo::all(&machines, &loads),
+        nodes: entries.iter().filter_map(NodeEntry::info).collect(),
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
         devices: None,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use kube::core::Selector;
 
 use super::*;
-use crate::fit::{Load, Profile, Strategy};
+use crate::fit::{Load, NodeEntry, Profile, Strategy};
 
 fn node(name: &str, labels: &Value, more: &Value) -> Node {
     let allocatable = json!({ "cpu": "4", "memory": "4Gi", "pods": "110" });
@@ -41,10 +41,11 @@ fn scores_by(profile: &Profile, pod: &Pod, more: &Value, running: &[(&str, Pod)]
         let load = loads.entry((*node).to_owned()).or_default();
         load.add(&Arc::new(pod.clone()));
     }
+    let entries = NodeEntry::all(&nodes, &loads);
     let cluster = Cluster {
         profile,
         spread_selector: &of_service,
-        nodes: NodeInfo::all(&nodes, &loads),
+        nodes: entries.iter().filter_map(NodeEntry::info).collect(),
         namespace_labels: &|_| BTreeMap::new(),
         storage: None,
         devices: None,
@@ -174,10 +175,11 @@ fn pods_of_a_service_are_spread_unless_they_say_how() {
     load.add(&Arc::new(web.clone()));
     let spread = |profile: &Profile, load: &Load| {
         let loads = BTreeMap::from([("node-2".to_owned(), load.clone())]);
+        let entries = NodeEntry::all(&nodes, &loads);
         let cluster = Cluster {
             profile,
             spread_selector: &of_service,
-            nodes: NodeInfo::all(&nodes, &loads),
+            nodes: entries.iter().filter_map(NodeEntry::info).collect(),
             namespace_labels: &|_| BTreeMap::new(),
             storage: None,
             devices: None,

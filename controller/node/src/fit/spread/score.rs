@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
 
 use super::super::{Cluster, NodeInfo, SCORE_MAX};
-use super::{Counted, constraints_of, is_counted, is_defaulted};
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
+use super::{Counted, HOSTNAME, constraints_of, is_counted, is_defaulted};
 
 /// Returns the scores of the nodes; the fewer pods in the node's domains, the higher.
 pub(in super::super) fn scores(
@@ -20,15 +18,11 @@ pub(in super::super) fn scores(
         return vec![0; nodes.len()];
     }
     let keys_may_lack = is_defaulted(pod) && cluster.profile.arguments.spreads_without_keys;
-    let has_all = |node: &Node| {
+    let has_all = |node: &NodeInfo<'_>| {
         let mut keys = constraints.iter().map(|(own, _)| own.topology_key.as_str());
-        keys_may_lack || keys.all(|key| label(node, key).is_some())
+        keys_may_lack || keys.all(|key| node.label(key).is_some())
     };
-    let scored: Vec<&Node> = nodes
-        .iter()
-        .map(|info| info.node)
-        .filter(|node| has_all(node))
-        .collect();
+    let scored: Vec<&NodeInfo<'_>> = nodes.iter().filter(|node| has_all(node)).collect();
     let domains: Vec<Domains<'_>> = constraints
         .iter()
         .map(|constraint| Domains::of(pod, constraint, (cluster, &scored), &has_all))
@@ -59,17 +53,12 @@ struct Domains<'a> {
     weight: f64,
 }
 
-fn label<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
-}
-
 impl<'a> Domains<'a> {
     fn of(
         pod: &Pod,
         (constraint, counted): &'a (&'a TopologySpreadConstraint, Counted),
-        (cluster, scored): (&Cluster<'a>, &[&'a Node]),
-        has_all: &dyn Fn(&Node) -> bool,
+        (cluster, scored): (&Cluster<'a>, &[&NodeInfo<'a>]),
+        has_all: &dyn Fn(&NodeInfo<'_>) -> bool,
     ) -> Self {
         let key = constraint.topology_key.as_str();
         let mut counts = BTreeMap::new();
@@ -82,12 +71,12 @@ impl<'a> Domains<'a> {
             };
         }
         // Nodes without the label are a domain, too, if they count at all.
-        let value = |node: &'a Node| label(node, key).unwrap_or_default();
+        let value = |node: &NodeInfo<'a>| node.label(key).unwrap_or_default();
         counts.extend(scored.iter().map(|node| (value(node), 0)));
         for node in &cluster.nodes {
             if has_all(node)
                 && is_counted(pod, node, constraint)
-                && let Some(count) = counts.get_mut(value(node.node))
+                && let Some(count) = counts.get_mut(value(node))
             {
                 *count += counted.count(pod, node.load);
             }
@@ -102,7 +91,7 @@ impl<'a> Domains<'a> {
     }
 
     fn score(&self, pod: &Pod, node: NodeInfo<'_>) -> f64 {
-        let Some(value) = label(&node, &self.constraint.topology_key) else {
+        let Some(value) = node.label(&self.constraint.topology_key) else {
             return 0.0;
         };
         let count = match self.constraint.topology_key.as_str() {

@@ -5,32 +5,35 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kubeproof_runtime::pod::claims;
 use kubeproof_runtime::volume::class_of;
 
-use super::{Load, Misfit, Reason, Storage, cluster_key, name, volume_name};
+use super::{Misfit, NodeInfo, Reason, Storage, cluster_key, name, volume_name};
 
 /// The drivers of volumes, by the names of the volumes.
 type Volumes = BTreeMap<String, String>;
 
 /// Returns why the node cannot have the pod's volumes in addition to those that it has.
-pub(super) fn misfit(pod: &Pod, storage: &Storage, node: &Node, load: &Load) -> Option<Misfit> {
+pub(super) fn misfit(pod: &Pod, storage: &Storage, node: &NodeInfo<'_>) -> Option<Misfit> {
     let mut wanted = match volumes_of(pod, storage) {
         Ok(wanted) => wanted,
         Err(missing) => return Some(Misfit::lasting(Reason::NoClaim(missing))),
     };
+    if wanted.is_empty() {
+        return None;
+    }
     let csi_node = storage.csi_nodes.get(&cluster_key(name(node)))?;
     let drivers = csi_node.spec.drivers.iter();
     let limits: BTreeMap<&str, i32> = drivers
         .filter_map(|driver| Some((&*driver.name, driver.allocatable.as_ref()?.count?)))
         .collect();
-    if wanted.is_empty() || limits.is_empty() {
+    if limits.is_empty() {
         return None;
     }
     let mut taken = attached(storage, name(node));
-    for other in &load.pods {
+    for other in &node.load.pods {
         // A claim that is gone counts for nothing, but the other claims of its pod do.
         taken.extend(known_volumes_of(other, storage));
     }

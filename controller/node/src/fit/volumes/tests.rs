@@ -7,7 +7,7 @@ use kube::core::Selector;
 
 use super::*;
 use crate::fit::Profile;
-use crate::fit::{NodeInfo, choose};
+use crate::fit::{NodeEntry, choose};
 
 #[derive(Default)]
 struct Stored(Storage);
@@ -62,10 +62,11 @@ impl Stored {
             let load = loads.entry((*node).to_owned()).or_default();
             load.add(&Arc::new(pod("other", std::slice::from_ref(volume))));
         }
+        let entries = NodeEntry::all(&nodes, &loads);
         let cluster = Cluster {
             profile: &Profile::default(),
             spread_selector: &|_| Selector::default(),
-            nodes: NodeInfo::all(&nodes, &loads),
+            nodes: entries.iter().filter_map(NodeEntry::info).collect(),
             namespace_labels: &|_| BTreeMap::new(),
             storage: Some(&self.0),
             devices: None,
