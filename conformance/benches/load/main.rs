@@ -19,6 +19,7 @@
 
 mod bare;
 mod calls;
+mod child;
 mod client;
 mod lists;
 mod objects;
@@ -82,7 +83,7 @@ async fn start(tls: bool) {
         let (code, _) = connection.request("GET", "/readyz", "", b"").await;
         assert_eq!(code, 200);
         ready.add_ours(started.elapsed().as_secs_f64() * 1e3);
-        resident = server.resident_mb();
+        resident = server.child.resident_mb();
     }
     ready.print();
     println!("resident when ready: {resident:.0} MB");

@@ -135,15 +135,15 @@ impl Servers {
     /// Processor time that a server of this machine has taken so far, in µs; `None` for the other one.
     pub(crate) fn processor_us(&self, side: Side) -> Option<f64> {
         match side {
-            Side::Ours => Some(self.ours.processor_us()),
+            Side::Ours => Some(self.ours.child.processor_us()),
             Side::Theirs => None,
-            Side::Bare => Some(self.bare.processor_us()),
+            Side::Bare => Some(self.bare.child.processor_us()),
         }
     }
 
     /// Resident memory of this build's server in MB.
     pub(crate) fn resident_mb(&self) -> f64 {
-        self.ours.resident_mb()
+        self.ours.child.resident_mb()
     }
 
     /// Sets what the bare server answers with.
