@@ -47,7 +47,7 @@ pub(in super::super) fn scores(
 struct Domains<'a> {
     constraint: &'a TopologySpreadConstraint,
     counted: &'a Counted,
-    /// The number of matching pods by value of the topology key; empty for host names.
+    /// The number of matching pods by value of the topology key; empty for host names, and if no node has the key.
     counts: BTreeMap<&'a str, i64>,
     /// The weight of the topology, which grows with the number of its domains.
     weight: f64,
@@ -62,7 +62,9 @@ impl<'a> Domains<'a> {
     ) -> Self {
         let key = constraint.topology_key.as_str();
         let mut counts = BTreeMap::new();
-        if key == HOSTNAME {
+        // A node without the label has no score, so there is nothing to count without any that has it.
+        let has_label = |node: &&NodeInfo<'_>| node.label(key).is_some();
+        if key == HOSTNAME || !scored.iter().any(has_label) {
             return Self {
                 constraint,
                 counted,
