@@ -64,9 +64,9 @@ async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
 const OBJECTS_PER_TURN: usize = 16;
 /// From how many objects on a turn of work may wait in time, so long for each object: some times what the work takes.
 const OBJECTS_WORTH_TIME: usize = 1_000;
-const TIME_PER_OBJECT: Duration = Duration::from_micros(10);
+const TIME_PER_OBJECT: Duration = Duration::from_micros(20);
 /// How often a wait asks whether it has to end: the answer may read all objects.
-const QUESTIONS: u32 = 10;
+const QUESTIONS: u32 = 8;
 
 /// Yields in proportion to the number of `objects` that the next turn of work reads. Near the
 /// server, each write of other tasks would otherwise be followed by a turn of that work that reads
@@ -109,8 +109,8 @@ mod tests {
             began.elapsed().as_millis()
         };
         assert_eq!(waited(OBJECTS_WORTH_TIME - 1, u32::MAX).await, 0);
-        assert_eq!(waited(20_000, u32::MAX).await, 200);
-        assert_eq!(waited(20_000, 7).await, 140);
+        assert_eq!(waited(20_000, u32::MAX).await, 400);
+        assert_eq!(waited(20_000, 7).await, 350);
         assert_eq!(waited(5_000, 0).await, 0);
     }
 }
