@@ -2,6 +2,7 @@
 
 mod consumer;
 mod network;
+mod stops;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Client;
 use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use super::container::{Channel, Container, ExecOptions, Line, Log, Process, Stdin};
 use super::identity;
@@ -29,6 +30,7 @@ use super::server::{Answer, Server};
 pub(super) use consumer::Loads;
 pub use consumer::{Asked, Consumption};
 pub use network::{Behind, Network, Site};
+use stops::Stops;
 
 /// A handle to the containers of all nodes; clones share one state.
 #[derive(Clone)]
@@ -39,10 +41,7 @@ pub struct Containers {
     now: Now,
     /// The pods by uid.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
-    /// Runs that another program (not the kubelet) has stopped and the kubelet has not noticed yet,
-    /// with the grace period if it is not the pod's.
-    stops: Arc<Mutex<BTreeMap<RunId, Option<Duration>>>>,
-    stopped: Arc<Notify>,
+    stops: Arc<Stops>,
     /// By which programs of containers read objects, while the nodes run.
     client: Arc<Mutex<Option<Client>>>,
 }
@@ -219,7 +218,6 @@ impl Containers {
             now,
             pods: Arc::default(),
             stops: Arc::default(),
-            stopped: Arc::default(),
             client: Arc::default(),
         }
     }
@@ -286,8 +284,7 @@ impl Containers {
     /// Makes the kubelet stop this run if it is still the latest. The grace period is `grace`, or
     /// else the pod's. The pod's restart policy decides what follows.
     pub fn stop(&self, run: RunId, grace: Option<Duration>) {
-        self.stops.lock().insert(run, grace);
-        self.stopped.notify_one();
+        self.stops.add(run, grace);
     }
 
     /// Waits until this run has ended.
@@ -320,16 +317,20 @@ impl Containers {
         is_running.then(|| run.server.listens_on(port))
     }
 
-    /// Waits for the next run to stop. Returns it with its grace period, `None` for the pod's.
+    /// Waits for the next run to stop on the nodes that are the caller's. Returns it with its grace period, `None`
+    /// for the pod's.
     ///
     /// Cancel safety: the run is taken only by the poll that returns it.
-    pub(super) async fn next_stop(&self) -> (RunId, Option<Duration>) {
-        loop {
-            if let Some(run) = self.stops.lock().pop_first() {
-                return run;
-            }
-            self.stopped.notified().await;
-        }
+    pub(super) async fn next_stop(
+        &self,
+        is_own: impl Fn(&str) -> bool,
+    ) -> (RunId, Option<Duration>) {
+        let is_own = |run: &RunId| {
+            let pods = self.pods.lock();
+            let pod = pods.get(&run.uid);
+            pod.is_none_or(|pod| is_own(&pod.place.node))
+        };
+        self.stops.next(is_own).await
     }
 
     /// Records the node and the metadata of a pod.

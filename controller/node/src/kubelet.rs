@@ -1,7 +1,7 @@
-//! The kubelets of all simulated nodes.
+//! The kubelets of simulated nodes.
 //!
-//! One task serves every node: it watches pods, their claims and their Namespaces, and syncs each
-//! pod when an object has changed or a time has come.
+//! One task serves many nodes: it watches pods, their claims and their Namespaces, and syncs each
+//! pod of its nodes when an object has changed or a time has come.
 
 mod admission;
 mod allocatable;
@@ -15,11 +15,13 @@ mod processes;
 mod records;
 mod steps;
 mod view;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
 use kube::runtime::watcher::Event;
@@ -30,6 +32,7 @@ use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
+use kubeproof_runtime::task;
 
 use super::container_run::ContainerRun;
 use super::faults::Faults;
@@ -43,6 +46,7 @@ use outages::Outages;
 use pacing::UnderWay;
 use processes::{PodLifecycleEvent, PodProcesses, Processes};
 use records::Records;
+use volumes::Volumes;
 
 enum Update {
     Pod(Event<Arc<Pod>>),
@@ -94,7 +98,7 @@ struct Kubelet {
     ctx: Context,
     timings: Timings,
     /// Node indexes by name.
-    nodes: BTreeMap<String, usize>,
+    nodes: Arc<BTreeMap<String, usize>>,
     /// The number of pod addresses that each node has assigned, by index.
     addresses: BTreeMap<usize, usize>,
     pods: Store<Pod>,
@@ -113,8 +117,39 @@ struct Kubelet {
     gone: Vec<(Arc<Pod>, Vec<String>)>,
 }
 
-/// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
-pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, timings: Timings) {
+/// The number of nodes from which on another task is worth its watches.
+const NODES_PER_TASK: usize = 100;
+
+/// Runs the pods bound to the nodes of `containers`, for as long as it is polled; in several tasks if there are many
+/// nodes and threads for them.
+pub(super) async fn run_all(
+    ctx: Context,
+    containers: Containers,
+    faults: Faults,
+    timings: Timings,
+) {
+    let tasks = (containers.nodes() / NODES_PER_TASK).clamp(1, task::parallelism());
+    let volumes = Volumes::default();
+    let shares = (0..tasks).map(|share| {
+        let nodes = (1..=containers.nodes()).filter(|index| index % tasks == share);
+        let nodes = nodes.map(|index| (identity::node_name(index), index));
+        task::beside(run(
+            ctx.clone(),
+            (containers.clone(), Arc::new(nodes.collect())),
+            (faults.clone(), timings),
+            volumes.for_others(),
+        ))
+    });
+    join_all(shares).await;
+}
+
+/// Runs the pods bound to `nodes`, for as long as it is polled.
+async fn run(
+    ctx: Context,
+    (containers, nodes): (Containers, Arc<BTreeMap<String, usize>>),
+    (faults, timings): (Faults, Timings),
+    volumes: Volumes,
+) {
     let mut failing = faults.subscribe();
     let mut watches = Watches::new(&ctx.client)
         .watch(Update::Pod)
@@ -123,9 +158,13 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         .watch(Update::Node);
     let mut kubelet = Kubelet {
         timings,
-        nodes: (1..=containers.nodes())
-            .map(|index| (identity::node_name(index), index))
-            .collect(),
+        processes: Processes::new(
+            containers,
+            Arc::clone(&nodes),
+            volumes,
+            (timings.pace, ctx.now.clone()),
+        ),
+        nodes,
         addresses: BTreeMap::new(),
         pods: Store::default(),
         claims: Store::default(),
@@ -133,7 +172,6 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         hosts: Store::default(),
         recorder: Recorder::new(ctx.clone(), "kubelet"),
         records: Records::default(),
-        processes: Processes::new(containers, timings.pace, ctx.now.clone()),
         outages: Outages::of(faults.all()),
         faults,
         dirty: BTreeSet::new(),
@@ -211,7 +249,7 @@ impl Kubelet {
             Update::Claim(event) => {
                 for change in self.claims.apply_by_uid(event) {
                     if let Change::Deleted { old, .. } = &change {
-                        self.processes.forget_claim(&store::uid(&**old));
+                        self.processes.volumes.forget_claim(&store::uid(&**old));
                     }
                     let key = change.key();
                     self.mark_records(|record| record.key.namespace == key.namespace);

@@ -143,13 +143,7 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     let pods = async {
         if has_kubelets {
             let timings = config.timings;
-            beside(kubelet::run(
-                kubelet.clone(),
-                containers,
-                faults.clone(),
-                timings,
-            ))
-            .await;
+            kubelet::run_all(kubelet.clone(), containers, faults.clone(), timings).await;
         }
     };
     tokio::join!(

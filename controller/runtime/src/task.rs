@@ -6,6 +6,22 @@ use std::panic::resume_unwind;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinSet;
 
+/// The number of tasks that the runtime runs at the same time.
+///
+/// # Panics
+///
+/// Outside a tokio runtime.
+pub fn parallelism() -> usize {
+    match has_threads() {
+        true => Handle::current().metrics().num_workers(),
+        false => 1,
+    }
+}
+
+fn has_threads() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+}
+
 /// Runs `work` as a task of its own if the runtime has several threads. On one thread it runs in place, because tasks
 /// of their own would only take turns in another order.
 ///
@@ -17,7 +33,7 @@ use tokio::task::JoinSet;
 ///
 /// Outside a tokio runtime.
 pub async fn beside(work: impl Future<Output = ()> + Send + 'static) {
-    if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
+    if !has_threads() {
         return work.await;
     }
     let mut tasks = JoinSet::new();
@@ -66,6 +82,13 @@ mod tests {
         let (caller, inner) = with_threads().block_on(task_ids());
         assert!(inner.is_some());
         assert_ne!(caller, inner);
+    }
+
+    #[test]
+    fn so_many_tasks_run_as_there_are_threads() {
+        let one = Builder::new_current_thread().build().unwrap();
+        assert_eq!(one.block_on(async { parallelism() }), 1);
+        assert_eq!(with_threads().block_on(async { parallelism() }), 2);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::pod::claims;
-use kubeproof_runtime::store::{self, ObjectKey};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::volumes::Volumes;
 use super::{Kubelet, Record};
 use crate::config_sources::ConfigSources;
 use crate::container::{Log, Sender, Sigterm, Stdin, Typing, Volume};
@@ -53,17 +53,13 @@ pub(super) enum PodLifecycleEventType {
 /// An occurrence, and the probe that continues after it.
 type Finding = (PodLifecycleEvent, Option<Prober>);
 
-/// The directory types of `hostPath` volumes. A file or a device of the machine is an empty directory instead.
-const DIRECTORIES: [&str; 3] = ["", "Directory", "DirectoryOrCreate"];
-
 /// The processes on the nodes, and the files that outlive a pod.
 pub(super) struct Processes {
     tasks: JoinSet<Option<Finding>>,
     containers: Containers,
-    /// The contents of persistent volumes, by uid of their claim.
-    claims: BTreeMap<String, Volume>,
-    /// The file systems of the nodes, which `hostPath` volumes are directories of. Every directory exists.
-    hosts: BTreeMap<usize, Volume>,
+    /// The indexes of the kubelet's nodes by name.
+    nodes: Arc<BTreeMap<String, usize>>,
+    pub(super) volumes: Volumes,
     pace: Option<Pace>,
     now: Now,
 }
@@ -172,12 +168,17 @@ impl PodProcesses {
 }
 
 impl Processes {
-    pub(super) fn new(containers: Containers, pace: Option<Pace>, now: Now) -> Self {
+    pub(super) fn new(
+        containers: Containers,
+        nodes: Arc<BTreeMap<String, usize>>,
+        volumes: Volumes,
+        (pace, now): (Option<Pace>, Now),
+    ) -> Self {
         Self {
             tasks: JoinSet::new(),
             containers,
-            claims: BTreeMap::new(),
-            hosts: BTreeMap::new(),
+            nodes,
+            volumes,
             pace,
             now,
         }
@@ -185,10 +186,6 @@ impl Processes {
 
     pub(super) fn same_images(&self) -> &SameImages {
         self.containers.same_images()
-    }
-
-    pub(super) fn forget_claim(&mut self, uid: &str) {
-        self.claims.remove(uid);
     }
 
     /// Sets the ports of a pod that are forwarded to programs outside of the simulation.
@@ -204,11 +201,12 @@ impl Processes {
     ///
     /// Cancel safety: the occurrence is taken only by the poll that returns it.
     pub(super) async fn next(&mut self) -> Finding {
-        let containers = self.containers.clone();
+        let (containers, nodes) = (self.containers.clone(), Arc::clone(&self.nodes));
+        let is_own = |node: &str| nodes.contains_key(node);
         tokio::select! {
             biased;
             finding = self.next_of_tasks() => finding,
-            (run, grace) = containers.next_stop() => (stopped(run, grace), None),
+            (run, grace) = containers.next_stop(is_own) => (stopped(run, grace), None),
         }
     }
 
@@ -546,52 +544,5 @@ impl Kubelet {
             record.processes.running.insert(name, Box::new(process));
         }
         Ok(Ok(result))
-    }
-
-    /// Adds the volumes of a pod on a node that are missing in `volumes`.
-    fn mount(
-        &mut self,
-        materials: &Materials<'_>,
-        (node, namespace): (usize, &str),
-        volumes: &mut BTreeMap<String, Volume>,
-    ) -> Result<(), Missing> {
-        let spec = materials.pod.spec.as_ref();
-        for volume in spec
-            .and_then(|spec| spec.volumes.as_ref())
-            .into_iter()
-            .flatten()
-        {
-            if volumes.contains_key(&volume.name) {
-                continue;
-            }
-            let claim = volume.persistent_volume_claim.as_ref().and_then(|source| {
-                self.claims.get(&ObjectKey {
-                    namespace: namespace.to_owned(),
-                    name: source.claim_name.clone(),
-                })
-            });
-            let directory = volume.host_path.as_ref().filter(|own| {
-                let type_ = own.type_.as_deref().unwrap_or_default();
-                DIRECTORIES.contains(&type_)
-            });
-            let made = match (claim, directory) {
-                (Some(claim), _) => {
-                    let kept = self.processes.claims.entry(store::uid(&**claim));
-                    kept.or_default().clone()
-                }
-                (None, Some(directory)) => {
-                    let host = self.processes.hosts.entry(node).or_default();
-                    host.below(&directory.path)
-                }
-                (None, None) => materials
-                    .projected(volume)
-                    .map_err(|cause| Missing::Volume {
-                        volume: volume.name.clone(),
-                        cause: Box::new(cause),
-                    })?,
-            };
-            volumes.insert(volume.name.clone(), made);
-        }
-        Ok(())
     }
 }
