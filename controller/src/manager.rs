@@ -11,6 +11,7 @@ use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::supervisor::{Ended, Ends, Supervisor};
+use kubeproof_runtime::task::Tasks;
 use kubeproof_runtime::worker;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -225,15 +226,7 @@ impl Manager {
         let (stop, stopped) = watch::channel(false);
         let mut manager = Self {
             tasks: JoinSet::new(),
-            shared_nodes: node::Nodes {
-                containers: node::Containers::of(
-                    options.nodes,
-                    options.same_images.clone(),
-                    options.missing_images.clone(),
-                    options.now.clone(),
-                ),
-                faults: node::Faults::of(options.nodes),
-            },
+            shared_nodes: shared_nodes(&options),
             restart: Arc::default(),
             stop,
             ends: supervisor.ends(),
@@ -369,6 +362,21 @@ impl Manager {
                 std::panic::resume_unwind(error.into_panic());
             }
         }
+        self.shared_nodes.tasks.ended().await;
+    }
+}
+
+/// The nodes before anything runs on them.
+fn shared_nodes(options: &Options) -> node::Nodes {
+    node::Nodes {
+        containers: node::Containers::of(
+            options.nodes,
+            options.same_images.clone(),
+            options.missing_images.clone(),
+            options.now.clone(),
+        ),
+        faults: node::Faults::of(options.nodes),
+        tasks: Tasks::default(),
     }
 }
 

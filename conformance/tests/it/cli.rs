@@ -455,7 +455,7 @@ fn an_answer_that_differs_from_the_recorded_one_is_shown() {
 #[test]
 fn a_server_that_does_not_answer_is_never_recorded() {
     let path = file("silent/new.jsonl", CASES);
-    // A port that is bound but not listened on refuses connections, and nobody else can bind it.
+    // A socket that is bound and does not listen refuses connections and keeps its port.
     let port = tokio::net::TcpSocket::new_v4().unwrap();
     port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}", port.local_addr().unwrap());

@@ -32,7 +32,7 @@ use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
-use kubeproof_runtime::task;
+use kubeproof_runtime::task::{Tasks, parallelism};
 
 use super::container_run::ContainerRun;
 use super::faults::Faults;
@@ -117,23 +117,23 @@ struct Kubelet {
     gone: Vec<(Arc<Pod>, Vec<String>)>,
 }
 
-/// The number of nodes from which on another task is worth its watches.
+/// The number of nodes that are worth a task with watches of its own.
 const NODES_PER_TASK: usize = 100;
 
 /// Runs the pods bound to the nodes of `containers`, for as long as it is polled; in several tasks if there are many
 /// nodes and threads for them.
 pub(super) async fn run_all(
     ctx: Context,
+    own_tasks: &Tasks,
     containers: Containers,
-    faults: Faults,
-    timings: Timings,
+    (faults, timings): (Faults, Timings),
 ) {
-    let tasks = (containers.nodes() / NODES_PER_TASK).clamp(1, task::parallelism());
+    let tasks = (containers.nodes() / NODES_PER_TASK).clamp(1, parallelism());
     let volumes = Volumes::default();
     let shares = (0..tasks).map(|share| {
         let nodes = (1..=containers.nodes()).filter(|index| index % tasks == share);
         let nodes = nodes.map(|index| (identity::node_name(index), index));
-        task::beside(run(
+        own_tasks.beside(run(
             ctx.clone(),
             (containers.clone(), Arc::new(nodes.collect())),
             (faults.clone(), timings),
@@ -269,6 +269,14 @@ impl Kubelet {
     }
 
     fn take_in_pod(&mut self, change: Change<Pod>) {
+        let pod = change.object();
+        let spec = pod.spec.as_ref();
+        let node = spec.and_then(|spec| spec.node_name.as_deref());
+        let is_own = node.is_some_and(|node| self.nodes.contains_key(node));
+        // The pods of other nodes may be another task's.
+        if !is_own && self.records.get(&store::uid(&**pod)).is_none() {
+            return;
+        }
         match change {
             // The pod was force-deleted or has finished: its containers stop now.
             Change::Deleted { old, .. } => {

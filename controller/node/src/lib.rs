@@ -55,7 +55,7 @@ pub use fit::{CompileSelector, DeviceSelector};
 pub use identity::image_id;
 pub use image::{BadImageName, SameImages, familiar_name, pull_error, reference_to};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::task::beside;
+use kubeproof_runtime::task::Tasks;
 pub use missing_images::{BadImagePattern, MissingImages};
 pub use pace::Pace;
 pub use scheduler::config::{BadSchedulerConfig, SchedulerConfig};
@@ -87,6 +87,8 @@ pub struct Nodes {
     pub containers: Containers,
     /// The faults of the nodes.
     pub faults: Faults,
+    /// The tasks of the nodes that run on threads of their own.
+    pub tasks: Tasks,
 }
 
 /// The configuration of the nodes.
@@ -113,7 +115,13 @@ pub struct NodeConfig {
 /// Registers the nodes `node-1` to `node-N` of `nodes`, sends their heartbeats, schedules pods
 /// and runs those of these nodes, for as long as it is polled.
 pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
-    let Nodes { containers, faults } = nodes;
+    let Nodes {
+        containers,
+        faults,
+        tasks,
+    } = nodes;
+    // Those of an earlier run.
+    tasks.ended().await;
     let nodes = containers.nodes();
     let stager = ctx.for_component("stage-controller");
     let has_kubelets = !stages::concern_pods(&config.stages);
@@ -124,13 +132,8 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
             let profiles = config.scheduler_config.clone();
             let follows_volumes = config.default_storage_class;
             let compile = config.compile_selector;
-            beside(scheduler::run(
-                scheduler,
-                profiles,
-                follows_volumes,
-                compile,
-            ))
-            .await;
+            let scheduled = scheduler::run(scheduler, profiles, follows_volumes, compile);
+            tasks.beside(scheduled).await;
         }
     };
     if nodes == 0 {
@@ -143,7 +146,8 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
     let pods = async {
         if has_kubelets {
             let timings = config.timings;
-            kubelet::run_all(kubelet.clone(), containers, faults.clone(), timings).await;
+            let faults = (faults.clone(), timings);
+            kubelet::run_all(kubelet.clone(), &tasks, containers, faults).await;
         }
     };
     tokio::join!(

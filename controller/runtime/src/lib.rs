@@ -11,7 +11,7 @@
 //! - [`retry`], [`metadata_response`], [`sync_error`], [`json_diff`]: retries, answers, errors and differences of writes
 //! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
-//! - [`supervisor`]: records and restarts controllers that end; [`task`]: work that may run beside its caller
+//! - [`supervisor`]: records and restarts controllers that end; [`task`]: work that runs on another thread than its caller
 //! - [`controller_ref`], [`pod`], [`resource_claim`], [`taints`], [`volume`]: accessors of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 

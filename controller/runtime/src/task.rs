@@ -1,9 +1,11 @@
-//! Work that may run beside its caller.
+//! Work that runs on another thread than its caller, where there are several.
 
 use std::future::Future;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::RwLock;
 use tokio::task::JoinSet;
 
 /// The number of tasks that the runtime runs at the same time.
@@ -22,33 +24,51 @@ fn has_threads() -> bool {
     Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
 }
 
-/// Runs `work` as a task of its own if the runtime has several threads. On one thread it runs in place, because tasks
-/// of their own would only take turns in another order.
-///
-/// A panic of `work` is passed on.
-///
-/// Cancel safety: dropping the call ends `work` at its next await.
-///
-/// # Panics
-///
-/// Outside a tokio runtime.
-pub async fn beside(work: impl Future<Output = ()> + Send + 'static) {
-    if !has_threads() {
-        return work.await;
+/// Runs work in tasks; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Tasks {
+    /// Read by each task until it has ended.
+    running: Arc<RwLock<()>>,
+}
+
+impl Tasks {
+    /// Runs `work` as a task of its own if the runtime has several threads. On one thread it runs in place, because
+    /// tasks of their own would only take turns in another order.
+    ///
+    /// A panic of `work` is passed on.
+    ///
+    /// Cancel safety: dropping the call ends `work` at its next await, which another thread may still be on its way
+    /// to; see [`Tasks::ended`].
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub async fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if !has_threads() {
+            return work.await;
+        }
+        let running = Arc::clone(&self.running).read_owned().await;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            work.await;
+            drop(running);
+        });
+        if let Some(Err(error)) = tasks.join_next().await
+            && error.is_panic()
+        {
+            resume_unwind(error.into_panic());
+        }
     }
-    let mut tasks = JoinSet::new();
-    tasks.spawn(work);
-    if let Some(Err(error)) = tasks.join_next().await
-        && error.is_panic()
-    {
-        resume_unwind(error.into_panic());
+
+    /// Waits until all tasks have ended whose calls are over.
+    pub async fn ended(&self) {
+        drop(self.running.write().await);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::thread;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use futures::FutureExt;
     use parking_lot::Mutex;
@@ -65,11 +85,12 @@ mod tests {
             .unwrap()
     }
 
-    /// The task in which `work` runs, beside that of the caller.
+    /// The task of the caller and the one in which work runs.
     async fn task_ids() -> (Option<task::Id>, Option<task::Id>) {
         let seen = Arc::new(Mutex::new(None));
         let seen_by_work = Arc::clone(&seen);
-        beside(async move { *seen_by_work.lock() = task::try_id() }).await;
+        let work = async move { *seen_by_work.lock() = task::try_id() };
+        Tasks::default().beside(work).await;
         let inner = *seen.lock();
         (task::try_id(), inner)
     }
@@ -93,16 +114,17 @@ mod tests {
 
     #[test]
     fn a_panic_is_passed_on() {
-        let work = beside(async { panic!("of the work") });
+        let tasks = Tasks::default();
+        let work = tasks.beside(async { panic!("of the work") });
         let ended = with_threads().block_on(std::panic::AssertUnwindSafe(work).catch_unwind());
         assert_eq!(ended.unwrap_err().downcast_ref(), Some(&"of the work"));
     }
 
     #[test]
-    fn work_ends_with_the_call() {
-        let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let guard = NotifyOnDrop(Arc::clone(&ended));
-        let begins = Arc::clone(&begun);
+    fn work_ends_with_the_call_and_can_be_awaited() {
+        let (tasks, begun) = (Tasks::default(), Arc::new(Notify::new()));
+        let ended = Arc::new(AtomicBool::new(false));
+        let (guard, begins) = (SetOnDrop(Arc::clone(&ended)), Arc::clone(&begun));
         let work = async move {
             let _guard = guard;
             begins.notify_one();
@@ -110,19 +132,19 @@ mod tests {
         };
         with_threads().block_on(async {
             tokio::select! {
-                () = beside(work) => unreachable!("the work is pending"),
+                () = tasks.beside(work) => unreachable!("the work is pending"),
                 () = begun.notified() => {}
             }
-            ended.notified().await;
+            tasks.ended().await;
+            assert!(ended.load(Ordering::Acquire));
         });
     }
 
-    struct NotifyOnDrop(Arc<Notify>);
+    struct SetOnDrop(Arc<AtomicBool>);
 
-    impl Drop for NotifyOnDrop {
+    impl Drop for SetOnDrop {
         fn drop(&mut self) {
-            assert!(!thread::panicking());
-            self.0.notify_one();
+            self.0.store(true, Ordering::Release);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Controllers and nodes against the in-memory API server, under virtual time.
+//! Controllers and nodes against the in-memory API server, under virtual time; `threads` in real time.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,4 +9,5 @@ mod kubelet;
 mod provisioner;
 mod stages;
 mod statefulset;
+mod threads;
 mod workloads;

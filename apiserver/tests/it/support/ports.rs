@@ -6,8 +6,8 @@ use tokio::net::TcpSocket;
 
 /// A port of loopback that refuses connections.
 ///
-/// Its socket is bound but does not listen. A port that was closed again could be given to a server
-/// of another test.
+/// The socket is bound and does not listen. The server of another test could get a port that was
+/// closed again.
 pub(crate) struct RefusingPort {
     pub(crate) address: SocketAddr,
     _socket: TcpSocket,

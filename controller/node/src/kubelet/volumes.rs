@@ -26,7 +26,7 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    /// The same persistent volumes for other nodes.
+    /// The files for other nodes, with the same persistent volumes.
     pub(super) fn for_others(&self) -> Self {
         Self {
             claims: Arc::clone(&self.claims),
@@ -108,7 +108,8 @@ mod tests {
         assert!(has(other.of_claim("uid".to_owned())));
         assert!(!has(other.of_claim("another".to_owned())));
         assert!(has(one.of_host(1, "/data")));
-        assert!(!has(other.of_host(2, "/data")));
+        assert!(!has(one.of_host(2, "/data")));
+        assert!(!has(other.of_host(1, "/data")));
         other.forget_claim("uid");
         assert!(!has(one.of_claim("uid".to_owned())));
     }

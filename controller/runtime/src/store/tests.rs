@@ -171,6 +171,12 @@ fn the_index_of_controllers_follows_the_owner_references() {
     let _ = changes(&mut store, Store::apply, moved);
     assert_eq!(claimable(&store, "one"), ["c"]);
     assert_eq!(claimable(&store, "two"), ["a", "c", "d"]);
+    let newer = vec![Event::Apply(controlled("d", 8, "two"))];
+    let _ = changes(&mut store, Store::apply, newer);
+    let versions = store
+        .controlled_by("default", "two")
+        .map(|own| own.resource_version());
+    assert_eq!(versions.flatten().collect::<Vec<_>>(), ["5", "8"]);
     let _ = changes(&mut store, Store::apply, list([controlled("d", 4, "two")]));
     assert_eq!(claimable(&store, "one"), [""; 0]);
     assert_eq!(claimable(&store, "two"), ["d"]);

@@ -1,0 +1,101 @@
+//! So many nodes that several threads share their kubelets, in real time.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows only #[test] functions as tests"
+)]
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
+use kube::{Api, Client};
+use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_controller::{Manager, Options};
+use kubeproof_node::{LEASE_RENEWAL, Timings};
+use serde_json::json;
+
+/// Two threads have a task for each hundred.
+const NODES: usize = 200;
+
+fn start(server: &ApiServer) -> (Api<Pod>, Manager) {
+    let client = Client::new(server.clone(), "default");
+    let clock = server.clock().clone();
+    let options = Options {
+        controllers: vec!["serviceaccount".to_owned()],
+        nodes: NODES,
+        scheduler: true,
+        scheduler_config: kubeproof_node::SchedulerConfig::default(),
+        default_storage_class: false,
+        load_balancers: None,
+        timings: Timings::default(),
+        same_images: kubeproof_node::SameImages::default(),
+        missing_images: kubeproof_node::MissingImages::default(),
+        lease_renewal: LEASE_RENEWAL,
+        stages: Vec::new(),
+        root_ca: "the certificate\n".to_owned(),
+        credentials: None,
+        statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
+        namespace: kubeproof_controller::core::namespace::Settings::default(),
+        kruise: kubeproof_controller::kruise::Gates::default(),
+        kruise_daemon: false,
+        check_types: |_| Vec::new(),
+        compile_selector: |_| Err(String::new()),
+        count_usage: |_, _, _| std::collections::BTreeMap::new(),
+        now: Arc::new(move || clock.now()),
+    };
+    let manager = Manager::start(client.clone(), options).unwrap();
+    (Api::default_namespaced(client), manager)
+}
+
+/// Runs a pod, on `node` unless that is empty, and waits until it is ready.
+async fn run(pods: &Api<Pod>, name: &str, node: &str) {
+    let container = json!({ "name": "main", "image": "nginx" });
+    let pod = json!({
+        "metadata": { "name": name },
+        "spec": { "nodeName": node, "containers": [container] },
+    });
+    let pod = serde_json::from_value(pod).unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let running = await_condition(pods.clone(), name, conditions::is_pod_running());
+    running.await.unwrap();
+}
+
+/// The pods whose containers run, with their nodes.
+fn running(manager: &Manager) -> Vec<String> {
+    let running = manager.containers().running().into_iter();
+    running
+        .map(|one| format!("{} on {}", one.pod, one.node))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_its_node_runs_on_is_no_business_of_other_kubelets() {
+    let server = ApiServer::builder().clock(Clock::real()).build();
+    let (pods, manager) = start(&server);
+    run(&pods, "scheduled", "").await;
+    for (name, node) in [("cut-off", "node-7"), ("reached", "node-8")] {
+        run(&pods, name, node).await;
+    }
+    manager.faults().disconnect("node-7").unwrap();
+    for name in ["cut-off", "reached"] {
+        let forced = DeleteParams::default().grace_period(0);
+        pods.delete(name, &forced).await.unwrap();
+    }
+    // Each kubelet has seen the deletions once a later pod of it runs.
+    for (name, node) in [("later-9", "node-9"), ("later-10", "node-10")] {
+        run(&pods, name, node).await;
+    }
+    let mut running = running(&manager);
+    running.retain(|one| !one.starts_with("scheduled"));
+    assert_eq!(
+        running,
+        [
+            "later-10 on node-10",
+            "cut-off on node-7",
+            "later-9 on node-9"
+        ]
+    );
+    manager.shutdown().await;
+}
