@@ -1,8 +1,8 @@
 //! Counts similar occurrences together, combines or drops them, as client-go's correlator does.
 
-use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
@@ -41,14 +41,15 @@ pub(super) struct Occurrence {
     pub(super) message: String,
 }
 
-/// Occurrences that share an Event: equal ones, or similar ones, whose message is left out.
+/// Occurrences that share an Event: equal ones, or similar ones, whose message is left out. The keys about one object
+/// share its description: there are several for each pod of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EventKey {
-    subject: Subject,
+    subject: Arc<Subject>,
     event_type: EventType,
-    reason: String,
+    reason: Arc<str>,
     /// The part of the subject, and the message.
-    exact: Option<(Option<String>, String)>,
+    exact: Option<(Option<Arc<str>>, Arc<str>)>,
 }
 
 /// The Event to write.
@@ -66,7 +67,7 @@ pub(super) struct Observed {
 pub(super) struct Correlator {
     similar: LruCache<EventKey, Similar>,
     seen: LruCache<EventKey, Seen>,
-    spam: LruCache<(Subject, EventType), Timestamp>,
+    spam: LruCache<(Arc<Subject>, EventType), Timestamp>,
 }
 
 impl Default for Correlator {
@@ -88,7 +89,8 @@ fn recent<K: Hash + Eq, V>() -> LruCache<K, V> {
 
 #[derive(Clone, Default)]
 struct Similar {
-    messages: BTreeSet<String>,
+    /// In their order.
+    messages: Vec<Arc<str>>,
     last: Option<Timestamp>,
 }
 
@@ -108,8 +110,10 @@ impl Correlator {
         now: Timestamp,
         name: impl FnOnce() -> String,
     ) -> Option<Observed> {
-        let source = (occurrence.subject.clone(), occurrence.event_type);
-        let (key, message) = self.combine(occurrence, now);
+        let source = (Arc::new(occurrence.subject.clone()), occurrence.event_type);
+        let known = self.spam.get_key_value(&source);
+        let source = known.map_or(source, |(known, _)| known.clone());
+        let (key, message) = self.combine(occurrence, &source.0, now);
         let unseen = || Seen {
             count: 0,
             first: now,
@@ -135,18 +139,23 @@ impl Correlator {
         }
     }
 
-    fn combine(&mut self, occurrence: Occurrence, now: Timestamp) -> (EventKey, String) {
+    fn combine(
+        &mut self,
+        occurrence: Occurrence,
+        subject: &Arc<Subject>,
+        now: Timestamp,
+    ) -> (EventKey, String) {
         let Occurrence {
-            subject,
             field_path,
             event_type,
             reason,
             message,
+            ..
         } = occurrence;
         let shared = EventKey {
-            subject,
+            subject: Arc::clone(subject),
             event_type,
-            reason,
+            reason: reason.into(),
             exact: None,
         };
         let similar = self
@@ -158,19 +167,23 @@ impl Correlator {
         {
             *similar = Similar::default();
         }
-        similar.messages.insert(message.clone());
+        let known = Arc::<str>::from(message.as_str());
+        if let Err(place) = similar.messages.binary_search(&known) {
+            similar.messages.reserve_exact(1);
+            similar.messages.insert(place, Arc::clone(&known));
+        }
         similar.last = Some(now);
         let is_combined = similar.messages.len() >= SIMILAR_MAX;
         if is_combined {
             // Upstream forgets a random one.
-            similar.messages.pop_first();
+            similar.messages.remove(0);
         }
         if is_combined {
             return (shared, format!("(combined from similar events): {message}"));
         }
         (
             EventKey {
-                exact: Some((field_path, message.clone())),
+                exact: Some((field_path.map(Arc::from), known)),
                 ..shared
             },
             message,
@@ -178,7 +191,7 @@ impl Correlator {
     }
 
     /// A bucket of `SPAM_BURST` tokens, kept as the time when it would be full but for one.
-    fn admits(&mut self, source: (Subject, EventType), now: Timestamp) -> bool {
+    fn admits(&mut self, source: (Arc<Subject>, EventType), now: Timestamp) -> bool {
         let full = self.spam.get(&source).map_or(now, |full| now.max(*full));
         let admitted = full.duration_since(now) <= SPAM_INTERVAL * (SPAM_BURST - 1);
         let next = if admitted {

@@ -22,7 +22,7 @@ const TURNS_PER_REFRESH: u32 = 5;
 #[derive(Default)]
 pub(super) struct Series {
     /// By number, in the order of their first occurrence.
-    running: BTreeMap<u64, Event>,
+    running: BTreeMap<u64, Box<Event>>,
     /// The numbers of the events with equal hashes: a cluster has an event of each pod of the last minutes.
     by_hash: BTreeMap<u64, Vec<u64>>,
     begun: u64,
@@ -56,7 +56,7 @@ impl Series {
         let Some(known) = number.and_then(|number| running.get_mut(&number)) else {
             self.begun += 1;
             numbers.push(self.begun);
-            running.insert(self.begun, event.clone());
+            running.insert(self.begun, Box::new(event.clone()));
             return Some(event);
         };
         let is_second = known.series.is_none();
@@ -66,7 +66,7 @@ impl Series {
         });
         series.count = series.count.saturating_add(1);
         series.last_observed_time = MicroTime(now);
-        is_second.then(|| known.clone())
+        is_second.then(|| Event::clone(known))
     }
 
     /// Remembers that the Event `name` was written under another name.
@@ -80,13 +80,13 @@ impl Series {
     /// Forgets what is over; those of it that are series are to be written a last time.
     fn finish(&mut self, now: Timestamp) -> Vec<Event> {
         let limit = SignedDuration::try_from(FINISH).unwrap_or(SignedDuration::MAX);
-        let is_over = |_: &u64, event: &mut Event| {
+        let is_over = |_: &u64, event: &mut Box<Event>| {
             let series = event.series.as_ref();
             let last = series.map(|series| &series.last_observed_time);
             let last = last.or(event.event_time.as_ref());
             last.is_none_or(|last| now.duration_since(last.0) > limit)
         };
-        let over: Vec<(u64, Event)> = self.running.extract_if(.., is_over).collect();
+        let over: Vec<(u64, Box<Event>)> = self.running.extract_if(.., is_over).collect();
         for (number, event) in &over {
             let key = hash(event);
             if let Some(numbers) = self.by_hash.get_mut(&key) {
@@ -96,7 +96,7 @@ impl Series {
                 }
             }
         }
-        let over = over.into_iter().map(|(_, event)| event);
+        let over = over.into_iter().map(|(_, event)| *event);
         over.filter(|event| event.series.is_some()).collect()
     }
 }
@@ -206,7 +206,7 @@ impl Recorder {
         due.extend(
             running
                 .filter(|own| refresh && own.series.is_some())
-                .cloned(),
+                .map(|own| Event::clone(own)),
         );
         due
     }
