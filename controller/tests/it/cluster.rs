@@ -5,7 +5,6 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,6 +19,8 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
 use kubeproof_node::Timings;
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 struct Cluster {
     server: ApiServer,
@@ -36,25 +37,8 @@ impl Cluster {
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
-            scheduler: true,
-            scheduler_config: kubeproof_node::SchedulerConfig::default(),
-            default_storage_class: false,
-            load_balancers: None,
             timings,
-            same_images: kubeproof_node::SameImages::default(),
-            missing_images: kubeproof_node::MissingImages::default(),
-            lease_renewal: kubeproof_node::LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca: "the certificate\n".to_owned(),
-            credentials: None,
-            statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-            namespace: kubeproof_controller::core::namespace::Settings::default(),
-            kruise: kubeproof_controller::kruise::Gates::default(),
-            kruise_daemon: false,
-            check_types: |_| Vec::new(),
-            compile_selector: |_| Err(String::new()),
-            count_usage: |_, _, _| std::collections::BTreeMap::new(),
-            now: Arc::new(move || clock.now()),
+            ..options(&clock)
         };
         let manager = Manager::start(client.clone(), options).unwrap();
         Self {

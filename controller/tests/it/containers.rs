@@ -5,7 +5,6 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,9 +15,11 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, LogOptions, PodReference, Timings};
+use kubeproof_node::{LogOptions, PodReference};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 struct Node {
     client: Client,
@@ -32,26 +33,7 @@ impl Node {
         let client = Client::new(server, "default");
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
-            nodes: 1,
-            scheduler: true,
-            scheduler_config: kubeproof_node::SchedulerConfig::default(),
-            default_storage_class: false,
-            load_balancers: None,
-            timings: Timings::default(),
-            same_images: kubeproof_node::SameImages::default(),
-            missing_images: kubeproof_node::MissingImages::default(),
-            lease_renewal: LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca: "the certificate\n".to_owned(),
-            credentials: None,
-            statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-            namespace: kubeproof_controller::core::namespace::Settings::default(),
-            kruise: kubeproof_controller::kruise::Gates::default(),
-            kruise_daemon: false,
-            check_types: |_| Vec::new(),
-            compile_selector: |_| Err(String::new()),
-            count_usage: |_, _, _| std::collections::BTreeMap::new(),
-            now: Arc::new(move || clock.now()),
+            ..options(&clock)
         };
         let manager = Manager::start(client.clone(), options).unwrap();
         Self { client, manager }

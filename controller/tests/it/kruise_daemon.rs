@@ -5,7 +5,6 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,8 +14,9 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::Timings;
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 struct Nodes {
     client: Client,
@@ -30,27 +30,8 @@ impl Nodes {
         let server = ApiServer::builder().clock(clock.clone()).build();
         let client = Client::new(server, "default");
         let options = Options {
-            controllers: Vec::new(),
-            nodes: 1,
-            scheduler: true,
-            scheduler_config: kubeproof_node::SchedulerConfig::default(),
-            default_storage_class: false,
-            load_balancers: None,
-            timings: Timings::default(),
-            same_images: kubeproof_node::SameImages::default(),
-            missing_images: kubeproof_node::MissingImages::default(),
-            lease_renewal: kubeproof_node::LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca: String::new(),
-            statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-            namespace: kubeproof_controller::core::namespace::Settings::default(),
-            kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: true,
-            check_types: |_| Vec::new(),
-            compile_selector: |_| Err(String::new()),
-            credentials: None,
-            count_usage: |_, _, _| std::collections::BTreeMap::new(),
-            now: Arc::new(move || clock.now()),
+            ..options(&clock)
         };
         let manager = Manager::start(client.clone(), options).unwrap();
         Self {

@@ -12,7 +12,6 @@ mod machine;
 mod missing;
 mod pace;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -21,8 +20,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, MissingImages, Timings};
+use kubeproof_node::{MissingImages, Timings};
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 /// An image that no registry has.
 const MISSING: &str = "web:404";
@@ -43,26 +44,9 @@ impl Node {
         let client = Client::new(server, "default");
         let options = Options {
             controllers: vec!["serviceaccount".to_owned()],
-            nodes: 1,
-            scheduler: true,
-            scheduler_config: kubeproof_node::SchedulerConfig::default(),
-            default_storage_class: false,
-            load_balancers: None,
             timings,
-            same_images: kubeproof_node::SameImages::default(),
             missing_images: MissingImages::try_new(vec![MISSING.to_owned()]).unwrap(),
-            lease_renewal: LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca: "the certificate\n".to_owned(),
-            credentials: None,
-            statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-            namespace: kubeproof_controller::core::namespace::Settings::default(),
-            kruise: kubeproof_controller::kruise::Gates::default(),
-            kruise_daemon: false,
-            check_types: |_| Vec::new(),
-            compile_selector: |_| Err(String::new()),
-            count_usage: |_, _, _| std::collections::BTreeMap::new(),
-            now: Arc::new(move || clock.now()),
+            ..options(&clock)
         };
         let manager = Manager::start(client.clone(), options).unwrap();
         Self { client, manager }

@@ -9,5 +9,6 @@ mod kubelet;
 mod provisioner;
 mod stages;
 mod statefulset;
+mod support;
 mod threads;
 mod workloads;

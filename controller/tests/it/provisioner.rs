@@ -1,7 +1,6 @@
 //! Nodes whose volumes another program binds: the provisioner creates and deletes volumes on
 //! request of kube-controller-manager's volume controller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -10,39 +9,17 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
     let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
     let server = ApiServer::builder().clock(clock.clone()).build();
     let client = Client::new(server.clone(), "default");
-    let options = Options {
-        controllers: Vec::new(),
-        nodes: 1,
-        scheduler: true,
-        scheduler_config: kubeproof_node::SchedulerConfig::default(),
-        default_storage_class: false,
-        load_balancers: None,
-        timings: Timings::default(),
-        same_images: kubeproof_node::SameImages::default(),
-        missing_images: kubeproof_node::MissingImages::default(),
-        lease_renewal: LEASE_RENEWAL,
-        stages: Vec::new(),
-        root_ca: String::new(),
-        credentials: None,
-        statefulset: Settings::default(),
-        namespace: kubeproof_controller::core::namespace::Settings::default(),
-        kruise: kubeproof_controller::kruise::Gates::default(),
-        kruise_daemon: false,
-        check_types: |_| Vec::new(),
-        compile_selector: |_| Err(String::new()),
-        count_usage: |_, _, _| std::collections::BTreeMap::new(),
-        now: Arc::new(move || clock.now()),
-    };
+    let options = options(&clock);
     let manager = Manager::start(client.clone(), options).unwrap();
     let settle = || tokio::time::sleep(Duration::from_mins(1));
     settle().await;
@@ -127,25 +104,8 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
     let options = Options {
         controllers: vec!["persistent-volume".to_owned()],
         nodes: 3,
-        scheduler: true,
-        scheduler_config: kubeproof_node::SchedulerConfig::default(),
         default_storage_class: true,
-        load_balancers: None,
-        timings: Timings::default(),
-        same_images: kubeproof_node::SameImages::default(),
-        missing_images: kubeproof_node::MissingImages::default(),
-        lease_renewal: LEASE_RENEWAL,
-        stages: Vec::new(),
-        root_ca: String::new(),
-        credentials: None,
-        statefulset: Settings::default(),
-        namespace: kubeproof_controller::core::namespace::Settings::default(),
-        kruise: kubeproof_controller::kruise::Gates::default(),
-        kruise_daemon: false,
-        check_types: |_| Vec::new(),
-        compile_selector: |_| Err(String::new()),
-        count_usage: |_, _, _| std::collections::BTreeMap::new(),
-        now: Arc::new(move || clock.now()),
+        ..options(&clock)
     };
     let manager = Manager::start(client.clone(), options).unwrap();
     let settle = || tokio::time::sleep(Duration::from_mins(1));

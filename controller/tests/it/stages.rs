@@ -5,7 +5,6 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,8 +13,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, Stage, Timings};
+use kubeproof_node::Stage;
 use serde_json::{Value, json};
+
+use crate::support::options;
 
 fn start(stages: &[Value]) -> (Client, Manager) {
     let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
@@ -23,29 +24,11 @@ fn start(stages: &[Value]) -> (Client, Manager) {
     let client = Client::new(server, "default");
     let options = Options {
         controllers: vec!["serviceaccount".to_owned()],
-        nodes: 1,
-        scheduler: true,
-        scheduler_config: kubeproof_node::SchedulerConfig::default(),
-        default_storage_class: false,
-        load_balancers: None,
-        timings: Timings::default(),
-        same_images: kubeproof_node::SameImages::default(),
-        missing_images: kubeproof_node::MissingImages::default(),
-        lease_renewal: LEASE_RENEWAL,
         stages: stages
             .iter()
             .map(|stage| Stage::parse(stage).unwrap())
             .collect(),
-        root_ca: "the certificate\n".to_owned(),
-        credentials: None,
-        statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-        namespace: kubeproof_controller::core::namespace::Settings::default(),
-        kruise: kubeproof_controller::kruise::Gates::default(),
-        kruise_daemon: false,
-        check_types: |_| Vec::new(),
-        compile_selector: |_| Err(String::new()),
-        count_usage: |_, _, _| std::collections::BTreeMap::new(),
-        now: Arc::new(move || clock.now()),
+        ..options(&clock)
     };
     let manager = Manager::start(client.clone(), options).unwrap();
     (client, manager)

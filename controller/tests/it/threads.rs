@@ -5,45 +5,25 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde_json::json;
+
+use crate::support::options;
 
 /// Two threads have a task for each hundred.
 const NODES: usize = 200;
 
 fn start(server: &ApiServer) -> (Api<Pod>, Manager) {
     let client = Client::new(server.clone(), "default");
-    let clock = server.clock().clone();
     let options = Options {
         controllers: vec!["serviceaccount".to_owned()],
         nodes: NODES,
-        scheduler: true,
-        scheduler_config: kubeproof_node::SchedulerConfig::default(),
-        default_storage_class: false,
-        load_balancers: None,
-        timings: Timings::default(),
-        same_images: kubeproof_node::SameImages::default(),
-        missing_images: kubeproof_node::MissingImages::default(),
-        lease_renewal: LEASE_RENEWAL,
-        stages: Vec::new(),
-        root_ca: "the certificate\n".to_owned(),
-        credentials: None,
-        statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-        namespace: kubeproof_controller::core::namespace::Settings::default(),
-        kruise: kubeproof_controller::kruise::Gates::default(),
-        kruise_daemon: false,
-        check_types: |_| Vec::new(),
-        compile_selector: |_| Err(String::new()),
-        count_usage: |_, _, _| std::collections::BTreeMap::new(),
-        now: Arc::new(move || clock.now()),
+        ..options(server.clock())
     };
     let manager = Manager::start(client.clone(), options).unwrap();
     (Api::default_namespaced(client), manager)

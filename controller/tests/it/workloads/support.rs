@@ -18,10 +18,11 @@ use kubeproof_apiserver::{
 use kubeproof_controller::certificates::{Authority, RequestedCertificate};
 use kubeproof_controller::credentials::Credentials;
 use kubeproof_controller::{Manager, Options};
-use kubeproof_node::{LEASE_RENEWAL, Timings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::support::options;
 
 pub(crate) struct Cluster {
     server: ApiServer,
@@ -108,25 +109,9 @@ impl Cluster {
         let options = Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
-            scheduler: true,
-            scheduler_config: kubeproof_node::SchedulerConfig::default(),
-            default_storage_class: false,
-            load_balancers: None,
-            timings: Timings::default(),
-            same_images: kubeproof_node::SameImages::default(),
-            missing_images: kubeproof_node::MissingImages::default(),
-            lease_renewal: LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca: "the certificate\n".to_owned(),
             credentials: Some(credentials(&server)),
-            statefulset: kubeproof_controller::apps::statefulset::Settings::default(),
-            namespace: kubeproof_controller::core::namespace::Settings::default(),
-            kruise: kubeproof_controller::kruise::Gates::default(),
-            kruise_daemon: false,
-            check_types: |_| Vec::new(),
-            compile_selector: |_| Err(String::new()),
             count_usage,
-            now: Arc::new(move || clock.now()),
+            ..options(&clock)
         };
         let manager = Manager::start(client.clone(), options).unwrap();
         Self {
