@@ -120,7 +120,7 @@ pub async fn run(ctx: Context, nodes: Nodes, config: NodeConfig) {
         faults,
         tasks,
     } = nodes;
-    // Those of an earlier run.
+    // Nodes that failed may have left tasks that run on for a moment.
     tasks.ended().await;
     let nodes = containers.nodes();
     let stager = ctx.for_component("stage-controller");

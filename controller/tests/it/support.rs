@@ -1,4 +1,4 @@
-//! What the modules share.
+//! Helpers that several modules share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
