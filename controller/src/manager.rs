@@ -9,9 +9,10 @@ use kube::Client;
 use kubeproof_node as node;
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::reflector::SharedWatches;
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::supervisor::{Ended, Ends, Supervisor};
-use kubeproof_runtime::task::Tasks;
+use kubeproof_runtime::task::{Tasks, parallelism};
 use kubeproof_runtime::worker;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
@@ -156,6 +157,8 @@ pub struct Manager {
     restart: Arc<Notify>,
     stop: watch::Sender<bool>,
     ends: Arc<Ends>,
+    /// None on one thread: each controller then has watches and an order of events of its own.
+    shared_watches: Option<SharedWatches>,
 }
 
 impl Manager {
@@ -230,6 +233,7 @@ impl Manager {
             restart: Arc::default(),
             stop,
             ends: supervisor.ends(),
+            shared_watches: (parallelism() > 1).then(SharedWatches::default),
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
@@ -297,13 +301,17 @@ impl Manager {
             });
             manager.spawn(lives.boxed(), stopped.clone());
         }
+        if let Some(shared) = manager.shared_watches.clone() {
+            let ctx = ctx.for_component("shared-informers");
+            manager.spawn_unshared(shared.run(ctx.client).boxed(), stopped.clone());
+        }
         // Without nodes, scheduler and stages nothing is simulated; this does not count as an end.
         if options.nodes > 0 || options.scheduler || !node_config.stages.is_empty() {
             let shared_nodes = manager.shared_nodes.clone();
             let lives = supervisor.run("nodes", never, move || {
                 node::run(ctx.clone(), shared_nodes.clone(), node_config.clone()).boxed()
             });
-            manager.spawn(lives.boxed(), stopped);
+            manager.spawn_unshared(lives.boxed(), stopped);
         }
         Ok(manager)
     }
@@ -338,7 +346,15 @@ impl Manager {
         &self.shared_nodes.faults
     }
 
-    fn spawn(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {
+    fn spawn(&mut self, work: BoxFuture<'static, ()>, stopped: watch::Receiver<bool>) {
+        let work = match &self.shared_watches {
+            Some(shared) => shared.shared_by(work).boxed(),
+            None => work,
+        };
+        self.spawn_unshared(work, stopped);
+    }
+
+    fn spawn_unshared(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {
         self.tasks.spawn(async move {
             tokio::select! {
                 biased;

@@ -1,9 +1,8 @@
 //! Decodes the objects of watch events once for all watches of a process.
 //!
-//! The controllers of one process watch the same resources, each with a watch of its own, as if
-//! each ran alone. They would otherwise decode the same events a dozen times. Upstream's
-//! controllers share informers instead; here each sees the state of its own watch, which may lag or
-//! fail alone. An object that several stores hold is in memory once.
+//! The controllers of one process watch the same resources, on one thread each with a watch of its own, as if each ran
+//! alone. They would otherwise decode the same events a dozen times. Upstream's controllers share informers instead; here
+//! each has its own store, which may lag alone. An object that several stores hold is in memory once.
 
 mod compact;
 mod living;

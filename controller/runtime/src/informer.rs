@@ -1,4 +1,4 @@
-//! A store that is fed by a watch of its own and shared between the tasks of a controller.
+//! A store that is fed by a watch and shared between the tasks of a controller.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl<K: Resource> Informer<K> {
     ) where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let mut events = std::pin::pin!(reflector::events(api, config));
+        let mut events = std::pin::pin!(reflector::shared_events(api, config));
         while let Some(event) = events.next().await {
             // A failure is logged, and the watch begins again.
             let Ok(event) = event else { continue };

@@ -4,6 +4,10 @@
 //! calls an event handler, which adds keys to a work queue. A controller with a single loop merges
 //! its [`Watches`] instead, and takes in all pending events between two steps: no event changes its
 //! stores during a step.
+//!
+//! Where controllers run on several threads, their informers share [watches](SharedWatches).
+
+mod shared;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -18,6 +22,8 @@ use serde::de::DeserializeOwned;
 
 use super::decode_cache::{Decoded, Undecoded, Url, try_map};
 use super::retry::retry_after;
+
+pub use shared::SharedWatches;
 
 /// The number of watch events that a controller applies before it acts.
 const BATCH_EVENTS_MAX: usize = 1024;
@@ -41,12 +47,38 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
     let url = Url(api.resource_url().to_owned());
-    let decode: Decode = |text| text.decode::<K>().map(|object| object as Object);
-    let events = objects(api.into(), url, config.timeout(WATCH_SECONDS), decode);
+    let config = config.timeout(WATCH_SECONDS);
+    typed(objects(api.into(), url, config, decode::<K>))
+}
+
+/// The events of [`events`], from a watch that is shared if [`SharedWatches::shared_by`] says so. The stream has to be
+/// read at once.
+pub(super) fn shared_events<K>(
+    api: Api<Decoded<K>>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<Event<Arc<K>>, Failed>> + Send + 'static
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let url = Url(api.resource_url().to_owned());
+    let config = config.timeout(WATCH_SECONDS);
+    typed(shared_objects(api.into(), url, config, decode::<K>))
+}
+
+fn typed<K: Send + Sync + 'static>(
+    events: BoxStream<'static, Result<Event<Object>, Failed>>,
+) -> impl Stream<Item = Result<Event<Arc<K>>, Failed>> + Send + 'static {
     events.map(|event| {
         let is_k = |object: Object| object.downcast().expect("`decode` makes this type");
         event.and_then(|event| try_map(event, |object| Ok(is_k(object))))
     })
+}
+
+fn decode<K>(text: &Undecoded) -> serde_json::Result<Object>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    text.decode::<K>().map(|object| object as Object)
 }
 
 /// An object of the type that a watch is of.
@@ -70,6 +102,47 @@ fn objects(
             try_map(event?, |text| decode(&text)).map_err(undecodable)
         })
     });
+    logged(events, path)
+}
+
+/// The events of [`shared_events`], for all types the same machine code.
+fn shared_objects(
+    client: Client,
+    url: Url,
+    config: watcher::Config,
+    decode: Decode,
+) -> BoxStream<'static, Result<Event<Object>, Failed>> {
+    let shared = shared::subscribe(&url, &config);
+    let own = move || objects(client, url, config, decode);
+    let Some(shared) = shared else {
+        return own();
+    };
+    let decoded = shared.map(move |event| try_map(event, |text| decode(&text)));
+    // After an object that cannot be decoded, too, the watch of its own begins with a list.
+    let decoded = decoded.take_while(|event| std::future::ready(event.is_ok()));
+    let decoded = decoded.map(|event| event.map_err(|_| Failed));
+    let own = stream::once(async move { own() }).flatten();
+    decoded.chain(own).boxed()
+}
+
+/// The events of a watch, before their objects are decoded.
+fn undecoded(
+    client: Client,
+    url: &Url,
+    config: watcher::Config,
+) -> BoxStream<'static, Result<Event<Undecoded>, Failed>> {
+    let api: Api<Undecoded> = Api::all_with(client, url);
+    logged(
+        patient(move || watcher(api.clone(), config.clone())),
+        url.0.clone(),
+    )
+}
+
+/// Logs the failures of the watch of `path`.
+fn logged<K: Send + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    path: String,
+) -> BoxStream<'static, Result<Event<K>, Failed>> {
     let logged = events.map(move |event| {
         event.map_err(|error| {
             tracing::warn!(resource = path, error = message(&error), "watch failed");

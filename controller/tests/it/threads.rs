@@ -5,12 +5,18 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
+use std::sync::Arc;
+
+use http::Request;
+use http::header::USER_AGENT;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
+use kube::client::Body;
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::support::options;
@@ -20,13 +26,34 @@ const NODES: usize = 200;
 
 fn start(server: &ApiServer) -> (Api<Pod>, Manager) {
     let client = Client::new(server.clone(), "default");
-    let options = Options {
-        controllers: vec!["serviceaccount".to_owned()],
-        nodes: NODES,
-        ..options(server.clock())
-    };
-    let manager = Manager::start(client.clone(), options).unwrap();
+    let manager = start_with(&client, &["serviceaccount"], server.clock());
     (Api::default_namespaced(client), manager)
+}
+
+fn start_with(client: &Client, controllers: &[&str], clock: &Clock) -> Manager {
+    let controllers = controllers.iter().map(|&name| name.to_owned());
+    let options = Options {
+        controllers: controllers.collect(),
+        nodes: NODES,
+        ..options(clock)
+    };
+    Manager::start(client.clone(), options).unwrap()
+}
+
+/// A client like `client`, and the user agents of its lists of all pods.
+fn noting_lists(client: &Client) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let (client, lists) = (client.clone(), Arc::<Mutex<Vec<String>>>::default());
+    let noted = Arc::clone(&lists);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default();
+        if request.uri().path() == "/api/v1/pods" && !query.contains("watch=") {
+            let agent = request.headers()[USER_AGENT].to_str().unwrap();
+            noted.lock().push(agent.to_owned());
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    (Client::new(service, "default"), lists)
 }
 
 /// Creates a pod, on `node` unless that is empty.
@@ -99,4 +126,21 @@ async fn a_pod_that_its_node_runs_on_is_no_business_of_other_kubelets() {
         ]
     );
     manager.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_share_a_watch_of_pods() {
+    let server = ApiServer::builder().clock(Clock::real()).build();
+    let client = Client::new(server.clone(), "default");
+    let (noted, lists) = noting_lists(&client);
+    let controllers = ["serviceaccount", "daemonset", "replicaset", "statefulset"];
+    let manager = start_with(&noted, &controllers, server.clock());
+    run(&Api::default_namespaced(client), "one", "").await;
+    manager.shutdown().await;
+    let mut agents = std::mem::take(&mut *lists.lock());
+    agents.sort();
+    assert_eq!(
+        agents,
+        ["kube-scheduler", "kubelet", "kubelet", "shared-informers"]
+    );
 }
