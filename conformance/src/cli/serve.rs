@@ -6,6 +6,7 @@ pub(super) mod authentication;
 mod identity;
 pub(super) mod kubeconfig;
 mod load;
+mod memory;
 mod programs;
 mod record;
 mod service;
@@ -169,7 +170,13 @@ pub(super) struct ServeArgs {
 
 pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let runtime = args.programs.runtime()?;
-    let served = runtime.block_on(serve_until_signal(args));
+    let is_alone = args.programs.are_none_in_real_time();
+    let served = runtime.block_on(async {
+        tokio::select! {
+            served = serve_until_signal(args) => served,
+            never = memory::without_huge_pages_while_small(), if is_alone => match never {},
+        }
+    });
     // A request that was given up may still be computing; the process does not wait for it.
     runtime.shutdown_background();
     served?;

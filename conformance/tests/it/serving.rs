@@ -563,3 +563,18 @@ fn a_server_that_is_killed_loses_the_last_seconds_of_its_state() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("state.jsonl"), "{said}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_small_server_has_no_huge_pages() {
+    let (child, url) = serve(&[]);
+    get(&url, "/readyz", "");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mut lines = status.lines();
+    // Kernels before 5.0 do not say.
+    let setting = lines.find(|line| line.starts_with("THP_enabled:"));
+    assert!(
+        setting.is_none_or(|line| line.ends_with('0')),
+        "{setting:?}"
+    );
+}

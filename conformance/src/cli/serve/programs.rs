@@ -63,6 +63,11 @@ impl ProgramArgs {
         }
     }
 
+    /// Whether the server is alone in its process, and its time passes by itself.
+    pub(super) fn are_none_in_real_time(&self) -> bool {
+        self.program.is_empty() && !self.virtual_time
+    }
+
     /// Makes the runtime of the server.
     pub(super) fn runtime(&self) -> anyhow::Result<Runtime> {
         let mut builder = match self.time() {
