@@ -21,7 +21,7 @@ pub(super) async fn without_huge_pages_while_small() -> Infallible {
         while resident_bytes().is_some_and(|bytes| bytes < LARGE) {
             tokio::time::sleep(INTERVAL).await;
         }
-        // What is used from now on may be in huge pages. If this fails, they are only missing.
+        // Memory that is used from now on may be in huge pages. A failure only leaves them out.
         let _ = disable_transparent_huge_pages(false);
     }
     std::future::pending().await

@@ -262,7 +262,7 @@ mod tests {
         words.collect().await
     }
 
-    /// Runs `work` beside the shared watches.
+    /// Runs the shared watches until `work` ends.
     async fn beside<T>(shared: SharedWatches, client: Client, work: impl Future<Output = T>) -> T {
         // They end when their readers have.
         let watches = async {
