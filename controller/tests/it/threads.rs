@@ -5,8 +5,6 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
-use std::sync::Arc;
-
 use http::Request;
 use http::header::USER_AGENT;
 use k8s_openapi::api::core::v1::Pod;
@@ -16,8 +14,8 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
-use parking_lot::Mutex;
 use serde_json::json;
+use tokio::sync::watch;
 
 use crate::support::options;
 
@@ -41,14 +39,14 @@ fn start_with(client: &Client, controllers: &[&str], clock: &Clock) -> Manager {
 }
 
 /// A client like `client`, and the user agents of its lists of all pods.
-fn noting_lists(client: &Client) -> (Client, Arc<Mutex<Vec<String>>>) {
-    let (client, lists) = (client.clone(), Arc::<Mutex<Vec<String>>>::default());
-    let noted = Arc::clone(&lists);
+fn noting_lists(client: &Client) -> (Client, watch::Receiver<Vec<String>>) {
+    let client = client.clone();
+    let (noted, lists) = watch::channel(Vec::new());
     let service = tower::service_fn(move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default();
         if request.uri().path() == "/api/v1/pods" && !query.contains("watch=") {
             let agent = request.headers()[USER_AGENT].to_str().unwrap();
-            noted.lock().push(agent.to_owned());
+            noted.send_modify(|agents| agents.push(agent.to_owned()));
         }
         let client = client.clone();
         async move { client.send(request).await }
@@ -132,15 +130,19 @@ async fn a_pod_that_its_node_runs_on_is_no_business_of_other_kubelets() {
 async fn controllers_share_a_watch_of_pods() {
     let server = ApiServer::builder().clock(Clock::real()).build();
     let client = Client::new(server.clone(), "default");
-    let (noted, lists) = noting_lists(&client);
+    let (noted, mut lists) = noting_lists(&client);
     let controllers = ["serviceaccount", "daemonset", "replicaset", "statefulset"];
     let manager = start_with(&noted, &controllers, server.clock());
     run(&Api::default_namespaced(client), "one", "").await;
-    manager.shutdown().await;
-    let mut agents = std::mem::take(&mut *lists.lock());
+    let mut agents = lists
+        .wait_for(|agents| agents.len() >= 4)
+        .await
+        .unwrap()
+        .clone();
     agents.sort();
     assert_eq!(
         agents,
         ["kube-scheduler", "kubelet", "kubelet", "shared-informers"]
     );
+    manager.shutdown().await;
 }

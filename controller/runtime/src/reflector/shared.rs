@@ -32,8 +32,9 @@ const WAITING_MAX: usize = 128;
 /// The time between two looks at whether the informers have caught up.
 const PACE: Duration = Duration::from_millis(1);
 
-/// The number of those looks, after which the watch goes on without an informer that is behind.
-const LOOKS_MAX: usize = 1000;
+/// The number of those looks, after which the watch goes on without an informer that is behind, or ends if one has not
+/// heard of a list.
+const LOOKS_MAX: usize = 5000;
 
 tokio::task_local! {
     static SHARED: SharedWatches;
@@ -151,6 +152,9 @@ impl SharedWatch {
             self.wait_until(WAITING_MAX, &mut looks_left).await;
             if self.events.len() <= WAITING_MAX {
                 looks_left = LOOKS_MAX;
+            } else {
+                // So that the other informers are not left behind, too.
+                tokio::task::yield_now().await;
             }
         }
     }
