@@ -173,8 +173,9 @@ pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let is_alone = args.programs.are_none_in_real_time();
     let served = runtime.block_on(async {
         tokio::select! {
-            served = serve_until_signal(args) => served,
+            biased;
             never = memory::without_huge_pages_while_small(), if is_alone => match never {},
+            served = serve_until_signal(args) => served,
         }
     });
     // A request that was given up may still be computing; the process does not wait for it.

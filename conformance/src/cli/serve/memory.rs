@@ -10,14 +10,16 @@ use std::convert::Infallible;
 pub(super) async fn without_huge_pages_while_small() -> Infallible {
     use std::time::Duration;
 
-    use rustix::thread::disable_transparent_huge_pages;
+    use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
     /// Resident bytes of a large process.
     const LARGE: u64 = 100 << 20;
     /// The time between two looks at the size.
     const INTERVAL: Duration = Duration::from_millis(500);
 
-    if disable_transparent_huge_pages(true).is_ok() {
+    // Whoever started this process may have forbidden them for good.
+    let are_allowed = transparent_huge_pages_are_disabled() == Ok(false);
+    if are_allowed && disable_transparent_huge_pages(true).is_ok() {
         while resident_bytes().is_some_and(|bytes| bytes < LARGE) {
             tokio::time::sleep(INTERVAL).await;
         }
