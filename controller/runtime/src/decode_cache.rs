@@ -10,7 +10,6 @@ mod times;
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
@@ -27,17 +26,16 @@ use serde_json::value::RawValue;
 
 use living::Identity;
 
-/// How many objects a thread remembers: those of one burst, which one watch reads whole before the
-/// next begins.
-const REMEMBERED_MAX: usize = 512;
-/// Bytes of the texts of those objects: some bursts of ordinary objects, few of the largest.
-const REMEMBERED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Watches on many threads should not wait for each other.
+const SHARDS: usize = 16;
+/// How many objects each shard remembers: in all, those of one burst, which one watch reads whole before the next begins.
+const REMEMBERED_MAX: usize = 128;
+/// Bytes of the texts of those objects: ordinary ones, or a few of the largest.
+const REMEMBERED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// The beginning of an object has its uid and version, by which objects differ.
 const HASHED_BYTES_MAX: usize = 512;
 
-thread_local! {
-    static RECENT: RefCell<Recent> = const { RefCell::new(Recent::new()) };
-}
+static RECENT: [Mutex<Recent>; SHARDS] = [const { Mutex::new(Recent::new()) }; SHARDS];
 
 /// An object as a watch delivers it; equal texts give the same object.
 ///
@@ -156,6 +154,8 @@ impl Undecoded {
             return Ok(known);
         }
         let identity = Identity::of::<K>(&self.0.meta, self.0.text.get());
+        // Whoever else decodes this object now will have put it among the living ones.
+        let _decoding = identity.as_ref().map(Identity::lock);
         let living = identity.as_ref().and_then(living::get::<K>);
         if let Some(living) = living {
             objects.push(living.clone());
@@ -184,7 +184,7 @@ impl fmt::Debug for Undecoded {
 impl<'de> Deserialize<'de> for Undecoded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(RECENT.with_borrow_mut(|recent| recent.take_in(text)))
+        Ok(take_in(text))
     }
 }
 
@@ -268,6 +268,23 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
+/// The object of this text, which is remembered.
+fn take_in(text: Box<RawValue>) -> Undecoded {
+    let key = hash(text.get());
+    let shard = &RECENT[shard(key)];
+    let known = shard.lock().get(key, text.get());
+    known.unwrap_or_else(|| {
+        let object = Undecoded(Arc::new(Text::new(text)));
+        shard.lock().put(key, object.clone());
+        object
+    })
+}
+
+/// The shard of a hash, whose low bits order the objects of a shard.
+fn shard(hash: u64) -> usize {
+    (hash >> 60) as usize % SHARDS
+}
+
 /// The objects delivered last.
 struct Recent {
     /// By the hashes of their texts.
@@ -287,16 +304,10 @@ impl Recent {
         }
     }
 
-    /// The object of this text, which is remembered.
-    fn take_in(&mut self, text: Box<RawValue>) -> Undecoded {
-        let key = hash(text.get());
+    /// The object of this text, if it is remembered.
+    fn get(&self, key: u64, text: &str) -> Option<Undecoded> {
         let known = self.objects.get(&key);
-        if let Some(known) = known.filter(|known| known.0.text.get() == text.get()) {
-            return known.clone();
-        }
-        let object = Undecoded(Arc::new(Text::new(text)));
-        self.put(key, object.clone());
-        object
+        known.filter(|known| known.0.text.get() == text).cloned()
     }
 
     fn put(&mut self, key: u64, object: Undecoded) {
@@ -354,13 +365,47 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_is_held_is_shared_between_threads() {
-        let mut one = object("a", "1");
-        one["metadata"]["uid"] = json!("shared-between-threads");
-        let held: Arc<ConfigMap> = read(&one);
-        // Another thread remembers no texts of this one.
-        let other = std::thread::spawn(move || read::<ConfigMap>(&one));
-        assert!(Arc::ptr_eq(&held, &other.join().unwrap()));
+    fn an_object_that_is_held_is_found_however_it_was_written() {
+        let metadata = json!({ "name": "a", "uid": "listed-and-watched", "resourceVersion": "1" });
+        let text = |beginning: &str, version: &str| {
+            let text = json!({ "metadata": metadata, "data": { "version": version } }).to_string();
+            text.replacen('{', beginning, 1)
+        };
+        let read = |text: String| -> Arc<ConfigMap> {
+            let text = RawValue::from_string(text).unwrap();
+            Undecoded(Arc::new(Text::new(text))).decode().unwrap()
+        };
+        let listed = read(text("{", "1"));
+        let watched = text(r#"{"kind":"ConfigMap","apiVersion":"v1","#, "1");
+        assert!(Arc::ptr_eq(&listed, &read(watched)));
+        let other = text(r#"{"kind":"ConfigMap","apiVersion":"v1","#, "2");
+        assert!(!Arc::ptr_eq(&listed, &read(other)), "another server has it");
+        let odd = text(r#"{"kind":"ConfigMap","apiVersion":"v1"  ,"#, "1");
+        assert!(!Arc::ptr_eq(&listed, &read(odd)));
+    }
+
+    #[test]
+    fn an_object_that_several_threads_decode_at_once_is_decoded_once() {
+        const THREADS: usize = 4;
+        let start = std::sync::Barrier::new(THREADS);
+        for round in 0..50 {
+            let mut one = object("a", "1");
+            one["metadata"]["uid"] = json!(format!("decoded-at-once-{round}"));
+            let values = (0..1000).map(|index| (index.to_string(), json!("x")));
+            one["data"] = values.collect();
+            let decode = || {
+                let text = undecoded(&one);
+                start.wait();
+                text.decode::<ConfigMap>().unwrap()
+            };
+            let objects = std::thread::scope(|scope| {
+                [(); THREADS]
+                    .map(|()| scope.spawn(decode))
+                    .map(|thread| thread.join().unwrap())
+            });
+            let first = &objects[0];
+            assert!(objects.iter().all(|object| Arc::ptr_eq(object, first)));
+        }
     }
 
     #[test]
@@ -410,38 +455,39 @@ mod tests {
         assert!(!Arc::ptr_eq(&one, &of("1")), "the second took its place");
     }
 
+    fn undecoded(object: &Value) -> Undecoded {
+        Undecoded(Arc::new(Text::new(
+            serde_json::value::to_raw_value(object).unwrap(),
+        )))
+    }
+
     #[test]
     fn only_the_last_objects_are_remembered() {
-        let first: Arc<ConfigMap> = read(&object("first", "1"));
-        for index in 0..REMEMBERED_MAX {
-            let _: Arc<ConfigMap> = read(&object("next", &index.to_string()));
+        let mut recent = Recent::new();
+        let text = object("a", "1");
+        for key in 0..=REMEMBERED_MAX as u64 {
+            recent.put(key, undecoded(&text));
         }
-        assert!(!Arc::ptr_eq(&first, &read(&object("first", "1"))));
-        RECENT.with_borrow(|recent| {
-            assert_eq!(recent.order.len(), REMEMBERED_MAX);
-            assert_eq!(recent.objects.len(), REMEMBERED_MAX);
-        });
+        let known = |key| recent.get(key, &text.to_string()).is_some();
+        assert_eq!([0, 1].map(known), [false, true]);
+        assert_eq!(
+            (recent.order.len(), recent.objects.len()),
+            (REMEMBERED_MAX, REMEMBERED_MAX)
+        );
+        assert!(recent.get(1, &object("a", "2").to_string()).is_none());
     }
 
     #[test]
     fn remembered_objects_are_bounded_in_bytes() {
-        let large = |index: usize| {
-            let fill = index.to_string().repeat(REMEMBERED_BYTES_MAX / 4);
-            json!({ "metadata": { "name": "large" }, "data": { "fill": fill } })
-        };
-        for index in 0..10 {
-            let _: Arc<ConfigMap> = read(&large(index));
-        }
-        RECENT.with_borrow(|recent| {
-            let texts = recent.objects.values().map(Undecoded::bytes);
-            assert_eq!(texts.sum::<usize>(), recent.bytes);
-            assert_eq!(recent.order.len(), 3, "the newest that fit");
-        });
-        let whole: Arc<ConfigMap> = read(&large(9));
-        assert!(Arc::ptr_eq(&whole, &read(&large(9))));
+        let large = json!({ "data": { "fill": "x".repeat(REMEMBERED_BYTES_MAX * 3 / 10) } });
+        let mut recent = Recent::new();
+        (0..10).for_each(|key| recent.put(key, undecoded(&large)));
+        let texts = recent.objects.values().map(Undecoded::bytes);
+        assert_eq!(texts.sum::<usize>(), recent.bytes);
+        assert_eq!(recent.order, [7, 8, 9], "the newest that fit");
         let huge = json!({ "data": { "fill": "x".repeat(REMEMBERED_BYTES_MAX) } });
-        let _: Arc<ConfigMap> = read(&huge);
-        RECENT.with_borrow(|recent| assert_eq!((recent.order.len(), recent.bytes), (0, 0)));
+        recent.put(10, undecoded(&huge));
+        assert_eq!((recent.order.len(), recent.bytes), (0, 0));
     }
 
     #[test]

@@ -10,22 +10,25 @@ use std::sync::{Arc, Weak};
 use foldhash::fast::FixedState;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kubeproof_machinery::meta::ResourceVersion;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
-/// Tests decode on many threads, which should not wait for each other.
-const SHARDS: usize = 16;
+use super::SHARDS;
 
 /// How many objects of a shard may be gone before they are looked for.
 const UNSWEPT: usize = 256;
 
 static OBJECTS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
 
+/// Held while an object of a shard is decoded: two threads that hear of one write would both decode its object, and hold
+/// two of them from then on.
+static DECODING: [Mutex<()>; SHARDS] = [const { Mutex::new(()) }; SHARDS];
+
 /// An object in one type, at one version of its text.
 pub(super) struct Identity {
     /// The hash of type and uid.
     key: u64,
     rv: ResourceVersion,
-    /// The hash of the text: other servers of the process may have other objects with this uid.
+    /// The hash of the text without its type: other servers of the process may have other objects with this uid.
     text: u64,
 }
 
@@ -50,14 +53,30 @@ impl Identity {
         Some(Self {
             key: hasher.hash_one((TypeId::of::<K>(), uid)),
             rv,
-            text: hasher.hash_one(text),
+            text: hasher.hash_one(without_type(text)),
         })
     }
 
-    fn shard(&self) -> &'static Mutex<Shard> {
-        // The low bits order the objects of a shard.
-        &OBJECTS[(self.key >> 60) as usize % SHARDS]
+    /// Waits until no other thread decodes an object of this shard, and keeps others from it.
+    pub(super) fn lock(&self) -> MutexGuard<'static, ()> {
+        DECODING[self.shard()].lock()
     }
+
+    fn shard(&self) -> usize {
+        super::shard(self.key)
+    }
+}
+
+/// The text of an object after its `kind` and `apiVersion`, which watches write first, and most lists leave out. What it is
+/// decoded to does not keep them.
+fn without_type(text: &str) -> &str {
+    fn after<'t>(fields: &'t str, name: &str) -> Option<&'t str> {
+        let (_, rest) = fields.strip_prefix(name)?.split_once('"')?;
+        rest.strip_prefix(',')
+    }
+    let fields = text.strip_prefix('{').unwrap_or(text);
+    let version = after(fields, r#""kind":""#).and_then(|rest| after(rest, r#""apiVersion":""#));
+    version.unwrap_or(fields)
 }
 
 impl Shard {
@@ -82,7 +101,7 @@ impl Shard {
 
 /// The object of this identity, if something holds it.
 pub(super) fn get<K: Send + Sync + 'static>(identity: &Identity) -> Option<Arc<K>> {
-    let shard = identity.shard().lock();
+    let shard = OBJECTS[identity.shard()].lock();
     let living = shard.objects.get(&identity.key)?;
     let is_same = living.rv == identity.rv && living.text == identity.text;
     let object = is_same.then(|| living.object.upgrade())??;
@@ -91,7 +110,7 @@ pub(super) fn get<K: Send + Sync + 'static>(identity: &Identity) -> Option<Arc<K
 
 /// Notes the object of this identity, unless a newer version is known.
 pub(super) fn put<K: Send + Sync + 'static>(identity: Identity, object: &Arc<K>) {
-    let mut shard = identity.shard().lock();
+    let mut shard = OBJECTS[identity.shard()].lock();
     let known = shard.objects.get(&identity.key);
     if known.is_some_and(|known| known.rv > identity.rv && known.object.strong_count() > 0) {
         return;
