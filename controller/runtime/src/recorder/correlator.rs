@@ -2,12 +2,11 @@
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 
-use super::EventType;
+use super::{EventType, fingerprint};
 
 /// How many keys are remembered of each sort; the one used least recently is forgotten.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is more than none");
@@ -41,16 +40,10 @@ pub(super) struct Occurrence {
     pub(super) message: String,
 }
 
-/// Occurrences that share an Event: equal ones, or similar ones, whose message is left out. The keys about one object
-/// share its description: there are several for each pod of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct EventKey {
-    subject: Arc<Subject>,
-    event_type: EventType,
-    reason: Arc<str>,
-    /// The part of the subject, and the message.
-    exact: Option<(Option<Arc<str>>, Arc<str>)>,
-}
+/// The fingerprint of occurrences that share an Event: equal ones, or similar ones, whose message is left out. It stands
+/// for their texts, as there are several for each pod of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct EventKey(u128);
 
 /// The Event to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +60,8 @@ pub(super) struct Observed {
 pub(super) struct Correlator {
     similar: LruCache<EventKey, Similar>,
     seen: LruCache<EventKey, Seen>,
-    spam: LruCache<(Arc<Subject>, EventType), Timestamp>,
+    /// By the fingerprint of the subject and the type.
+    spam: LruCache<u128, Timestamp>,
 }
 
 impl Default for Correlator {
@@ -89,8 +83,8 @@ fn recent<K: Hash + Eq, V>() -> LruCache<K, V> {
 
 #[derive(Clone, Default)]
 struct Similar {
-    /// In their order.
-    messages: Vec<Arc<str>>,
+    /// Their fingerprints, in the order of these.
+    messages: Vec<u128>,
     last: Option<Timestamp>,
 }
 
@@ -110,20 +104,23 @@ impl Correlator {
         now: Timestamp,
         name: impl FnOnce() -> String,
     ) -> Option<Observed> {
-        let source = (Arc::new(occurrence.subject.clone()), occurrence.event_type);
-        let known = self.spam.get_key_value(&source);
-        let source = known.map_or(source, |(known, _)| known.clone());
-        let (key, message) = self.combine(occurrence, &source.0, now);
+        let source = fingerprint(&(&occurrence.subject, occurrence.event_type));
+        let combined = self.combine(&occurrence, now);
+        let key = combined.unwrap_or_else(|| EventKey(fingerprint(&occurrence)));
         let unseen = || Seen {
             count: 0,
             first: now,
             name: name(),
         };
-        let seen = self.seen.get_or_insert_mut_ref(&key, unseen);
+        let seen = self.seen.get_or_insert_mut(key, unseen);
         seen.count = seen.count.saturating_add(1);
         let Seen { count, first, name } = seen.clone();
+        let message = match combined {
+            Some(_) => format!("(combined from similar events): {}", occurrence.message),
+            None => occurrence.message,
+        };
         self.admits(source, now).then_some(Observed {
-            is_combined: key.exact.is_none(),
+            is_combined: combined.is_some(),
             key,
             message,
             count,
@@ -139,38 +136,27 @@ impl Correlator {
         }
     }
 
-    fn combine(
-        &mut self,
-        occurrence: Occurrence,
-        subject: &Arc<Subject>,
-        now: Timestamp,
-    ) -> (EventKey, String) {
+    /// The key that an occurrence shares with similar ones, if there were many.
+    fn combine(&mut self, occurrence: &Occurrence, now: Timestamp) -> Option<EventKey> {
         let Occurrence {
-            field_path,
+            subject,
             event_type,
             reason,
             message,
             ..
         } = occurrence;
-        let shared = EventKey {
-            subject: Arc::clone(subject),
-            event_type,
-            reason: reason.into(),
-            exact: None,
-        };
-        let similar = self
-            .similar
-            .get_or_insert_mut_ref(&shared, Similar::default);
+        let shared = EventKey(fingerprint(&(subject, event_type, reason)));
+        let similar = self.similar.get_or_insert_mut(shared, Similar::default);
         if similar
             .last
             .is_some_and(|last| now.duration_since(last) > SIMILAR_INTERVAL)
         {
             *similar = Similar::default();
         }
-        let known = Arc::<str>::from(message.as_str());
-        if let Err(place) = similar.messages.binary_search(&known) {
+        let message = fingerprint(message);
+        if let Err(place) = similar.messages.binary_search(&message) {
             similar.messages.reserve_exact(1);
-            similar.messages.insert(place, Arc::clone(&known));
+            similar.messages.insert(place, message);
         }
         similar.last = Some(now);
         let is_combined = similar.messages.len() >= SIMILAR_MAX;
@@ -178,20 +164,11 @@ impl Correlator {
             // Upstream forgets a random one.
             similar.messages.remove(0);
         }
-        if is_combined {
-            return (shared, format!("(combined from similar events): {message}"));
-        }
-        (
-            EventKey {
-                exact: Some((field_path.map(Arc::from), known)),
-                ..shared
-            },
-            message,
-        )
+        is_combined.then_some(shared)
     }
 
     /// A bucket of `SPAM_BURST` tokens, kept as the time when it would be full but for one.
-    fn admits(&mut self, source: (Arc<Subject>, EventType), now: Timestamp) -> bool {
+    fn admits(&mut self, source: u128, now: Timestamp) -> bool {
         let full = self.spam.get(&source).map_or(now, |full| now.max(*full));
         let admitted = full.duration_since(now) <= SPAM_INTERVAL * (SPAM_BURST - 1);
         let next = if admitted {

@@ -1,10 +1,8 @@
 //! Series of equal events of `events.k8s.io`, as client-go's `tools/events` makes them.
 
 use std::collections::BTreeMap;
-use std::hash::BuildHasher;
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
@@ -22,10 +20,20 @@ const TURNS_PER_REFRESH: u32 = 5;
 #[derive(Default)]
 pub(super) struct Series {
     /// By number, in the order of their first occurrence.
-    running: BTreeMap<u64, Box<Event>>,
-    /// The numbers of the events with equal hashes: a cluster has an event of each pod of the last minutes.
-    by_hash: BTreeMap<u64, Vec<u64>>,
+    running: BTreeMap<u64, Running>,
+    /// The numbers by the fingerprint of what the events of one series have in common.
+    numbers: BTreeMap<u128, u64>,
     begun: u64,
+}
+
+/// What has occurred once, or an Event that counts. Most events occur once: a cluster has one of each pod of the last
+/// minutes, so only what a second one does not say itself is kept.
+struct Running {
+    fingerprint: u128,
+    name: String,
+    note: Option<String>,
+    began: Option<MicroTime>,
+    series: Option<Box<Event>>,
 }
 
 /// An event for the newer events API.
@@ -45,79 +53,93 @@ impl Series {
     /// Counts `event`; the Event to write now, if any: the first and the second of a series are
     /// written at once.
     fn observe(&mut self, event: Event, now: Timestamp) -> Option<Event> {
-        let numbers = self.by_hash.entry(hash(&event)).or_default();
-        let running = &mut self.running;
-        let is_known = |number: &&u64| {
-            running
-                .get(number)
-                .is_some_and(|known| is_equal(known, &event))
-        };
-        let number = numbers.iter().find(is_known).copied();
-        let Some(known) = number.and_then(|number| running.get_mut(&number)) else {
+        let fingerprint = fingerprint(&event);
+        let number = self.numbers.get(&fingerprint);
+        let Some(known) = number.and_then(|number| self.running.get_mut(number)) else {
             self.begun += 1;
-            numbers.push(self.begun);
-            running.insert(self.begun, Box::new(event.clone()));
+            self.numbers.insert(fingerprint, self.begun);
+            let first = Running {
+                fingerprint,
+                name: event.metadata.name.clone().unwrap_or_default(),
+                note: event.note.clone(),
+                began: event.event_time.clone(),
+                series: None,
+            };
+            self.running.insert(self.begun, first);
             return Some(event);
         };
-        let is_second = known.series.is_none();
-        let series = known.series.get_or_insert(EventSeries {
-            count: 1,
-            last_observed_time: MicroTime(now),
+        let last_observed_time = MicroTime(now);
+        if let Some(series) = known
+            .series
+            .as_mut()
+            .and_then(|event| event.series.as_mut())
+        {
+            series.count = series.count.saturating_add(1);
+            series.last_observed_time = last_observed_time;
+            return None;
+        }
+        let mut first = event;
+        first.metadata.name = Some(known.name.clone());
+        first.note = known.note.take();
+        first.event_time = known.began.take();
+        first.series = Some(EventSeries {
+            count: 2,
+            last_observed_time,
         });
-        series.count = series.count.saturating_add(1);
-        series.last_observed_time = MicroTime(now);
-        is_second.then(|| Event::clone(known))
+        known.series = Some(Box::new(first.clone()));
+        Some(first)
     }
 
     /// Remembers that the Event `name` was written under another name.
     pub(super) fn rename(&mut self, name: &str, other: &str) {
-        let known = self.running.values_mut();
-        for event in known.filter(|known| known.metadata.name.as_deref() == Some(name)) {
-            event.metadata.name = Some(other.to_owned());
+        for known in self.running.values_mut().filter(|known| known.name == name) {
+            known.name = other.to_owned();
+            if let Some(event) = &mut known.series {
+                event.metadata.name = Some(other.to_owned());
+            }
         }
     }
 
     /// Forgets what is over; those of it that are series are to be written a last time.
     fn finish(&mut self, now: Timestamp) -> Vec<Event> {
         let limit = SignedDuration::try_from(FINISH).unwrap_or(SignedDuration::MAX);
-        let is_over = |_: &u64, event: &mut Box<Event>| {
-            let series = event.series.as_ref();
+        let is_over = |_: &u64, known: &mut Running| {
+            let series = known
+                .series
+                .as_ref()
+                .and_then(|event| event.series.as_ref());
             let last = series.map(|series| &series.last_observed_time);
-            let last = last.or(event.event_time.as_ref());
+            let last = last.or(known.began.as_ref());
             last.is_none_or(|last| now.duration_since(last.0) > limit)
         };
-        let over: Vec<(u64, Box<Event>)> = self.running.extract_if(.., is_over).collect();
-        for (number, event) in &over {
-            let key = hash(event);
-            if let Some(numbers) = self.by_hash.get_mut(&key) {
-                numbers.retain(|other| other != number);
-                if numbers.is_empty() {
-                    self.by_hash.remove(&key);
-                }
-            }
-        }
-        let over = over.into_iter().map(|(_, event)| *event);
-        over.filter(|event| event.series.is_some()).collect()
+        let over = self.running.extract_if(.., is_over);
+        let over = over.filter_map(|(_, known)| {
+            self.numbers.remove(&known.fingerprint);
+            known.series.map(|event| *event)
+        });
+        over.collect()
+    }
+
+    /// The series that have not ended.
+    fn events(&self) -> impl Iterator<Item = &Event> {
+        let running = self.running.values();
+        running.filter_map(|known| known.series.as_deref())
     }
 }
 
-/// The hash of what the events of one series have in common.
-fn hash(event: &Event) -> u64 {
-    let regarding = event.regarding.as_ref();
-    let regarding =
-        regarding.map(|own| (&own.namespace, &own.name, &own.uid, &own.resource_version));
-    FixedState::default().hash_one((regarding, &event.reason, &event.action))
-}
-
-/// Whether two events belong to one series. Their messages may differ.
-fn is_equal(one: &Event, other: &Event) -> bool {
-    one.type_ == other.type_
-        && one.action == other.action
-        && one.reason == other.reason
-        && one.reporting_controller == other.reporting_controller
-        && one.reporting_instance == other.reporting_instance
-        && one.regarding == other.regarding
-        && one.related == other.related
+/// The fingerprint of what the events of one series have in common. Their messages may differ.
+fn fingerprint(event: &Event) -> u128 {
+    let reference = |reference: &Option<ObjectReference>| {
+        reference.clone().map(|own| {
+            let object = (own.api_version, own.kind, own.namespace, own.name);
+            (object, own.uid, own.resource_version, own.field_path)
+        })
+    };
+    super::fingerprint(&(
+        (&event.type_, &event.action, &event.reason),
+        (&event.reporting_controller, &event.reporting_instance),
+        (reference(&event.regarding), reference(&event.related)),
+    ))
 }
 
 impl Recorder {
@@ -202,12 +224,9 @@ impl Recorder {
     fn due(&self, refresh: bool) -> Vec<Event> {
         let series = &mut self.broadcaster.state.lock().series;
         let mut due = series.finish((self.ctx.now)());
-        let running = series.running.values();
-        due.extend(
-            running
-                .filter(|own| refresh && own.series.is_some())
-                .map(|own| Event::clone(own)),
-        );
+        if refresh {
+            due.extend(series.events().cloned());
+        }
         due
     }
 }
@@ -246,10 +265,60 @@ mod tests {
             [],
             "one that came once is forgotten"
         );
-        assert_eq!((series.running.len(), series.by_hash.len()), (1, 1));
+        assert_eq!((series.running.len(), series.numbers.len()), (1, 1));
         let last = series.finish(at(381)).pop();
         assert_eq!(count(last), Some(Some(3)));
-        assert_eq!(series.by_hash.len(), 0);
+        assert_eq!(series.numbers.len(), 0);
         assert_eq!(count(series.observe(event("1", 400), at(400))), Some(None));
+    }
+
+    #[test]
+    fn the_second_of_a_series_is_written_with_what_the_first_said() {
+        let mut series = Series::default();
+        let named = |name: &str, note: &str, seconds| Event {
+            metadata: metadata("default", name),
+            note: Some(note.to_owned()),
+            ..event("1", seconds)
+        };
+        series.observe(named("a.1", "first", 0), at(0));
+        series.rename("a.1", "a.2");
+        let second = series.observe(named("a.9", "second", 10), at(10));
+        let series = EventSeries {
+            count: 2,
+            last_observed_time: MicroTime(at(10)),
+        };
+        let expected = Event {
+            series: Some(series),
+            ..named("a.2", "first", 0)
+        };
+        assert_eq!(second, Some(expected));
+    }
+
+    #[test]
+    fn events_of_one_series_differ_in_name_note_and_time_alone() {
+        let of = |change: fn(&mut Event)| {
+            let mut event = event("1", 0);
+            change(&mut event);
+            fingerprint(&event)
+        };
+        let same = of(|_| ());
+        assert_eq!(of(|event| event.note = Some("other".to_owned())), same);
+        assert_eq!(of(|event| event.event_time = None), same);
+        assert_eq!(of(|event| event.metadata = metadata("ns", "other")), same);
+        let others: [fn(&mut Event); 8] = [
+            |event| event.type_ = Some("other".to_owned()),
+            |event| event.action = Some("other".to_owned()),
+            |event| event.reason = Some("other".to_owned()),
+            |event| event.reporting_controller = Some("other".to_owned()),
+            |event| event.reporting_instance = Some("other".to_owned()),
+            |event| event.regarding = Some(ObjectReference::default()),
+            |event| event.related = Some(ObjectReference::default()),
+            |event| event.related = event.regarding.take(),
+        ];
+        let mut all: Vec<u128> = others.into_iter().map(of).collect();
+        all.push(same);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 9, "each of them counts");
     }
 }
