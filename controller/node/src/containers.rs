@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Client;
 use kubeproof_runtime::clock::Now;
+use litemap::LiteMap;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -77,7 +78,7 @@ pub struct Inside {
 #[derive(Default)]
 struct Pod {
     place: Place,
-    containers: BTreeMap<String, Box<Slot>>,
+    containers: LiteMap<String, Box<Slot>>,
     /// The waiting reasons of containers that could not be created.
     held: BTreeMap<String, &'static str>,
     /// The ports forwarded to programs outside of the simulation.

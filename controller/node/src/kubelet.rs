@@ -34,7 +34,7 @@ use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::task::{Tasks, parallelism};
 
-use super::container_run::ContainerRun;
+use super::container_run::ContainerRuns;
 use super::faults::Faults;
 use super::hold::Hold;
 use super::lifecycle::{Readiness, Stage, Step};
@@ -63,7 +63,7 @@ struct Record {
     stage: Stage,
     started: Timestamp,
     pod_ip: String,
-    container_runs: BTreeMap<String, Box<ContainerRun>>,
+    container_runs: ContainerRuns,
     /// The containers that could not be created on the last try.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,

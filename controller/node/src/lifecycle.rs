@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use litemap::LiteMap;
 
 use super::annotations::{Behavior, Delay, ForcedPhase};
-use super::container_run::{ContainerRun, Halt, Stopping};
+use super::container_run::{ContainerRun, ContainerRuns, Halt, Stopping};
 use super::container_spec::ContainerSpec;
 use super::hold::{Hold, Waiting};
 use super::pace::after;
@@ -37,7 +38,7 @@ pub(super) enum Stage {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
     /// Whether each container is ready, by name; init containers count only as sidecars.
-    pub(super) containers: BTreeMap<String, bool>,
+    pub(super) containers: LiteMap<String, bool>,
     /// The containers that run and whose startup is complete.
     pub(super) started: BTreeSet<String>,
     /// The containers whose `postStart` hook has not ended.
@@ -67,7 +68,7 @@ pub(super) struct View<'a> {
     /// The containers of the spec, in the order of their start.
     pub(super) container_specs: &'a [ContainerSpec],
     /// The containers that have been started, by name.
-    pub(super) container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
+    pub(super) container_runs: &'a ContainerRuns,
     /// The containers that could not be created on the last try, by name.
     pub(super) held: &'a BTreeMap<String, Hold>,
     /// The last reported readiness.

@@ -2,14 +2,13 @@
 
 mod states;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
-use super::container_run::{ContainerRun, Ended, Halt};
+use super::container_run::{ContainerRun, ContainerRuns, Ended, Halt};
 use super::container_spec::{self, ContainerSpec, List};
 use super::identity;
 use super::image::SameImages;
@@ -26,11 +25,11 @@ pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
 pub(super) enum Containers<'a> {
     Creating,
     Running {
-        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
+        container_runs: &'a ContainerRuns,
         readiness: &'a Readiness,
     },
     Ended {
-        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
+        container_runs: &'a ContainerRuns,
         ending: Ending,
     },
 }

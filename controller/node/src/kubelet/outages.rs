@@ -92,7 +92,7 @@ impl Kubelet {
         record.reported = Readiness::default();
         if pod::is_terminating(pod) {
             // No process is left that could be stopped.
-            for container_run in record.container_runs.values_mut() {
+            for (_, container_run) in &mut record.container_runs {
                 container_run.dismissed = true;
             }
             return None;

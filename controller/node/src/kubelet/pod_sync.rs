@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
-use crate::container_run::{ContainerRun, Ended};
+use crate::container_run::{ContainerRun, ContainerRuns, Ended};
 use crate::container_spec::{ContainerSpec, Role};
 use crate::lifecycle::{Readiness, Stage};
 use crate::restart_policy::Exit;
@@ -30,7 +30,7 @@ impl Kubelet {
             stage: Stage::Bound,
             started: status.start_time.as_ref().map_or(now, |time| time.0),
             pod_ip: status.pod_ip.clone().unwrap_or_default(),
-            container_runs: BTreeMap::new(),
+            container_runs: ContainerRuns::default(),
             held: BTreeMap::new(),
             processes: PodProcesses::default(),
             under_way: UnderWay::default(),
@@ -62,11 +62,7 @@ impl Kubelet {
 }
 
 /// Returns the runs of the containers that the status reports as started.
-fn running_instances(
-    pod: &Pod,
-    status: &PodStatus,
-    now: Timestamp,
-) -> BTreeMap<String, Box<ContainerRun>> {
+fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> ContainerRuns {
     let container_specs = pod
         .spec
         .as_ref()

@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::pod::claims;
+use litemap::LiteMap;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -78,7 +79,7 @@ pub(super) struct CreateFailures {
 pub(super) struct PodProcesses {
     /// The volumes with the pod's lifetime, by name.
     volumes: BTreeMap<String, Volume>,
-    running: BTreeMap<String, Box<Process>>,
+    running: LiteMap<String, Box<Process>>,
 }
 
 /// The main process of a container; dropping it kills the process and closes the log.

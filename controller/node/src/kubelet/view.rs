@@ -10,7 +10,7 @@ use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
 use crate::annotations::{Annotations, Behavior};
-use crate::container_run::ContainerRun;
+use crate::container_run::ContainerRuns;
 use crate::container_spec::ContainerSpec;
 use crate::hold::Hold;
 use crate::lifecycle::{self, Deletion, Stage, Step, View};
@@ -42,7 +42,7 @@ impl Kubelet {
         pod: &Pod,
         record: &'a Record,
         container_specs: &'a [ContainerSpec],
-        container_runs: &'a BTreeMap<String, Box<ContainerRun>>,
+        container_runs: &'a ContainerRuns,
         held: &'a BTreeMap<String, Hold>,
     ) -> View<'a> {
         let spec = pod.spec.as_ref();

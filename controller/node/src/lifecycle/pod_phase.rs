@@ -1,12 +1,10 @@
 //! The course of a pod's containers: the next starts, the pod's end, and readiness.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 
 use super::{Ending, Readiness, View};
 use crate::annotations::Delay;
-use crate::container_run::{ContainerRun, Halt, Hook};
+use crate::container_run::{ContainerRun, ContainerRuns, Halt, Hook};
 use crate::container_spec::{ContainerSpec, Role};
 use crate::hold::Hold;
 use crate::pace::after;
@@ -14,7 +12,7 @@ use crate::pace::after;
 /// Returns whether all init containers have completed.
 pub(crate) fn is_initialized(
     container_specs: &[ContainerSpec],
-    container_runs: &BTreeMap<String, Box<ContainerRun>>,
+    container_runs: &ContainerRuns,
 ) -> bool {
     container_specs.iter().all(|container_spec| {
         let container_run = container_runs.get(&container_spec.name);
@@ -27,10 +25,7 @@ pub(crate) fn is_initialized(
 }
 
 /// Returns whether a main container has been started; init containers are not restarted then.
-fn has_begun(
-    container_specs: &[ContainerSpec],
-    container_runs: &BTreeMap<String, Box<ContainerRun>>,
-) -> bool {
+fn has_begun(container_specs: &[ContainerSpec], container_runs: &ContainerRuns) -> bool {
     let mut main = container_specs
         .iter()
         .filter(|container_spec| container_spec.role == Role::Main);

@@ -61,7 +61,7 @@ fn case(stage: Stage, now: i64) -> Case {
 
 fn readiness_of(ready: bool) -> Readiness {
     Readiness {
-        containers: BTreeMap::from([("main".to_owned(), ready)]),
+        containers: LiteMap::from_iter([("main".to_owned(), ready)]),
         started: BTreeSet::from(["main".to_owned()]),
         pod: ready,
         ..Readiness::default()
@@ -85,8 +85,8 @@ fn check(case: Case, expected: &Step) {
     let mut container_run = ContainerRun::first(started, at(10));
     container_run.dismissed = case.dismissed;
     let container_runs = match case.stage {
-        Stage::Bound | Stage::Creating { .. } => BTreeMap::new(),
-        _ => BTreeMap::from([("main".to_owned(), Box::new(container_run))]),
+        Stage::Bound | Stage::Creating { .. } => ContainerRuns::default(),
+        _ => ContainerRuns::from_iter([("main".to_owned(), Box::new(container_run))]),
     };
     let view = View {
         behavior: case.behavior,
@@ -279,7 +279,8 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 killed: false,
             });
         }
-        let container_runs = BTreeMap::from([("main".to_owned(), Box::new(container_run.clone()))]);
+        let container_runs =
+            ContainerRuns::from_iter([("main".to_owned(), Box::new(container_run.clone()))]);
         let view = View {
             behavior: calm(),
             volumes_bound: true,

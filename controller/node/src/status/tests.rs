@@ -1,3 +1,7 @@
+use std::collections::BTreeMap;
+
+use litemap::LiteMap;
+
 use super::*;
 
 fn pod() -> Pod {
@@ -54,12 +58,12 @@ fn transition_times_move_only_with_the_status() {
         "ContainerCreating"
     );
     let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
-    let container_runs = BTreeMap::from([(
+    let container_runs = ContainerRuns::from_iter([(
         "main".to_owned(),
         Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
     let readiness = Readiness {
-        containers: BTreeMap::from([("main".to_owned(), true)]),
+        containers: LiteMap::from_iter([("main".to_owned(), true)]),
         ..Readiness::default()
     };
     let running = Containers::Running {
@@ -93,7 +97,7 @@ fn transition_times_move_only_with_the_status() {
 #[test]
 fn a_pod_deleted_before_it_ran_has_failed() {
     let ended = Containers::Ended {
-        container_runs: &BTreeMap::new(),
+        container_runs: &ContainerRuns::default(),
         ending: Ending::Unstarted,
     };
     let ended = patch(ended, None, 3);
@@ -107,7 +111,7 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 
 #[test]
 fn an_ended_pod_shows_how_its_containers_ended() {
-    let container_runs = BTreeMap::from([(
+    let container_runs = ContainerRuns::from_iter([(
         "main".to_owned(),
         Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
@@ -139,10 +143,10 @@ fn a_container_in_back_off_shows_how_it_ended() {
         at: at(8),
         killed: false,
     });
-    let container_runs = BTreeMap::from([("main".to_owned(), container_run)]);
+    let container_runs = ContainerRuns::from_iter([("main".to_owned(), container_run)]);
     let wait = Halt::BackOff(Duration::from_secs(80));
     let readiness = Readiness {
-        containers: BTreeMap::from([("main".to_owned(), false)]),
+        containers: LiteMap::from_iter([("main".to_owned(), false)]),
         halted: BTreeMap::from([("main".to_owned(), wait)]),
         ..Readiness::default()
     };
