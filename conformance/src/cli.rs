@@ -16,6 +16,7 @@ mod kubeconfig;
 mod listen;
 mod load_balancers;
 mod manual;
+mod memory;
 mod merge;
 mod new;
 mod out;
@@ -40,6 +41,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use kubeproof::scenario::Choice;
+use memory::WithoutHugePages;
 
 /// The end of `kubeproof --help`.
 const FIRST_STEPS: &str = concat!(
@@ -110,8 +112,11 @@ pub(crate) fn main() -> ExitCode {
     if let Some(program) = envtest::Program::started() {
         return program.run();
     }
-    let result = match Cli::parse().command {
-        Command::Serve(args) => serve::serve(*args),
+    let memory = WithoutHugePages::begin();
+    let command = Cli::parse().command;
+    let memory = Some(memory).filter(|_| matches!(command, Command::Serve(_)));
+    let result = match command {
+        Command::Serve(args) => serve::serve(*args, memory),
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
         Command::Merge(args) => merge::merge(&args),

@@ -1,32 +1,55 @@
 //! The memory of a server that holds little.
+//!
+//! With huge pages, the allocator's areas take twice the memory in a small process. Without them, a large process takes a
+//! fifth more processor time.
 
 use std::convert::Infallible;
 
-/// Does without huge pages until this process is large; programs that it starts would do without them for good.
+/// While this lives, the process gets no huge pages, unless whoever started it has forbidden them for good.
 ///
-/// With huge pages, the allocator's areas take twice the memory in a small process. Without them, a large process takes a
-/// fifth more processor time.
+/// What a process touches first decides about its pages: commands begin without huge pages, and most drop this at once.
+/// Programs that are started meanwhile do without them for good.
+pub(super) struct WithoutHugePages {
+    #[cfg(target_os = "linux")]
+    is_own: bool,
+}
+
 #[cfg(target_os = "linux")]
-pub(super) async fn without_huge_pages_while_small() -> Infallible {
-    use std::time::Duration;
+impl WithoutHugePages {
+    pub(super) fn begin() -> Self {
+        use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 
-    use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
+        let are_allowed = transparent_huge_pages_are_disabled() == Ok(false);
+        let is_own = are_allowed && disable_transparent_huge_pages(true).is_ok();
+        Self { is_own }
+    }
 
-    /// Resident bytes of a large process.
-    const LARGE: u64 = 100 << 20;
-    /// The time between two looks at the size.
-    const INTERVAL: Duration = Duration::from_millis(500);
+    /// Ends once this process is large, and then never returns.
+    pub(super) async fn while_small(self) -> Infallible {
+        use std::time::Duration;
 
-    // Whoever started this process may have forbidden them for good.
-    let are_allowed = transparent_huge_pages_are_disabled() == Ok(false);
-    if are_allowed && disable_transparent_huge_pages(true).is_ok() {
-        while resident_bytes().is_some_and(|bytes| bytes < LARGE) {
+        /// Resident bytes of a large process.
+        const LARGE: u64 = 100 << 20;
+        /// The time between two looks at the size.
+        const INTERVAL: Duration = Duration::from_millis(500);
+
+        while self.is_own && resident_bytes().is_some_and(|bytes| bytes < LARGE) {
             tokio::time::sleep(INTERVAL).await;
         }
-        // Memory that is used from now on may be in huge pages. A failure only leaves them out.
-        let _ = disable_transparent_huge_pages(false);
+        // Memory that is used from now on may be in huge pages.
+        drop(self);
+        std::future::pending().await
     }
-    std::future::pending().await
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for WithoutHugePages {
+    fn drop(&mut self) {
+        if self.is_own {
+            // A failure only leaves them out.
+            let _ = rustix::thread::disable_transparent_huge_pages(false);
+        }
+    }
 }
 
 /// The resident bytes of this process; `None` where `/proc` cannot be read.
@@ -37,6 +60,31 @@ fn resident_bytes() -> Option<u64> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) async fn without_huge_pages_while_small() -> Infallible {
-    std::future::pending().await
+impl WithoutHugePages {
+    pub(super) fn begin() -> Self {
+        Self {}
+    }
+
+    pub(super) async fn while_small(self) -> Infallible {
+        std::future::pending().await
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::thread::transparent_huge_pages_are_disabled;
+
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_allowed_again_as_before() {
+        let before = transparent_huge_pages_are_disabled();
+        let without = WithoutHugePages::begin();
+        assert_eq!(transparent_huge_pages_are_disabled(), Ok(true));
+        // Whoever finds them forbidden does not allow them.
+        drop(WithoutHugePages::begin());
+        assert_eq!(transparent_huge_pages_are_disabled(), Ok(true));
+        drop(without);
+        assert_eq!(transparent_huge_pages_are_disabled(), before);
+    }
 }

@@ -6,7 +6,6 @@ pub(super) mod authentication;
 mod identity;
 pub(super) mod kubeconfig;
 mod load;
-mod memory;
 mod programs;
 mod record;
 mod service;
@@ -19,6 +18,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use futures::future::OptionFuture;
 use http::HeaderValue;
 use jiff::Timestamp;
 use kubeproof::log::{Moment, State};
@@ -37,6 +37,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
 use super::load_balancers::LoadBalancerArgs;
+use super::memory::WithoutHugePages;
 use super::pace::{Pace, PaceArgs};
 use super::parent::{self, Parent};
 use super::scheduler_config::SchedulerConfigArgs;
@@ -168,13 +169,13 @@ pub(super) struct ServeArgs {
     verbose: bool,
 }
 
-pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn serve(args: ServeArgs, memory: Option<WithoutHugePages>) -> anyhow::Result<ExitCode> {
+    let memory = memory.filter(|_| args.programs.are_none_in_real_time());
     let runtime = args.programs.runtime()?;
-    let is_alone = args.programs.are_none_in_real_time();
     let served = runtime.block_on(async {
         tokio::select! {
             biased;
-            never = memory::without_huge_pages_while_small(), if is_alone => match never {},
+            Some(never) = OptionFuture::from(memory.map(WithoutHugePages::while_small)) => match never {},
             served = serve_until_signal(args) => served,
         }
     });
