@@ -5,10 +5,10 @@
 
 use std::convert::Infallible;
 
-/// While this lives, the process gets no huge pages, unless whoever started it has forbidden them for good.
+/// While this lives, the process gets no huge pages. If its parent has forbidden them, they stay forbidden afterwards.
 ///
-/// What a process touches first decides about its pages: commands begin without huge pages, and most drop this at once.
-/// Programs that are started meanwhile do without them for good.
+/// Huge pages that are in use stay in use, so commands begin without them, and most commands drop this at once. A program
+/// that is started meanwhile does without them for good.
 pub(super) struct WithoutHugePages {
     #[cfg(target_os = "linux")]
     is_own: bool,
@@ -24,7 +24,7 @@ impl WithoutHugePages {
         Self { is_own }
     }
 
-    /// Ends once this process is large, and then never returns.
+    /// Allows huge pages once this process is large. Never returns.
     pub(super) async fn while_small(self) -> Infallible {
         use std::time::Duration;
 
@@ -79,6 +79,9 @@ mod tests {
     #[test]
     fn huge_pages_are_allowed_again_as_before() {
         let before = transparent_huge_pages_are_disabled();
+        if before != Ok(false) {
+            return;
+        }
         let without = WithoutHugePages::begin();
         assert_eq!(transparent_huge_pages_are_disabled(), Ok(true));
         // Whoever finds them forbidden does not allow them.

@@ -564,17 +564,31 @@ fn a_server_that_is_killed_loses_the_last_seconds_of_its_state() {
     assert!(said.contains("state.jsonl"), "{said}");
 }
 
+/// Whether a process may have huge pages; `None` from kernels before 5.0, which do not say.
+#[cfg(target_os = "linux")]
+fn may_have_huge_pages(process: &str) -> Option<bool> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let mut lines = status.lines();
+    let setting = lines.find(|line| line.starts_with("THP_enabled:"))?;
+    Some(setting.ends_with('1'))
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_small_server_has_no_huge_pages() {
     let (child, url) = serve(&[]);
     get(&url, "/readyz", "");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    let mut lines = status.lines();
-    // Kernels before 5.0 do not say.
-    let setting = lines.find(|line| line.starts_with("THP_enabled:"));
-    assert!(
-        setting.is_none_or(|line| line.ends_with('0')),
-        "{setting:?}"
-    );
+    let it_may = may_have_huge_pages(&child.id().to_string());
+    assert!(it_may.is_none_or(|may| !may), "{it_may:?}");
+    terminate(child);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_programs_of_a_server_may_have_huge_pages() {
+    let (child, url) = serve(&["--program", "sleep 1000"]);
+    get(&url, "/readyz", "");
+    let it_may = may_have_huge_pages(&child.id().to_string());
+    assert_eq!(it_may, may_have_huge_pages("self"), "programs inherit it");
+    terminate(child);
 }

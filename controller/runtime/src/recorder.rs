@@ -384,7 +384,7 @@ fn subject(involved: &ObjectReference) -> Subject {
     }
 }
 
-/// A hash that stands for what it is made of: equal for what is equal, and for nothing else in practice.
+/// A hash that is equal for equal parts, and in practice for no others.
 fn fingerprint(parts: &impl Hash) -> u128 {
     let [high, low] = [1, 2].map(|seed| FixedState::with_seed(seed).hash_one(parts));
     (u128::from(high) << u64::BITS) | u128::from(low)

@@ -19,8 +19,8 @@ const UNSWEPT: usize = 256;
 
 static OBJECTS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
 
-/// Held while an object of a shard is decoded: two threads that hear of one write would both decode its object, and hold
-/// two of them from then on.
+/// Held while an object of a shard is decoded. Otherwise two threads that hear of one write would both decode its object,
+/// and keep two.
 static DECODING: [Mutex<()>; SHARDS] = [const { Mutex::new(()) }; SHARDS];
 
 /// An object in one type, at one version of its text.
@@ -67,8 +67,8 @@ impl Identity {
     }
 }
 
-/// The text of an object after its `kind` and `apiVersion`, which watches write first, and most lists leave out. What it is
-/// decoded to does not keep them.
+/// The text of an object after its `kind` and `apiVersion`, which watches write first, and most lists leave out. The types
+/// of k8s-openapi do not keep them. kube's dynamic types may have them or not, so no controller reads them there.
 fn without_type(text: &str) -> &str {
     fn after<'t>(fields: &'t str, name: &str) -> Option<&'t str> {
         let (_, rest) = fields.strip_prefix(name)?.split_once('"')?;
@@ -190,5 +190,31 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert!(Identity::of::<String>(&meta, "").is_none());
+    }
+
+    #[test]
+    fn a_type_is_left_out_where_watches_write_it() {
+        for (text, rest) in [
+            (
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{}}"#,
+                r#""metadata":{}}"#,
+            ),
+            (r#"{"metadata":{}}"#, r#""metadata":{}}"#),
+            (
+                r#"{"kind":"Pod","apiVersion":"v1" ,"a":1}"#,
+                r#""kind":"Pod","apiVersion":"v1" ,"a":1}"#,
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Pod","a":1}"#,
+                r#""apiVersion":"v1","kind":"Pod","a":1}"#,
+            ),
+            (r#"{"kind":"Pod","a":1}"#, r#""kind":"Pod","a":1}"#),
+            (
+                r#"{"kind":"Pod","apiVersion":"v1"}"#,
+                r#""kind":"Pod","apiVersion":"v1"}"#,
+            ),
+        ] {
+            assert_eq!(without_type(text), rest);
+        }
     }
 }

@@ -40,8 +40,8 @@ pub(super) struct Occurrence {
     pub(super) message: String,
 }
 
-/// The fingerprint of occurrences that share an Event: equal ones, or similar ones, whose message is left out. It stands
-/// for their texts, as there are several for each pod of a cluster.
+/// The fingerprint of occurrences that share an Event: equal ones, or similar ones, whose message is left out. It is kept
+/// instead of their texts: a cluster has several occurrences for each pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EventKey(u128);
 
@@ -83,7 +83,7 @@ fn recent<K: Hash + Eq, V>() -> LruCache<K, V> {
 
 #[derive(Clone, Default)]
 struct Similar {
-    /// Their fingerprints, in the order of these.
+    /// The fingerprints of the messages, oldest first.
     messages: Vec<u128>,
     last: Option<Timestamp>,
 }
@@ -154,14 +154,14 @@ impl Correlator {
             *similar = Similar::default();
         }
         let message = fingerprint(message);
-        if let Err(place) = similar.messages.binary_search(&message) {
+        if !similar.messages.contains(&message) {
             similar.messages.reserve_exact(1);
-            similar.messages.insert(place, message);
+            similar.messages.push(message);
         }
         similar.last = Some(now);
         let is_combined = similar.messages.len() >= SIMILAR_MAX;
         if is_combined {
-            // Upstream forgets a random one.
+            // The oldest; upstream forgets a random one.
             similar.messages.remove(0);
         }
         is_combined.then_some(shared)

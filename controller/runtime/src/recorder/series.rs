@@ -26,8 +26,8 @@ pub(super) struct Series {
     begun: u64,
 }
 
-/// What has occurred once, or an Event that counts. Most events occur once: a cluster has one of each pod of the last
-/// minutes, so only what a second one does not say itself is kept.
+/// An event that has occurred once, or a series with the Event that counts it. A cluster has an event of each pod of the
+/// last minutes, and most occur once. So the first keeps only what the second does not say itself.
 struct Running {
     fingerprint: u128,
     name: String,
@@ -129,17 +129,36 @@ impl Series {
 
 /// The fingerprint of what the events of one series have in common. Their messages may differ.
 fn fingerprint(event: &Event) -> u128 {
-    let reference = |reference: &Option<ObjectReference>| {
-        reference.clone().map(|own| {
-            let object = (own.api_version, own.kind, own.namespace, own.name);
-            (object, own.uid, own.resource_version, own.field_path)
-        })
-    };
     super::fingerprint(&(
         (&event.type_, &event.action, &event.reason),
         (&event.reporting_controller, &event.reporting_instance),
-        (reference(&event.regarding), reference(&event.related)),
+        (
+            event.regarding.as_ref().map(parts),
+            event.related.as_ref().map(parts),
+        ),
     ))
+}
+
+/// All fields of a reference.
+fn parts(reference: &ObjectReference) -> [&Option<String>; 7] {
+    let ObjectReference {
+        api_version,
+        field_path,
+        kind,
+        name,
+        namespace,
+        resource_version,
+        uid,
+    } = reference;
+    [
+        api_version,
+        field_path,
+        kind,
+        name,
+        namespace,
+        resource_version,
+        uid,
+    ]
 }
 
 impl Recorder {
@@ -283,15 +302,16 @@ mod tests {
         series.observe(named("a.1", "first", 0), at(0));
         series.rename("a.1", "a.2");
         let second = series.observe(named("a.9", "second", 10), at(10));
-        let series = EventSeries {
-            count: 2,
-            last_observed_time: MicroTime(at(10)),
+        let expected = |name| Event {
+            series: Some(EventSeries {
+                count: 2,
+                last_observed_time: MicroTime(at(10)),
+            }),
+            ..named(name, "first", 0)
         };
-        let expected = Event {
-            series: Some(series),
-            ..named("a.2", "first", 0)
-        };
-        assert_eq!(second, Some(expected));
+        assert_eq!(second, Some(expected("a.2")));
+        series.rename("a.2", "a.3");
+        assert_eq!(series.finish(at(371)), [expected("a.3")]);
     }
 
     #[test]
@@ -315,10 +335,25 @@ mod tests {
             |event| event.related = Some(ObjectReference::default()),
             |event| event.related = event.regarding.take(),
         ];
-        let mut all: Vec<u128> = others.into_iter().map(of).collect();
-        all.push(same);
+        let fields: [fn(&mut ObjectReference) -> &mut Option<String>; 7] = [
+            |own| &mut own.api_version,
+            |own| &mut own.field_path,
+            |own| &mut own.kind,
+            |own| &mut own.name,
+            |own| &mut own.namespace,
+            |own| &mut own.resource_version,
+            |own| &mut own.uid,
+        ];
+        let with = |field: fn(&mut ObjectReference) -> &mut Option<String>| {
+            let mut event = event("1", 0);
+            *field(event.regarding.as_mut().unwrap()) = Some("other".to_owned());
+            fingerprint(&event)
+        };
+        let mut all = vec![same];
+        all.extend(others.map(of));
+        all.extend(fields.map(with));
         all.sort_unstable();
         all.dedup();
-        assert_eq!(all.len(), 9, "each of them counts");
+        assert_eq!(all.len(), 1 + 8 + 7, "each of them counts");
     }
 }
