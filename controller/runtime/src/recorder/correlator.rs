@@ -253,6 +253,12 @@ mod tests {
             observed_message("10", 600),
             "2 (combined from similar events): 10"
         );
+        let known = observed_message("2", 600);
+        assert_eq!(known, "2 2", "the oldest are forgotten first");
+        assert_eq!(
+            observed_message("1", 600),
+            "3 (combined from similar events): 1"
+        );
         assert_eq!(
             observed_message("11", 1201),
             "1 11",
