@@ -7,6 +7,7 @@ mod node_info;
 mod node_resources;
 mod preemption;
 mod profile;
+mod resource;
 mod scores;
 mod spread;
 mod volumes;
@@ -70,6 +71,12 @@ fn name(node: &Node) -> &str {
 struct Filters<'a> {
     profile: &'a Profile,
     pod: &'a Pod,
+    /// The plugins that may refuse a node for this pod, in their order.
+    plugins: Vec<Plugin>,
+    /// The filters that cannot do without their PreFilter step, which the profile disables.
+    unprepared: Vec<Plugin>,
+    /// The host ports of the pod, if NodePorts is prepared.
+    ports: BTreeSet<HostPort>,
     requests: Requests,
     inter_pod_affinity: InterPodAffinity,
     spread: Spread,
@@ -94,6 +101,9 @@ impl<'a> Filters<'a> {
         let mut filters = Self {
             profile,
             pod,
+            plugins: Vec::new(),
+            unprepared: Vec::new(),
+            ports: BTreeSet::new(),
             requests: Requests::new(),
             inter_pod_affinity: InterPodAffinity::default(),
             spread: Spread::default(),
@@ -109,7 +119,30 @@ impl<'a> Filters<'a> {
         if profile.filter.contains(&zones) && !profile.pre_filter.contains(&zones) {
             filters.prepare_or_refuse(zones, cluster)?;
         }
+        let is_prepared = |plugin: &Plugin| profile.pre_filter.contains(plugin);
+        let plugins = profile.filter.iter().copied();
+        let needed = plugins.clone();
+        let needed = needed.filter(|plugin| !(is_prepared(plugin) && filters.is_skipped(*plugin)));
+        filters.plugins = needed.collect();
+        let unprepared = plugins.filter(|plugin| !is_prepared(plugin));
+        let unprepared = unprepared.filter(|plugin| missing_state(*plugin).is_some());
+        filters.unprepared = unprepared.collect();
         Ok(filters)
+    }
+
+    /// Returns whether the plugin, which is prepared, has nothing to refuse for this pod.
+    ///
+    /// Source: the status `Skip` of PreFilter.
+    fn is_skipped(&self, plugin: Plugin) -> bool {
+        match plugin {
+            Plugin::NodePorts => self.ports.is_empty(),
+            Plugin::NodeAffinity => {
+                let spec = self.pod.spec.as_ref();
+                let is_added = self.profile.arguments.added_affinity.is_some();
+                !is_added && spec.is_none_or(affinity::is_unrestricted)
+            }
+            _ => false,
+        }
     }
 
     fn prepare_or_refuse(&mut self, plugin: Plugin, cluster: &Cluster<'a>) -> Result<(), Refusal> {
@@ -129,6 +162,9 @@ impl<'a> Filters<'a> {
                 if self.pinned.as_ref().is_some_and(BTreeSet::is_empty) {
                     return Err("pod affinity terms conflict".to_owned());
                 }
+            }
+            Plugin::NodePorts => {
+                self.ports = pod.spec.as_ref().map(host_ports).unwrap_or_default();
             }
             Plugin::NodeResourcesFit => {
                 let requests = pod.spec.as_ref().map(requests_of).unwrap_or_default();
@@ -151,15 +187,15 @@ impl<'a> Filters<'a> {
         match &self.pinned {
             Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
             _ => {
-                let mut plugins = self.profile.filter.iter();
+                let mut plugins = self.plugins.iter();
                 plugins.find_map(|plugin| self.misfit_by(*plugin, node))
             }
         }
     }
 
     fn misfit_by(&self, plugin: Plugin, node: &NodeInfo<'_>) -> Option<Misfit> {
-        if let Some(error) = missing_state(plugin)
-            && !self.profile.pre_filter.contains(&plugin)
+        if self.unprepared.contains(&plugin)
+            && let Some(error) = missing_state(plugin)
         {
             let error = format!("running \"{plugin:?}\" filter plugin: {error}");
             return Some(Misfit::error(error));
@@ -170,7 +206,7 @@ impl<'a> Filters<'a> {
             Plugin::TaintToleration => is_tainted(spec, node),
             Plugin::NodeAffinity => misses_affinity(spec, &self.profile.arguments, node),
             Plugin::NodePorts => {
-                ports_are_taken(spec, node.load).then(|| Misfit::passing(Reason::Ports))
+                are_taken(&self.ports, node.load).then(|| Misfit::passing(Reason::Ports))
             }
             Plugin::NodeResourcesFit => shortage(&self.requests, node),
             Plugin::VolumeRestrictions => self.volumes.is_refused(node.load),
@@ -368,7 +404,10 @@ pub(super) fn competes(spec: &PodSpec) -> bool {
 
 /// Returns whether a host port of the pod is in use.
 pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
-    let wanted = host_ports(spec);
+    are_taken(&host_ports(spec), load)
+}
+
+fn are_taken(wanted: &BTreeSet<HostPort>, load: &Load) -> bool {
     let mut taken = load.ports.iter();
     !wanted.is_empty() && taken.any(|taken| wanted.iter().any(|port| conflict(port, taken)))
 }

@@ -8,22 +8,25 @@ use k8s_openapi::api::core::v1::{
 };
 use kubeproof_machinery::meta::selector::Operator;
 
+/// Whether `spec` requires nothing of a node, so that all match.
+pub fn is_unrestricted(spec: &PodSpec) -> bool {
+    spec.node_selector.is_none() && required(spec).is_none()
+}
+
 /// Whether `node` matches all that `spec` requires of a node.
 pub fn matches(spec: &PodSpec, node: &Node) -> bool {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
     let selected = spec.node_selector.iter().flatten();
     let mut selected = selected.map(|(key, value)| labels.get(key) == Some(value));
-    let affinity = spec
-        .affinity
+    selected.all(|holds| holds) && required(spec).is_none_or(|required| is_selected(required, node))
+}
+
+fn required(spec: &PodSpec) -> Option<&NodeSelector> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    affinity
+        .required_during_scheduling_ignored_during_execution
         .as_ref()
-        .and_then(|affinity| affinity.node_affinity.as_ref());
-    let required = affinity.and_then(|affinity| {
-        affinity
-            .required_during_scheduling_ignored_during_execution
-            .as_ref()
-    });
-    selected.all(|holds| holds) && required.is_none_or(|required| is_selected(required, node))
 }
 
 /// Whether any term of `selector` matches the node.
@@ -60,12 +63,8 @@ pub fn preference(terms: &[PreferredSchedulingTerm], node: &Node) -> i64 {
 /// The names of the only nodes that required affinity can match, where each of its terms names
 /// some; only those are looked at.
 pub fn pinned(spec: &PodSpec) -> Option<BTreeSet<String>> {
-    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
-    let required = affinity
-        .required_during_scheduling_ignored_during_execution
-        .as_ref()?;
     let mut names = BTreeSet::new();
-    for term in &required.node_selector_terms {
+    for term in &required(spec)?.node_selector_terms {
         let fields = term.match_fields.iter().flatten();
         let lists: Vec<BTreeSet<String>> = fields
             .filter(|rule| rule.key == "metadata.name" && rule.operator == "In")

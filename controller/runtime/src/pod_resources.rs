@@ -89,13 +89,6 @@ fn whole(resource: &str, quantity: &quantity::Quantity) -> i128 {
     quantity.scaled_value(scale).unwrap_or(0)
 }
 
-/// Adds `more` to `total`.
-pub fn add(total: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        *total.entry(name.clone()).or_default() += amount;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

@@ -9,9 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kubeproof_runtime::pod_resources::{self as resources, Amounts};
+use kubeproof_runtime::pod_resources as resources;
 
 use super::node_resources::{allocatable, counted};
+use super::resource::Resource;
 use super::spread::{Counts, HOSTNAME};
 use super::{host_ports, inter_pod_affinity};
 
@@ -32,7 +33,7 @@ pub(crate) struct Load {
     /// The number of pods, including those counted without details.
     pub(super) count: usize,
     pub(super) ports: BTreeSet<HostPort>,
-    pub(super) requested: Amounts,
+    pub(super) requested: Resource,
     /// The processor and the memory that count for scores.
     pub(super) counted: [i128; 2],
     /// The numbers of pods that selectors of spread constraints have found.
@@ -44,7 +45,7 @@ impl Load {
     pub(crate) fn add(&mut self, pod: &Arc<Pod>) {
         if let Some(spec) = &pod.spec {
             self.ports.extend(host_ports(spec));
-            resources::add(&mut self.requested, &resources::requests(spec));
+            self.requested.add(&resources::requests(spec));
             let counted = counted(spec);
             self.counted = [0, 1].map(|index| self.counted[index] + counted[index]);
         }
@@ -80,7 +81,7 @@ pub(crate) struct NodeEntry {
 /// A node, and what is read of it for every pod.
 struct Kept {
     node: Arc<Node>,
-    allocatable: Amounts,
+    allocatable: Resource,
     /// The values of the labels over which pods are spread by default.
     hostname: Option<String>,
     zone: Option<String>,
@@ -145,7 +146,7 @@ impl<'a> NodeInfo<'a> {
     }
 
     /// The resources that the node has for pods.
-    pub(super) fn allocatable(self) -> &'a Amounts {
+    pub(super) fn allocatable(self) -> &'a Resource {
         &self.kept.allocatable
     }
 

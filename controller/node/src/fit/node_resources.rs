@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 
 use super::profile::{Arguments, Strategy};
+use super::resource::Resource;
 use super::{Load, Misfit, NodeInfo, Reason, SCORE_MAX};
 
 /// The requests of containers that state none, as scores count them.
@@ -74,16 +75,15 @@ fn both(amounts: &Amounts) -> [i128; 2] {
 }
 
 /// Returns the resources that a node has for pods.
-pub(super) fn allocatable(node: &Node) -> Amounts {
+pub(super) fn allocatable(node: &Node) -> Resource {
     let status = node.status.as_ref();
-    resources::amounts(status.and_then(|status| status.allocatable.as_ref()))
+    resources::amounts(status.and_then(|status| status.allocatable.as_ref())).into()
 }
 
-fn lacking_of(requests: &Requests, allocatable: &Amounts, load: &Load) -> Vec<Lack> {
-    let capacity = |resource: &str| allocatable.get(resource).copied().unwrap_or(0);
+fn lacking_of(requests: &Requests, allocatable: &Resource, load: &Load) -> Vec<Lack> {
     let mut lacking = Vec::new();
     let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
-    let places = capacity("pods");
+    let places = allocatable.get("pods");
     if pods >= places {
         lacking.push(Lack {
             resource: "pods".to_owned(),
@@ -93,8 +93,8 @@ fn lacking_of(requests: &Requests, allocatable: &Amounts, load: &Load) -> Vec<La
         });
     }
     for (resource, requested) in requests.iter().filter(|(_, requested)| *requested > 0) {
-        let used = load.requested.get(resource).copied().unwrap_or(0);
-        let capacity = capacity(resource);
+        let used = load.requested.get(resource);
+        let capacity = allocatable.get(resource);
         if *requested > capacity - used {
             lacking.push(Lack {
                 resource: resource.clone(),
@@ -129,8 +129,8 @@ pub(super) struct ResourceScores<'a> {
     /// The requests of the containers, with defaults where they request no processor or no memory.
     /// Requests of the pod as a whole do not count: upstream's scorer skips them, although it counts
     /// those of pods that are on a node.
-    counted: Amounts,
-    requested: Amounts,
+    counted: Resource,
+    requested: Resource,
 }
 
 /// The amounts of a resource of a node that are taken before and with the pod.
@@ -151,8 +151,8 @@ impl<'a> ResourceScores<'a> {
         };
         Self {
             arguments,
-            counted: resources::requests_or(&of_containers, DEFAULTS),
-            requested,
+            counted: resources::requests_or(&of_containers, DEFAULTS).into(),
+            requested: requested.into(),
         }
     }
 
@@ -167,9 +167,9 @@ impl<'a> ResourceScores<'a> {
                 let before = match name.as_str() {
                     "cpu" => load.counted[0],
                     "memory" => load.counted[1],
-                    name => load.requested.get(name).copied().unwrap_or(0),
+                    name => load.requested.get(name),
                 };
-                let requested = self.counted.get(name).copied();
+                let requested = self.counted.get(name);
                 share(node.allocatable(), (name, *weight), before, requested)
             });
         let scored = shares.map(|share| (score(&self.arguments.strategy, &share), share.weight));
@@ -193,13 +193,13 @@ impl<'a> ResourceScores<'a> {
     /// Returns how much the pod evens the shares that are taken; 0 for a pod that requests none of
     /// the resources.
     pub(super) fn balance(&self, node: &NodeInfo<'_>) -> i64 {
-        let requested = |name: &String| self.requested.get(name).copied();
+        let requested = |name: &String| self.requested.get(name);
         let names = &self.arguments.balanced;
-        if names.iter().all(|name| requested(name).unwrap_or(0) == 0) {
+        if names.iter().all(|name| requested(name) == 0) {
             return 0;
         }
         let shares = names.iter().filter_map(|name| {
-            let before = node.load.requested.get(name).copied().unwrap_or(0);
+            let before = node.load.requested.get(name);
             share(node.allocatable(), (name, 1), before, requested(name))
         });
         let shares: Vec<Share> = shares.collect();
@@ -212,14 +212,13 @@ impl<'a> ResourceScores<'a> {
 /// Returns what is taken of a resource; `None` if the node has none of it, or if it is one that few
 /// nodes have and the pod does not request.
 fn share(
-    allocatable: &Amounts,
+    allocatable: &Resource,
     (name, weight): (&str, i64),
     before: i128,
-    requested: Option<i128>,
+    requested: i128,
 ) -> Option<Share> {
-    let requested = requested.unwrap_or(0);
     let is_common = matches!(name, "cpu" | "memory" | "ephemeral-storage");
-    let capacity = allocatable.get(name).copied().unwrap_or(0);
+    let capacity = allocatable.get(name);
     (capacity != 0 && (is_common || requested != 0)).then_some(Share {
         weight,
         before,

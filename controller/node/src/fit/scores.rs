@@ -20,10 +20,12 @@ pub(super) fn of(
     nodes: &[NodeInfo<'_>],
 ) -> Vec<i64> {
     let mut totals = vec![0; nodes.len()];
+    let resources = ResourceScores::of(pod, &cluster.profile.arguments);
     for (plugin, weight) in &cluster.profile.score {
-        for (total, score) in totals
-            .iter_mut()
-            .zip(by(*plugin, (pod, claims), cluster, nodes))
+        for (total, score) in
+            totals
+                .iter_mut()
+                .zip(by(*plugin, (pod, claims, &resources), cluster, nodes))
         {
             *total += weight * score;
         }
@@ -34,7 +36,7 @@ pub(super) fn of(
 /// Returns the scores of one plugin; none from a plugin that has no effect here.
 fn by(
     plugin: Plugin,
-    (pod, claims): (&Pod, &PodClaims<'_>),
+    (pod, claims, resources): (&Pod, &PodClaims<'_>, &ResourceScores<'_>),
     cluster: &Cluster<'_>,
     nodes: &[NodeInfo<'_>],
 ) -> Vec<i64> {
@@ -50,19 +52,16 @@ fn by(
             let added = arguments.added_affinity.as_ref();
             let added = added.map_or(&[][..], node_affinity::preferred);
             let own = node_affinity::preferences(pod);
+            if added.is_empty() && own.is_empty() {
+                return Vec::new();
+            }
             let score = |node: &NodeInfo<'_>| {
                 node_affinity::preference(added, node) + node_affinity::preference(own, node)
             };
             normalized(each(&score), Order::MostIsBest)
         }
-        Plugin::NodeResourcesFit => {
-            let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.allocated(node))
-        }
-        Plugin::NodeResourcesBalancedAllocation => {
-            let resources = ResourceScores::of(pod, arguments);
-            each(&|node| resources.balance(node))
-        }
+        Plugin::NodeResourcesFit => each(&|node| resources.allocated(node)),
+        Plugin::NodeResourcesBalancedAllocation => each(&|node| resources.balance(node)),
         Plugin::PodTopologySpread => spread::scores(pod, cluster, nodes),
         Plugin::InterPodAffinity => inter_pod_affinity::scores(pod, cluster, nodes),
         Plugin::ImageLocality => {
