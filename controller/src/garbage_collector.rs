@@ -128,7 +128,7 @@ impl GarbageCollector {
         let mut kinds = std::mem::take(&mut self.kinds);
         kinds.retain(|kind| preferred.failed.contains_key(&kind.group_version()));
         for kind in preferred.resources {
-            kinds.retain(|kept| group_kind(kept) != group_kind(&kind));
+            kinds.retain(|kept| !kept.is(&kind.resource.group, &kind.resource.kind));
             if !kind.is_event() && kind.supports("list") && kind.supports("delete") {
                 kinds.push(kind);
             }
@@ -176,7 +176,7 @@ impl GarbageCollector {
     /// The kind is gone, and its objects with it.
     fn unwatch(&mut self, kind: &GroupKind) {
         if let Some(watched) = self.watched.remove(kind) {
-            for (_, object) in watched.store.iter() {
+            for object in watched.store.iter() {
                 self.queue
                     .append(&mut self.graph.remove(&store::uid(&**object)));
             }

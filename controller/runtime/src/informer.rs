@@ -78,8 +78,7 @@ impl<K: Resource> Informer<K> {
 
     /// All objects, by namespace, then name.
     pub fn all(&self) -> Vec<Arc<K>> {
-        let store = self.store.lock();
-        store.iter().map(|(_, object)| object.clone()).collect()
+        self.store.lock().iter().cloned().collect()
     }
 
     /// Notes a write of this resource that brought it to version `rv`.

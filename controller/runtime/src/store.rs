@@ -5,7 +5,10 @@
 //! [`Informer`](super::informer::Informer) shares one between tasks, and a controller with a single
 //! loop owns its stores (see [`Watches`](super::reflector::Watches)).
 
+mod keys;
+
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,6 +17,7 @@ use kube::{Resource, ResourceExt};
 use kubeproof_machinery::meta::ResourceVersion;
 
 use super::controller_ref::controller_of;
+use keys::Key;
 
 /// Namespace (empty at cluster scope) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +129,7 @@ pub struct WrittenVersion {
 /// The last version of every object that a watch has delivered.
 #[derive(Debug)]
 pub struct Store<K> {
-    objects: BTreeMap<ObjectKey, Arc<K>>,
+    objects: BTreeMap<Key, Arc<K>>,
     /// The index by controller, from when it is first asked for: few stores need it.
     by_controller: OnceLock<ControllerIndex<K>>,
     /// The objects of a list until it ends.
@@ -137,8 +141,8 @@ pub struct Store<K> {
     lists_ended: u64,
 }
 
-/// Objects by namespace and uid of the controller, empty for orphans; then by name.
-type ControllerIndex<K> = BTreeMap<(String, String), BTreeMap<String, Arc<K>>>;
+/// Objects by [`controller_key`], then by key.
+type ControllerIndex<K> = BTreeMap<String, BTreeMap<Key, Arc<K>>>;
 
 impl<K> Default for Store<K> {
     fn default() -> Self {
@@ -161,7 +165,8 @@ impl<K: Resource> Store<K> {
 
     /// The object at `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
-        self.objects.get(key)
+        let text = keys::text(&key.namespace, &key.name);
+        self.objects.get(text.as_str())
     }
 
     /// The number of objects.
@@ -174,32 +179,32 @@ impl<K: Resource> Store<K> {
         self.objects.is_empty()
     }
 
-    /// All objects, by key.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
-        self.objects.iter()
+    /// All objects, by namespace, then name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<K>> {
+        self.objects.values()
     }
 
     /// The objects of `namespace`, by name.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
-        let first = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: String::new(),
-        };
-        let rest = self.objects.range(first..);
-        let own = rest.take_while(move |(key, _)| key.namespace == namespace);
+        let first = keys::text(namespace, "");
+        let from = (Bound::Included(first.as_str()), Bound::Unbounded);
+        let rest = self.objects.range::<str, _>(from);
+        let own = rest.take_while(move |(_, object)| {
+            object.meta().namespace.as_deref().unwrap_or_default() == namespace
+        });
         own.map(|(_, object)| object)
     }
 
     /// The objects of `namespace` that the owner `uid` controls, by name; the orphans if `uid` is
     /// empty.
-    fn indexed(&self, namespace: &str, uid: &str) -> Option<&BTreeMap<String, Arc<K>>> {
+    fn indexed(&self, namespace: &str, uid: &str) -> Option<&BTreeMap<Key, Arc<K>>> {
         let index = self.by_controller.get_or_init(|| {
             let mut index = ControllerIndex::new();
-            let objects = self.objects.values();
-            objects.for_each(|object| add_to(&mut index, object));
+            let objects = self.objects.iter();
+            objects.for_each(|(key, object)| add_to(&mut index, key, object));
             index
         });
-        index.get(&(namespace.to_owned(), uid.to_owned()))
+        index.get(&keys::text(namespace, uid))
     }
 
     /// The objects of `namespace` that the owner `uid` controls, by name.
@@ -222,8 +227,8 @@ impl<K: Resource> Store<K> {
         let own = self.indexed(namespace, uid);
         let orphans = self.indexed(namespace, "").filter(|_| !uid.is_empty());
         let both = own.into_iter().chain(orphans).flatten();
-        let mut both: Vec<(&String, &Arc<K>)> = both.collect();
-        both.sort_by_key(|(name, _)| *name);
+        let mut both: Vec<(&Key, &Arc<K>)> = both.collect();
+        both.sort_by_key(|(key, _)| *key);
         both.into_iter().map(|(_, object)| object).collect()
     }
 
@@ -266,7 +271,7 @@ impl<K: Resource> Store<K> {
                 self.lists_ended = self.lists_begun;
                 self.replace()
             }
-            Event::Apply(object) => vec![self.put(object)],
+            Event::Apply(object) => vec![self.put(Key::of(&*object), object)],
             Event::Delete(last) => {
                 self.high_water_mark = self.high_water_mark.max(resource_version(&*last));
                 let old = self.remove(&*last);
@@ -296,13 +301,13 @@ impl<K: Resource> Store<K> {
         let listed = std::mem::take(&mut self.listing);
         let mut listed: Vec<_> = listed
             .into_iter()
-            .map(|new| (ObjectKey::of(&*new), new))
+            .map(|new| (Key::of(&*new), new))
             .collect();
         listed.sort_by(|one, other| one.0.cmp(&other.0));
         let mut changes = Vec::with_capacity(listed.len());
         for (key, new) in listed {
             let old = before.remove(&key);
-            let _ = self.put(Arc::clone(&new));
+            let _ = self.put(key, Arc::clone(&new));
             changes.push(match old {
                 Some(old) => Change::Updated { old, new },
                 None => Change::Added(new),
@@ -315,18 +320,18 @@ impl<K: Resource> Store<K> {
         changes
     }
 
-    fn put(&mut self, new: Arc<K>) -> Change<K> {
+    fn put(&mut self, key: Key, new: Arc<K>) -> Change<K> {
         self.high_water_mark = self.high_water_mark.max(resource_version(&*new));
-        let old = self.objects.insert(ObjectKey::of(&*new), Arc::clone(&new));
+        let old = self.objects.insert(key.clone(), Arc::clone(&new));
         if let Some(index) = self.by_controller.get_mut() {
             // The new version takes the place of the old one of the same controller.
             let moved = old
                 .as_ref()
                 .filter(|old| !is_of_same(old.meta(), new.meta()));
             if let Some(old) = moved {
-                remove_from(index, &**old);
+                remove_from(index, &key, &**old);
             }
-            add_to(index, &new);
+            add_to(index, &key, &new);
         }
         match old {
             Some(old) => Change::Updated { old, new },
@@ -335,9 +340,10 @@ impl<K: Resource> Store<K> {
     }
 
     fn remove(&mut self, object: &K) -> Option<Arc<K>> {
-        let removed = self.objects.remove(&ObjectKey::of(object))?;
+        let key = Key::of(object);
+        let removed = self.objects.remove(&key)?;
         if let Some(index) = self.by_controller.get_mut() {
-            remove_from(index, &*removed);
+            remove_from(index, &key, &*removed);
         }
         Some(removed)
     }
@@ -349,26 +355,28 @@ fn is_of_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
     uid(one) == uid(other)
 }
 
-fn add_to<K: Resource>(index: &mut ControllerIndex<K>, object: &Arc<K>) {
+fn add_to<K: Resource>(index: &mut ControllerIndex<K>, key: &Key, object: &Arc<K>) {
     let of_controller = index.entry(controller_key(&**object)).or_default();
-    of_controller.insert(object.name_any(), Arc::clone(object));
+    of_controller.insert(key.clone(), Arc::clone(object));
 }
 
-fn remove_from<K: Resource>(index: &mut ControllerIndex<K>, object: &K) {
-    let key = controller_key(object);
-    if let Some(of) = index.get_mut(&key) {
-        of.remove(&object.name_any());
+fn remove_from<K: Resource>(index: &mut ControllerIndex<K>, key: &Key, object: &K) {
+    let controller = controller_key(object);
+    if let Some(of) = index.get_mut(&controller) {
+        of.remove(key);
         if of.is_empty() {
-            index.remove(&key);
+            index.remove(&controller);
         }
     }
 }
 
-/// The namespace and the uid of the object's controller, empty if it has no controller.
-fn controller_key<K: Resource>(object: &K) -> (String, String) {
-    let controller = controller_of(object.meta()).map(|owner| owner.uid.clone());
-    (
-        object.namespace().unwrap_or_default(),
+/// The namespace and the uid of the object's controller, empty if it has no controller, as one text.
+fn controller_key<K: Resource>(object: &K) -> String {
+    let meta = object.meta();
+    let controller = controller_of(meta).map(|owner| owner.uid.as_str());
+    let namespace = meta.namespace.as_deref();
+    keys::text(
+        namespace.unwrap_or_default(),
         controller.unwrap_or_default(),
     )
 }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
+use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::pod::{claims, is_not_owner};
@@ -160,7 +160,7 @@ impl Controller {
                     if !is_gone && claim_of(change.object()).is_none() {
                         // Any claim may have waited for it.
                         self.dirty_claims
-                            .extend(self.claims.iter().map(|(key, _)| key.clone()));
+                            .extend(self.claims.iter().map(|claim| ObjectKey::of(&**claim)));
                     }
                     self.dirty_volumes.insert(change.key());
                 }
@@ -172,11 +172,12 @@ impl Controller {
                     changes.iter().map(|change| change.key().name).collect();
                 let mut versions = changes.iter().flat_map(Change::versions);
                 let concerns_unnamed = versions.any(|class| default_class::is_default(class));
-                let claims = self.claims.iter().filter(|(_, claim)| {
+                let claims = self.claims.iter().filter(|claim| {
                     class_of(claim).is_some_and(|name| names.contains(name))
                         || concerns_unnamed && default_class::is_unnamed(claim)
                 });
-                self.dirty_claims.extend(claims.map(|(key, _)| key.clone()));
+                self.dirty_claims
+                    .extend(claims.map(|claim| ObjectKey::of(&**claim)));
             }
             Update::Class(event) => {
                 let changes = self.classes.apply_by_uid(event);
@@ -260,7 +261,7 @@ impl Controller {
         let volumes: Volumes = self
             .volumes
             .iter()
-            .map(|(key, volume)| (key.name.clone(), Arc::clone(volume)))
+            .map(|volume| (volume.name_any(), Arc::clone(volume)))
             .collect();
         let class = class_of(&claim).map(|name| volume_key(name.to_owned()));
         let class = class.and_then(|key| self.storage_classes.get(&key).cloned());
@@ -328,7 +329,7 @@ impl Controller {
         key: &ObjectKey,
         claim: &PersistentVolumeClaim,
     ) -> Result<(), kube::Error> {
-        let classes = self.storage_classes.iter().map(|(_, class)| &**class);
+        let classes = self.storage_classes.iter().map(|class| &**class);
         let Some(name) = default_class::default_class(classes) else {
             return Ok(());
         };
@@ -460,11 +461,8 @@ impl Controller {
         key: &ObjectKey,
         claim: &PersistentVolumeClaim,
     ) -> Result<bool, kube::Error> {
-        let mut known = self
-            .pods
-            .iter()
-            .filter(|(pod, _)| pod.namespace == key.namespace);
-        if known.any(|(_, pod)| uses(pod, claim)) {
+        let mut known = self.pods.in_namespace(&key.namespace);
+        if known.any(|pod| uses(pod, claim)) {
             return Ok(true);
         }
         let client = self.claim_protection.client.clone();

@@ -152,8 +152,8 @@ impl Controller {
     }
 
     fn mark(&mut self, concerns: impl Fn(&ResourceQuota) -> bool) {
-        let keys = self.quotas.iter().filter(|(_, quota)| concerns(quota));
-        let keys: Vec<ObjectKey> = keys.map(|(key, _)| key.clone()).collect();
+        let keys = self.quotas.iter().filter(|quota| concerns(quota));
+        let keys: Vec<ObjectKey> = keys.map(|quota| ObjectKey::of(&**quota)).collect();
         self.dirty.extend(keys);
     }
 

@@ -84,7 +84,13 @@ impl Devices {
 
     fn all_claims(&self) -> impl Iterator<Item = &ResourceClaim> {
         let known = self.claims.iter();
-        known.map(|(key, claim)| &**self.assumed.get(key).unwrap_or(claim))
+        known.map(|claim| match self.assumed.is_empty() {
+            true => &**claim,
+            false => {
+                let assumed = self.assumed.get(&ObjectKey::of(&**claim));
+                assumed.unwrap_or(claim)
+            }
+        })
     }
 
     /// Returns the allocated claims that are reserved for the pod, each once.
@@ -280,7 +286,7 @@ impl<'a> PodClaims<'a> {
         node: &Node,
         claims: &[&ResourceClaim],
     ) -> Result<Option<Vec<AllocationResult>>, Failure> {
-        let slices = devices.slices.iter().map(|(_, slice)| &**slice);
+        let slices = devices.slices.iter().map(|slice| &**slice);
         let slices: Vec<&ResourceSlice> = slices.collect();
         let pools = pools::gather(&slices, node);
         let class = |name: &str| devices.class(name);

@@ -143,7 +143,7 @@ impl Storage {
             return true;
         }
         let wanted = resources::amount("storage", wanted);
-        let mut capacities = self.capacities.iter().map(|(_, own)| own);
+        let mut capacities = self.capacities.iter();
         capacities.any(|own| {
             let most = own.maximum_volume_size.as_ref().or(own.capacity.as_ref());
             let selector = own.node_topology.clone().map(Selector::try_from);
@@ -389,7 +389,7 @@ fn matching_volume<'a>(
     chosen: &BTreeSet<String>,
 ) -> Option<&'a Arc<PersistentVolume>> {
     let wanted = claim.spec.as_ref()?;
-    let volumes = storage.volumes.iter().map(|(_, volume)| volume);
+    let volumes = storage.volumes.iter();
     let class = class_of(claim).unwrap_or_default();
     let offered: Vec<_> = volumes
         .filter(|volume| !chosen.contains(&volume.name_any()))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 use kubeproof_runtime::pod;
-use kubeproof_runtime::store::{self, resource_version};
+use kubeproof_runtime::store::{self, ObjectKey, resource_version};
 
 use super::{Kubelet, Record, Step};
 use crate::container_spec::{ContainerSpec, Role};
@@ -75,12 +75,12 @@ impl Kubelet {
             self.forget(&uid, pod);
         }
         self.dirty.extend(left.into_iter().map(|(_, key)| key));
-        let bound = self.pods.iter().filter(|(_, pod)| {
+        let bound = self.pods.iter().filter(|pod| {
             let spec = pod.spec.as_ref();
             let name = spec.and_then(|spec| spec.node_name.as_ref());
             name.and_then(|name| self.nodes.get(name)) == Some(&node)
         });
-        let bound: Vec<_> = bound.map(|(key, _)| key.clone()).collect();
+        let bound: Vec<_> = bound.map(|pod| ObjectKey::of(&**pod)).collect();
         self.dirty.extend(bound);
     }
 

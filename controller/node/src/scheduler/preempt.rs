@@ -26,7 +26,7 @@ impl Scheduler {
         cluster: &Cluster<'_>,
         fit_error: &FitError,
     ) -> Result<Plan, NoPlan> {
-        let budgets = self.budgets.iter().map(|(_, budget)| Arc::clone(budget));
+        let budgets = self.budgets.iter().cloned();
         fit::plan(pod, cluster, fit_error, &budgets.collect::<Vec<_>>())
     }
 
@@ -41,7 +41,7 @@ impl Scheduler {
         if !fit_error.may_pass(node) {
             return false;
         }
-        self.pods.iter().any(|(_, other)| {
+        self.pods.iter().any(|other| {
             let there = other.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
             there == Some(node)
                 && fit::priority(other) < fit::priority(pod)
@@ -99,11 +99,11 @@ impl Scheduler {
 
     /// Clears this node's nomination for pods of lower priority.
     async fn take_nominations(&mut self, pod: &Pod, node: &str) -> Result<(), kube::Error> {
-        let waiting = self.pods.iter().filter(|(_, other)| {
+        let waiting = self.pods.iter().filter(|other| {
             let nominated = self.nominated.get(&store::uid(&***other));
             nominated.is_some_and(|own| own == node) && fit::priority(other) < fit::priority(pod)
         });
-        let waiting: Vec<Arc<Pod>> = waiting.map(|(_, other)| Arc::clone(other)).collect();
+        let waiting: Vec<Arc<Pod>> = waiting.cloned().collect();
         for other in waiting {
             let uid = store::uid(&*other);
             self.nominated.remove(&uid);

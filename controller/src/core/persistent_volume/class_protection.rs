@@ -20,9 +20,9 @@ impl Controller {
         let leaving = self
             .classes
             .iter()
-            .filter(|(_, class)| class.metadata.deletion_timestamp.is_some());
+            .filter(|class| class.metadata.deletion_timestamp.is_some());
         self.dirty_classes
-            .extend(leaving.map(|(key, _)| key.clone()));
+            .extend(leaving.map(|class| ObjectKey::of(&**class)));
     }
 
     /// Adds the finalizer to a class, or removes it from a deleted class that no claim or volume
@@ -57,13 +57,11 @@ impl Controller {
     }
 
     fn is_named(&self, class: &str) -> bool {
-        self.claims
-            .iter()
-            .any(|(_, claim)| claim_names(claim, class))
+        self.claims.iter().any(|claim| claim_names(claim, class))
             || self
                 .volumes
                 .iter()
-                .any(|(_, volume)| volume_names(volume, class))
+                .any(|volume| volume_names(volume, class))
     }
 }
 

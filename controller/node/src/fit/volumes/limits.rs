@@ -94,7 +94,7 @@ fn known_volumes_of(pod: &Pod, storage: &Storage) -> Volumes {
 
 /// Returns the volumes that are attached to the node, whether or not a pod there uses them.
 fn attached(storage: &Storage, node: &str) -> Volumes {
-    let attachments = storage.attachments.iter().map(|(_, own)| &own.spec);
+    let attachments = storage.attachments.iter().map(|own| &own.spec);
     let here = attachments.filter(|own| own.node_name == node && !own.attacher.is_empty());
     let volumes = here.filter_map(|own| {
         let volume = own.source.persistent_volume_name.as_ref()?;
