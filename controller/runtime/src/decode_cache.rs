@@ -20,7 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
-use serde::de::{DeserializeOwned, Error};
+use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -105,14 +105,14 @@ struct Text {
 
 impl Text {
     fn new(text: Box<RawValue>) -> Self {
-        let written: Written<'_> = serde_json::from_str(text.get()).unwrap_or_default();
-        let managed_fields = written.metadata.managed_fields.map(|fields| {
+        let written = WrittenMeta::of(text.get());
+        let managed_fields = written.managed_fields.map(|fields| {
             let start = fields.get().as_ptr() as usize - text.get().as_ptr() as usize;
             (start, start + fields.get().len())
         });
         let meta = ObjectMeta {
-            resource_version: written.metadata.resource_version.map(Cow::into_owned),
-            uid: written.metadata.uid.map(Cow::into_owned),
+            resource_version: written.resource_version.map(Cow::into_owned),
+            uid: written.uid.map(Cow::into_owned),
             ..ObjectMeta::default()
         };
         Self {
@@ -241,14 +241,7 @@ pub(crate) fn try_map<K, O, E>(
     })
 }
 
-/// The parts of an object that a watch reads, as they are written.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Written<'a> {
-    #[serde(borrow)]
-    metadata: WrittenMeta<'a>,
-}
-
+/// The parts of an object's metadata that a watch reads, as they are written.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WrittenMeta<'a> {
@@ -258,6 +251,51 @@ struct WrittenMeta<'a> {
     uid: Option<Cow<'a, str>>,
     #[serde(borrow)]
     managed_fields: Option<&'a RawValue>,
+}
+
+impl<'a> WrittenMeta<'a> {
+    /// The metadata of the object with this text, or the default if it has none.
+    fn of(text: &'a str) -> Self {
+        let mut meta = Self::default();
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        // The visitor stops after the metadata to skip the rest, which is most of the text. serde_json calls that an error.
+        let _ = deserializer.deserialize_map(MetaOf(&mut meta));
+        meta
+    }
+}
+
+/// Reads an object as far as its metadata.
+struct MetaOf<'m, 'a>(&'m mut WrittenMeta<'a>);
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Field {
+    Metadata,
+    #[serde(other)]
+    Other,
+}
+
+impl<'a> Visitor<'a> for MetaOf<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut object: A) -> Result<(), A::Error> {
+        while let Some(field) = object.next_key()? {
+            match field {
+                Field::Metadata => {
+                    *self.0 = object.next_value()?;
+                    break;
+                }
+                Field::Other => {
+                    object.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The hash of the text of an object.
@@ -432,6 +470,21 @@ mod tests {
         assert_eq!(without_managed_fields(&with), without);
         let deeper = r#"{"metadata":{"name":"a"},"spec":{"managedFields":[1]}}"#;
         assert_eq!(without_managed_fields(deeper), deeper);
+    }
+
+    #[test]
+    fn metadata_is_read_wherever_it_is() {
+        let meta = r#""metadata":{"uid":"u","resourceVersion":"3"}"#;
+        let other = r#""data":{"metadata":{"uid":"other"}}"#;
+        for text in [format!("{{{meta},{other}}}"), format!("{{{other},{meta}}}")] {
+            let own = Text::new(RawValue::from_string(text).unwrap()).meta;
+            let own = (own.uid.as_deref(), own.resource_version.as_deref());
+            assert_eq!(own, (Some("u"), Some("3")));
+        }
+        for text in [format!("{{{other}}}"), "[]".to_owned()] {
+            let own = Text::new(RawValue::from_string(text).unwrap()).meta;
+            assert_eq!(own, ObjectMeta::default());
+        }
     }
 
     #[test]
