@@ -21,16 +21,48 @@ pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
 
 /// Returns the decoded value of the first pair of a query string with this key.
 pub fn first(query: &str, key: &str) -> Option<String> {
-    let mut pairs = written_pairs(query);
-    let (_, value) = pairs.find(|(own, _)| decode(own) == key)?;
+    let mut pairs = split(query).filter(|(own, _)| may_be(own, key));
+    let (_, value) = pairs.find(|(own, value)| can_be_read(own, value) && decode(own) == key)?;
     Some(decode(value).into_owned())
+}
+
+/// Whether `own` may stand for this key.
+fn may_be(own: &str, key: &str) -> bool {
+    own == key || own.bytes().any(|byte| matches!(byte, b'+' | b'%'))
 }
 
 /// The pairs that can be read, as they are written.
 fn written_pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
-    let pairs = query.split('&').filter(|pair| !pair.is_empty());
-    let pairs = pairs.filter(|pair| !pair.contains(';') && is_well_escaped(pair));
-    pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    split(query).filter(|(key, value)| can_be_read(key, value))
+}
+
+/// All pairs, as they are written.
+fn split(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = Some(query);
+    let pairs = std::iter::from_fn(move || {
+        let (pair, after) = cut(rest?, b'&');
+        rest = after;
+        Some(pair)
+    });
+    pairs.filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = cut(pair, b'=');
+        (key, value.unwrap_or_default())
+    })
+}
+
+/// Splits at the first `byte`, which is ASCII. Queries are so short that `split_once` takes longer.
+fn cut(text: &str, byte: u8) -> (&str, Option<&str>) {
+    match text.bytes().position(|own| own == byte) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
+}
+
+/// Whether Go reads a pair with this key and this value.
+fn can_be_read(key: &str, value: &str) -> bool {
+    let is_plain = |text: &str| text.bytes().all(|byte| !matches!(byte, b';' | b'%'));
+    let mut both = [key, value].into_iter();
+    both.all(|text| is_plain(text) || (!text.contains(';') && is_well_escaped(text)))
 }
 
 /// Decodes a key or a value.
@@ -330,5 +362,31 @@ impl DeleteOptions {
         };
         self.dry_run = !dry_run.is_empty();
         Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_read_as_go_reads_them() {
+        for (query, expected) in [
+            ("", None),
+            ("watch", Some("")),
+            ("watch=1=2&watch=3", Some("1=2")),
+            ("&&limit=5&watch=a+b%2Cc", Some("a b,c")),
+            ("w%61tch=1&watch=2", Some("1")),
+            ("+watch=1&watches=2&xwatch=3", None),
+            ("watch=%4&watch=2", Some("2")),
+            ("watch=%&watch%=1&watch=3", Some("3")),
+            ("watch=1;x=2&watch=4", Some("4")),
+            ("w;atch=1&watch=ü%C3%BC", Some("üü")),
+        ] {
+            let known = pairs(query).find(|(key, _)| key == "watch");
+            let known = known.map(|(_, value)| value);
+            assert_eq!(known.as_deref(), expected, "{query}");
+            assert_eq!(first(query, "watch").as_deref(), expected, "{query}");
+        }
     }
 }
