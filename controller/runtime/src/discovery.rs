@@ -161,9 +161,9 @@ pub async fn server_preferred_resources(
     for group in groups {
         preferred.add(group);
     }
-    preferred.resources.sort_by(|a, b| {
-        let name = |kind: &APIResource| (kind.resource.group.clone(), kind.resource.plural.clone());
-        name(a).cmp(&name(b))
+    preferred.resources.sort_by(|one, other| {
+        let (one, other) = (&one.resource, &other.resource);
+        (&one.group, &one.plural).cmp(&(&other.group, &other.plural))
     });
     Ok(preferred)
 }

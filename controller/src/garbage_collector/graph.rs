@@ -31,7 +31,7 @@ impl GroupKind {
 }
 
 /// An object as the graph knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) kind: GroupKind,
     pub(super) key: ObjectKey,
@@ -138,17 +138,24 @@ impl Graph {
 
     /// Updates the graph by a current object.
     pub(super) fn upsert(&mut self, uid: &str, node: Node) -> BTreeSet<Task> {
+        let mut tasks = BTreeSet::new();
+        let old = self.nodes.get(uid);
+        for reference in old.map_or(&[][..], |old| &old.owners) {
+            if !node.blocks(&reference.uid) {
+                self.look_at_waiting(&reference.uid, &mut tasks);
+            }
+        }
+        // Most updates change nothing that the graph knows.
+        if old == Some(&node) {
+            return tasks;
+        }
         let old = self.nodes.insert(uid.to_owned(), node.clone());
         self.deleted.remove(uid);
         let subject = Subject::new(uid, &node);
-        let mut tasks = BTreeSet::new();
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
         for reference in owners_before {
             if node.reference(&reference.uid).is_none() {
                 self.unlink(&reference.uid, &subject);
-            }
-            if !node.blocks(&reference.uid) {
-                self.look_at_waiting(&reference.uid, &mut tasks);
             }
         }
         for reference in &node.owners {
@@ -346,6 +353,20 @@ mod tests {
         assert!(!graph.is_deleted(&child, &renamed));
         graph.remove("c");
         assert!(graph.deleted.is_empty());
+    }
+
+    #[test]
+    fn an_unchanged_dependent_asks_for_a_waiting_owner_unless_it_blocks_it() {
+        let mut graph = Graph::default();
+        for (uid, block) in [("blocks", true), ("does-not", false)] {
+            let child = node(owned_by("o", block));
+            graph.upsert("o", node(owner("o", None)));
+            assert_eq!(collected(graph.upsert(uid, child.clone())), [""; 0]);
+            assert_eq!(collected(graph.upsert(uid, child.clone())), [""; 0]);
+            graph.upsert("o", node(owner("o", Some(FOREGROUND))));
+            let asked: &[&str] = if block { &[] } else { &["o"] };
+            assert_eq!(collected(graph.upsert(uid, child)), asked);
+        }
     }
 
     #[test]
