@@ -65,6 +65,19 @@ impl<K: Resource> Informer<K> {
         self.store.lock().count_controlled_by(namespace, uid)
     }
 
+    /// The number of objects of `namespace` that the owner `uid` controls and for which `is_counted` holds. It is called
+    /// under the lock of the store, so it must not ask this informer.
+    pub fn count_controlled_where(
+        &self,
+        namespace: &str,
+        uid: &str,
+        mut is_counted: impl FnMut(&K) -> bool,
+    ) -> usize {
+        let store = self.store.lock();
+        let own = store.controlled_by(namespace, uid);
+        own.filter(|object| is_counted(object)).count()
+    }
+
     /// The objects of `namespace` without a controller or with the controller `uid`, by name; see
     /// [`Store::claimable`].
     pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<Arc<K>> {

@@ -226,7 +226,10 @@ impl<K: Resource> Store<K> {
     pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<&Arc<K>> {
         let own = self.indexed(namespace, uid);
         let orphans = self.indexed(namespace, "").filter(|_| !uid.is_empty());
-        let both = own.into_iter().chain(orphans).flatten();
+        let Some(orphans) = orphans else {
+            return own.into_iter().flat_map(BTreeMap::values).collect();
+        };
+        let both = own.into_iter().flatten().chain(orphans);
         let mut both: Vec<(&Key, &Arc<K>)> = both.collect();
         both.sort_by_key(|(key, _)| *key);
         both.into_iter().map(|(_, object)| object).collect()

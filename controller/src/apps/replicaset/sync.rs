@@ -84,8 +84,8 @@ impl<S: Set> Controller<S> {
         };
         let uid = set.uid().unwrap_or_default();
         let active = || {
-            let pods = self.pods.controlled_by(&key.namespace, &uid);
-            pods.iter().filter(|pod| pod::is_active(pod)).count()
+            let pods = &self.pods;
+            pods.count_controlled_where(&key.namespace, &uid, pod::is_active)
         };
         self.expectations.satisfied(key, (self.ctx.now)())
             && usize::try_from(set.replicas()).is_ok_and(|wanted| wanted != active())
