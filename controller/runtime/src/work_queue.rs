@@ -109,7 +109,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
     }
 
     /// Adds `key` after a delay that grows with its failures in a row.
-    pub(crate) fn add_rate_limited(&self, key: K) {
+    pub fn add_rate_limited(&self, key: K) {
         let delay = self.state.lock().failed(&key, clock::after(Duration::ZERO));
         self.add_after(key, delay);
     }

@@ -1,12 +1,13 @@
 //! The status of a deployment: counters, and the conditions that report its progress.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet, ReplicaSetCondition,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use kubeproof_runtime::work_queue::RetryDelays;
 
 use super::replica_sets::{ReplicaSets, actual, available, count, sum_wanted};
 use super::{fenceposts, progress_deadline, replicas, stored_status};
@@ -265,12 +266,23 @@ pub(super) fn paused_or_resumed(
     }
 }
 
-/// The time until a rollout without progress exceeds its deadline.
-pub(super) fn until_timeout(
+/// When a rollout without progress is looked at again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Requeue {
+    /// After its deadline.
+    After(Duration),
+    /// As soon as the queue lets failed keys in: the deadline is near or past, but not noted.
+    RateLimited,
+}
+
+/// Returns when to look at a rollout again that may exceed its deadline.
+///
+/// Source: `progress.go`, `requeueStuckDeployment`.
+pub(super) fn requeue_stuck(
     deployment: &Deployment,
     status: &DeploymentStatus,
     now: Timestamp,
-) -> Option<std::time::Duration> {
+) -> Option<Requeue> {
     let deadline = progress_deadline(deployment)?;
     let stored = stored_status(deployment);
     let current = find(&stored, PROGRESSING)?;
@@ -279,11 +291,10 @@ pub(super) fn until_timeout(
     }
     let left = due(current, deadline)?.duration_since(now);
     if left < SECOND {
-        // The queue is asked with its rate limit. Source: `progress.go`, `requeueStuckDeployment`.
-        return Some(RetryDelays::DEFAULT.first);
+        return Some(Requeue::RateLimited);
     }
     // One more second, because conditions are dated in whole seconds.
-    (left + SECOND).try_into().ok()
+    (left + SECOND).try_into().ok().map(Requeue::After)
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ impl Controller {
         Ok(None)
     }
 
-    /// Writes the status of a rollout; returns the time until its deadline.
+    /// Writes the status of a rollout; returns the time after which it has exceeded its deadline.
     pub(super) async fn sync_rollout_status(
         &self,
         deployment: &mut Deployment,
@@ -129,7 +129,14 @@ impl Controller {
         let now = (self.ctx.now)();
         let status = status::compute_rollout(deployment, sets, now);
         if status == stored_status(deployment) {
-            return Ok(status::until_timeout(deployment, &status, now));
+            return Ok(match status::requeue_stuck(deployment, &status, now) {
+                Some(status::Requeue::After(wait)) => Some(wait),
+                Some(status::Requeue::RateLimited) => {
+                    self.queue.add_rate_limited(ObjectKey::of(deployment));
+                    None
+                }
+                None => None,
+            });
         }
         self.write_status(deployment, status).await?;
         Ok(None)

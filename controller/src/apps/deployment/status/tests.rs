@@ -119,16 +119,16 @@ fn a_rollout_that_stands_still_times_out() {
     let status = compute_rollout(&with(status), &stuck, at(60));
     assert!(described(&status)[0].starts_with("Progressing=True NewReplicaSetCreated"));
     let stood = with(status.clone());
-    let left = until_timeout(&stood, &status, at(20));
-    assert_eq!(left, Some(std::time::Duration::from_secs(41)));
-    let again = Some(std::time::Duration::from_millis(5));
-    assert_eq!(until_timeout(&stood, &status, at(60)), again);
+    let left = Requeue::After(Duration::from_secs(41));
+    assert_eq!(requeue_stuck(&stood, &status, at(20)), Some(left));
+    let again = requeue_stuck(&stood, &status, at(60));
+    assert_eq!(again, Some(Requeue::RateLimited));
     let status = compute_rollout(&stood, &stuck, at(61));
     let last = described(&status).pop();
     let expected = "Progressing=False ProgressDeadlineExceeded ReplicaSet \"web-1\" has timed out \
         progressing. 61/61";
     assert_eq!(last.as_deref(), Some(expected));
-    assert_eq!(until_timeout(&with(status.clone()), &status, at(61)), None);
+    assert_eq!(requeue_stuck(&with(status.clone()), &status, at(61)), None);
 }
 
 #[test]
