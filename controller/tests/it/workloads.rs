@@ -12,6 +12,7 @@ mod service_accounts;
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
@@ -288,6 +289,26 @@ async fn a_rollout_without_progress_misses_its_deadline() {
         "Progressing=False ProgressDeadlineExceeded",
     ];
     assert_eq!(conditions(&cluster).await, expected);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_rollout_that_lacks_a_pod_is_synced_at_the_rate_of_the_queue() {
+    let cluster = Cluster::start(&["deployment", "replicaset", "serviceaccount"]);
+    let mut web = deployment(2, &json!({}));
+    web["spec"]["progressDeadlineSeconds"] = json!(5);
+    let port = json!([{"containerPort": 80, "hostPort": 80}]);
+    web["spec"]["template"]["spec"]["containers"][0]["ports"] = port;
+    cluster.create::<Deployment>(web).await;
+    cluster.settle().await;
+    // There is no node for a third pod.
+    let more = json!({"spec": {"replicas": 3}});
+    cluster.patch::<Deployment>("web", more).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let before = cluster.syncs("deployment");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let syncs = cluster.syncs("deployment") - before;
+    assert!((190..=210).contains(&syncs), "{syncs}");
     cluster.stop().await;
 }
 

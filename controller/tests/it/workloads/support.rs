@@ -17,7 +17,9 @@ use kubeproof_apiserver::{
 };
 use kubeproof_controller::certificates::{Authority, RequestedCertificate};
 use kubeproof_controller::credentials::Credentials;
+use kubeproof_controller::manager::OnSync;
 use kubeproof_controller::{Manager, Options};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -28,6 +30,8 @@ pub(crate) struct Cluster {
     server: ApiServer,
     client: Client,
     manager: Manager,
+    /// The number of syncs by controller.
+    syncs: Arc<Mutex<BTreeMap<&'static str, usize>>>,
 }
 
 /// A namespaced kind, all of whose objects in these tests are in `default`.
@@ -113,12 +117,23 @@ impl Cluster {
             count_usage,
             ..options(&clock)
         };
-        let manager = Manager::start(client.clone(), options).unwrap();
+        let syncs: Arc<Mutex<BTreeMap<&str, usize>>> = Arc::default();
+        let counted = Arc::clone(&syncs);
+        let count: OnSync = Arc::new(move |controller, _| {
+            *counted.lock().entry(controller).or_default() += 1;
+        });
+        let manager = Manager::start_observed(client.clone(), options, count).unwrap();
         Self {
             server,
             client,
             manager,
+            syncs,
         }
+    }
+
+    /// The number of syncs of a controller so far.
+    pub(crate) fn syncs(&self, controller: &str) -> usize {
+        self.syncs.lock().get(controller).copied().unwrap_or(0)
     }
 
     pub(crate) fn client(&self) -> Client {
