@@ -5,18 +5,26 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use crate::cel::{Activation, Key, Map, Time, Value, of_json};
-use crate::storage::{EventType, JournalEntry};
+use crate::storage::{EventType, JournalEntry, JournaledObject};
 
 /// An API group and version, a namespace and a name.
 type Identity = (String, String, String);
 
 /// The objects of the requested kinds, at one revision and at the one before.
 pub(super) struct ClusterState {
-    kinds: BTreeMap<String, BTreeMap<Identity, Value>>,
+    kinds: BTreeMap<String, BTreeMap<Identity, Object>>,
     /// A list a kind, in the order of namespaces and names.
     lists: BTreeMap<Key, Value>,
     objects: Value,
     previous: Value,
+    /// The object of the write that was taken last, after and before it.
+    written: [Value; 2],
+}
+
+/// An object, and its value in expressions, which takes long to make.
+struct Object {
+    written: JournaledObject,
+    value: Value,
 }
 
 impl ClusterState {
@@ -34,6 +42,7 @@ impl ClusterState {
             lists,
             previous: objects.clone(),
             objects,
+            written: [Value::Null, Value::Null],
         }
     }
 
@@ -42,36 +51,46 @@ impl ClusterState {
         self.previous = self.objects.clone();
         let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
         let kind = text(&entry.object["kind"]);
-        let Some(objects) = self.kinds.get_mut(&kind) else {
-            return;
-        };
         let metadata = &entry.object["metadata"];
         let identity = (
             text(&metadata["namespace"]),
             text(&metadata["name"]),
             text(&entry.object["apiVersion"]),
         );
-        match entry.event {
-            EventType::Deleted => objects.remove(&identity),
-            EventType::Added | EventType::Modified => {
-                objects.insert(identity, of_json(&entry.object))
-            }
+        let mut objects = self.kinds.get_mut(&kind);
+        let known = objects
+            .as_mut()
+            .and_then(|objects| objects.remove(&identity));
+        let value = of_json(&entry.object);
+        let object = Object {
+            written: entry.object.clone(),
+            value: value.clone(),
         };
-        let list = Value::list(objects.values().cloned().collect());
+        self.written = match (entry.event, &entry.previous) {
+            (EventType::Added, _) | (EventType::Modified, None) => [value, Value::Null],
+            (EventType::Modified, Some(previous)) => {
+                let known = known.filter(|known| known.written.is(previous));
+                [
+                    value,
+                    known.map_or_else(|| of_json(previous), |known| known.value),
+                ]
+            }
+            (EventType::Deleted, _) => [Value::Null, value],
+        };
+        let Some(objects) = objects else {
+            return;
+        };
+        if entry.event != EventType::Deleted {
+            objects.insert(identity, object);
+        }
+        let list = Value::list(objects.values().map(|own| own.value.clone()).collect());
         self.lists.insert(Key::String(kind.into()), list);
         self.objects = Value::Map(Map::new(self.lists.clone()));
     }
 
     /// Returns the values of all names after `entry`, the entry taken last.
     pub(super) fn behind(&self, entry: &JournalEntry) -> Activation {
-        let (object, old) = match (entry.event, &entry.previous) {
-            (EventType::Added, _) => (of_json(&entry.object), Value::Null),
-            (EventType::Modified, previous) => {
-                let previous = previous.as_deref().map_or(Value::Null, of_json);
-                (of_json(&entry.object), previous)
-            }
-            (EventType::Deleted, _) => (Value::Null, of_json(&entry.object)),
-        };
+        let [object, old] = self.written.clone();
         let resource = match entry.gvr.group.as_str() {
             "" => entry.gvr.resource.clone(),
             group => format!("{}.{group}", entry.gvr.resource),

@@ -159,3 +159,20 @@ fn faults_are_worded_as_those_of_a_policy() {
          Duplicate value: \"y\"]"
     );
 }
+
+#[test]
+fn the_object_before_a_write_is_that_of_its_entry() {
+    let kept = "event.type != 'MODIFIED' || !oldObject.status.ready || object.status.ready";
+    let invariants = compile(&[stated("stays ready", kept)]).unwrap();
+    let broken = [format!("stays ready: failed expression: {kept}")];
+    let mut observer = invariants.observe();
+    let added = write(1, EventType::Added, "web-0", [false, true]);
+    assert_eq!(violations(&mut observer, &added), [""; 0]);
+    let mut known = write(2, EventType::Modified, "web-0", [false, false]);
+    known.previous = Some(added.object.clone());
+    assert_eq!(violations(&mut observer, &known), broken);
+    let other = write(3, EventType::Modified, "web-0", [false, false]);
+    assert_eq!(violations(&mut observer, &other), [""; 0]);
+    let other = write(4, EventType::Modified, "web-0", [true, false]);
+    assert_eq!(violations(&mut observer, &other), broken);
+}

@@ -56,6 +56,15 @@ impl JournaledObject {
         Arc::clone(self.held())
     }
 
+    /// Whether `other` is the same version of the object.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        match (&self.stored, &other.stored) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => Arc::ptr_eq(self.held(), other.held()),
+        }
+    }
+
     fn held(&self) -> &Arc<Value> {
         self.value.get_or_init(|| {
             let stored = self.stored.as_ref();
