@@ -30,6 +30,7 @@ mod syncs;
 mod time;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -138,6 +139,8 @@ pub struct Testbed {
     declared: DeclaredProperties,
     /// The cluster; `None` after shutdown.
     cluster: Option<Box<Cluster>>,
+    /// Whether processes may branch off from this one.
+    branches: Arc<AtomicBool>,
     /// The objects that the builder was given, in words.
     given: Vec<String>,
     /// The version at which its test began.
@@ -361,6 +364,7 @@ impl Testbed {
             given,
             started_rv: cluster.server.resource_version(),
             cluster: Some(Box::new(cluster)),
+            branches: Arc::default(),
             settled: Mutex::default(),
             again: Mutex::default(),
             reported: Mutex::default(),

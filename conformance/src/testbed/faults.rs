@@ -1,6 +1,8 @@
 //! Faults of nodes and of requests, crashes, and the points at which they could strike.
 
 use std::collections::BTreeSet;
+#[cfg(feature = "cli")]
+use std::sync::atomic::Ordering;
 
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_apiserver::meta::ResourceVersion;
@@ -107,9 +109,12 @@ impl Testbed {
         let faults = plans.iter().map(Plan::to_faults).collect();
         let seen: Vec<_> = plans.iter().map(Plan::stale_reads).collect();
         let stale = self.cluster().crashes.stale().clone();
+        let branches = std::sync::Arc::clone(&self.branches);
+        branches.store(true, Ordering::Relaxed);
         let takes = move |index: usize| {
             let is_taken = takes(index);
             if is_taken {
+                branches.store(false, Ordering::Relaxed);
                 stale.set(seen[index].clone());
             }
             is_taken

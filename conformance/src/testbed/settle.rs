@@ -3,6 +3,7 @@
 mod programs;
 
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -157,6 +158,15 @@ impl Testbed {
         }
     }
 
+    /// Returns a pulse, which never beats while processes may branch off: a branch has only one of the threads, and waits
+    /// forever for a lock that another one held. Such a run has passed before without branches, so it is known to end.
+    fn pulse(&self) -> Pulse {
+        match self.branches.load(Ordering::Relaxed) {
+            true => Pulse::default(),
+            false => Pulse::start(),
+        }
+    }
+
     /// Lets `time` pass.
     ///
     /// # Errors
@@ -171,7 +181,7 @@ impl Testbed {
             Mode::Virtual | Mode::RealTime => SPINNING_TIME,
             Mode::Programs(_) => COMPUTING_TIME,
         };
-        let mut pulse = Pulse::start();
+        let mut pulse = self.pulse();
         let mut passed = pin!(tokio::time::sleep(time));
         let state = || (cluster.server.clock().now(), cluster.server.requests());
         let (mut seen, mut since) = (state(), Duration::ZERO);
@@ -196,5 +206,33 @@ impl Testbed {
                 });
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::api::PostParams;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_thread_beats_while_processes_may_branch_off() {
+        let testbed = Testbed::builder().start().await.unwrap();
+        assert!(testbed.pulse().beats());
+        let plan = "refuse create configmaps default/a from test";
+        testbed.branch(&[plan.parse().unwrap()], |_| true);
+        assert!(!testbed.pulse().beats());
+        testbed.settle(Duration::from_secs(60)).await.unwrap();
+        let maps: Api<ConfigMap> = Api::default_namespaced(testbed.client());
+        let map = serde_json::from_value(json!({ "metadata": { "name": "a" } })).unwrap();
+        // The process is a branch from here on.
+        let params = PostParams::default();
+        let refused = maps.create(&params, &map);
+        let refused = tokio::time::timeout(Duration::from_secs(60), refused).await;
+        assert!(refused.unwrap().is_err());
+        assert!(testbed.pulse().beats());
     }
 }

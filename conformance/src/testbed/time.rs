@@ -41,8 +41,12 @@ pub(super) fn is_paused() -> bool {
 }
 
 /// Beats in real time, also while virtual time stands still. Waiting for it keeps no virtual time
-/// from passing: it is no task of the runtime.
-pub(super) struct Pulse {
+/// from passing: it is no task of the runtime. The default one never beats.
+#[derive(Default)]
+pub(super) struct Pulse(Option<Beating>);
+
+/// A thread that beats.
+struct Beating {
     beats: watch::Receiver<u32>,
     /// Dropped with this value, which ends the thread.
     _held: mpsc::Sender<()>,
@@ -57,13 +61,21 @@ impl Pulse {
                 beat.send_modify(|count| *count += 1);
             }
         });
-        Self { beats, _held: held }
+        Self(Some(Beating { beats, _held: held }))
+    }
+
+    #[cfg(all(test, feature = "cli"))]
+    pub(super) fn beats(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Completes with the next beat; returns the time since the first in real time.
     pub(super) async fn beat(&mut self) -> Duration {
+        let Some(Beating { beats, .. }) = &mut self.0 else {
+            return std::future::pending().await;
+        };
         // The thread sends until this value is dropped.
-        let _ = self.beats.changed().await;
-        BEAT * *self.beats.borrow_and_update()
+        let _ = beats.changed().await;
+        BEAT * *beats.borrow_and_update()
     }
 }
