@@ -343,8 +343,7 @@ impl<K: Resource> Store<K> {
     }
 
     fn remove(&mut self, object: &K) -> Option<Arc<K>> {
-        let key = Key::of(object);
-        let removed = self.objects.remove(&key)?;
+        let (key, removed) = self.objects.remove_entry(keys::text_of(object).as_str())?;
         if let Some(index) = self.by_controller.get_mut() {
             remove_from(index, &key, &*removed);
         }

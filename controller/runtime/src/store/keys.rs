@@ -31,9 +31,7 @@ struct Shard {
 impl Key {
     /// The key of `object`.
     pub(super) fn of(object: &impl Resource) -> Self {
-        let meta = object.meta();
-        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-        let text = text(namespace.unwrap_or_default(), name.unwrap_or_default());
+        let text = text_of(object);
         let hash = FixedState::default().hash_one(&text);
         let mut shard = KEYS[(hash >> 60) as usize % SHARDS].lock();
         Self(shard.intern(hash, &text))
@@ -44,6 +42,13 @@ impl Borrow<str> for Key {
     fn borrow(&self) -> &str {
         &self.0
     }
+}
+
+/// The text of the key of `object`.
+pub(super) fn text_of(object: &impl Resource) -> String {
+    let meta = object.meta();
+    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+    text(namespace.unwrap_or_default(), name.unwrap_or_default())
 }
 
 /// The text of a namespace and what it contains. A namespace does not contain the character between them, and no character
