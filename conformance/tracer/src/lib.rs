@@ -96,6 +96,13 @@ mod tests {
         let observed: fn(&OwnThread) -> Option<Observed> = OwnThread::asleep;
         let thread = OwnThread::current().ok();
         assert_eq!(thread.as_ref().and_then(observed), None);
+        // Tests are not their own tracer: executed again, they would run tests.
+        let reason = check().unwrap_err().to_string();
+        assert!(
+            reason.ends_with("has not called `kubeproof_tracer::helper`")
+                || reason.ends_with("it takes Linux for x86-64"),
+            "{reason}"
+        );
         assert_eq!(helper(["program".into()]), None);
     }
 }

@@ -36,7 +36,7 @@ impl Tracee {
     /// Drop the command after spawning the tracer: it holds the tracer's end of the socket.
     ///
     /// # Errors
-    /// When there is no socket, or this program does not know its own file.
+    /// When there is no socket, this program does not know its own file, or `main` has not called [`helper`].
     pub fn of(command: &[&OsStr], seed: u64) -> io::Result<(Self, Command)> {
         Self::follow(FOLLOW, command, seed)
     }
@@ -138,8 +138,10 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 /// Acts as a tracer, if the arguments of this process (with its name as the first) ask for that; returns the exit code then. Call it
-/// first of all in `main`, while the process has one thread.
+/// first of all in `main`, while the process has one thread. A program whose `main` does not call this
+/// function can trace nothing.
 pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
+    start::can_be_executed_again();
     let mut arguments = arguments.into_iter().skip(1);
     if arguments.next()? != HELPER {
         return None;

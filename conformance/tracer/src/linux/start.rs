@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::personality::{self, Persona};
 use rustix::time::{
@@ -28,11 +29,24 @@ pub(super) const END: &str = "end";
 /// The exit code of a shell for a command that cannot be executed.
 pub(super) const EXIT_FAILED: i32 = 126;
 
+/// Whether `main` looks for [`HELPER`] in its arguments.
+static LOOKS_FOR_HELPER: AtomicBool = AtomicBool::new(false);
+
+/// Says that `main` looks for [`HELPER`] in its arguments.
+pub(super) fn can_be_executed_again() {
+    LOOKS_FOR_HELPER.store(true, Ordering::Relaxed);
+}
+
 /// This program in one of its roles.
 ///
 /// # Errors
-/// When it does not know its own file.
+/// When it does not know its own file, or does not look for its role: a program of tests would take it for a filter, and run tests.
 pub(super) fn own_program(role: &str) -> io::Result<Command> {
+    if !LOOKS_FOR_HELPER.load(Ordering::Relaxed) {
+        return Err(io::Error::other(
+            "`main` of this program has not called `kubeproof_tracer::helper`",
+        ));
+    }
     let mut command = Command::new(std::env::current_exe()?);
     command.args([HELPER, role]);
     Ok(command)
@@ -53,7 +67,7 @@ pub(super) fn seed_and_command(arguments: &[OsString]) -> io::Result<(u64, &[OsS
 /// What starts the process that becomes the program once it is traced.
 ///
 /// # Errors
-/// When this program does not know its own file.
+/// The errors of [`own_program`].
 pub(super) fn program(command: &[OsString], take_turns: bool) -> io::Result<Command> {
     let mut program = own_program(match take_turns {
         true => BECOME_IN_TURNS,
