@@ -33,9 +33,6 @@ use pace::RealPace;
 /// The pause between looks at threads of which one runs.
 const LOOK_PERIOD: Duration = Duration::from_micros(20);
 
-/// The time between two looks at real time.
-const PACE_PERIOD: Duration = Duration::from_millis(10);
-
 thread_local! {
     /// The time of the programs of the runtime on this thread.
     static HERE: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
@@ -252,13 +249,15 @@ impl Shared {
 
     /// Waits in real time for a moment, in which virtual time does not pass.
     async fn real_time_passes(&self) {
-        // While this task runs, tokio's time does not pass.
-        let passed = tokio::task::spawn_blocking(|| std::thread::park_timeout(PACE_PERIOD));
+        // While this task runs, tokio's time does not pass. It ends when the sender does.
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
+        let passed = tokio::task::spawn_blocking(move || ended.recv_timeout(pace::PERIOD).is_ok());
         tokio::select! {
             biased;
             () = self.again.notified() => {}
             _ = passed => {}
         }
+        drop(ends);
     }
 
     /// The runtime is about to wait. If a clock shows another time or programs have changed since everything waited, and programs do not

@@ -9,13 +9,17 @@ use tokio::time::Instant;
 
 use super::Shared;
 
+/// How far virtual time falls behind real time before it passes, and the pause between two looks at real time. Each step looks at every
+/// thread, so smaller steps would keep a processor busy while nothing happens.
+pub(super) const PERIOD: Duration = Duration::from_millis(20);
+
 /// How fast virtual time passes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// As soon as everything waits for it.
     Unlimited,
-    /// No faster than real time, unless the clock is asked to advance. It falls behind while programs compute, and catches up when
-    /// they wait.
+    /// No faster than real time, unless the clock is asked to advance. It is up to 40 ms behind, falls further behind while programs
+    /// compute, and catches up when they wait.
     Real,
 }
 
@@ -48,8 +52,8 @@ impl RealPace {
         reached
     }
 
-    /// Everything waits, `now`: tells the askers of this moment. Returns the moment up to which time may pass; `None` if that is
-    /// `now`.
+    /// Everything waits, `now`: tells the askers of this moment. Returns the moment up to which time may pass; `None` while it may
+    /// not.
     pub(super) fn reached(&mut self, now: Instant) -> Option<Instant> {
         let was_asked = !self.asked.is_empty();
         for (_, asker) in self.asked.extract_if(.., |(moment, _)| *moment <= now) {
@@ -67,8 +71,13 @@ impl RealPace {
             *self = Self::begin(now);
             return None;
         }
-        let limit = self.virtual_then.checked_add(self.real_then.elapsed());
-        limit.filter(|limit| *limit > now)
+        self.limit(now, self.real_then.elapsed())
+    }
+
+    /// The moment up to which time may pass, once real time has passed for `elapsed`; `None` if that is too close to `now`.
+    fn limit(&self, now: Instant, elapsed: Duration) -> Option<Instant> {
+        let limit = self.virtual_then.checked_add(elapsed);
+        limit.filter(|limit| limit.duration_since(now) >= PERIOD)
     }
 }
 
@@ -111,8 +120,18 @@ mod tests {
         assert_eq!(pace.reached(start + 2 * HOUR), None, "it is reached");
         assert_eq!(later.try_recv(), Ok(()));
         // From here on it passes as real time does.
-        let limit = pace.reached(start + 2 * HOUR);
-        assert!(limit.is_none_or(|limit| limit < start + 3 * HOUR));
+        let now = start + 2 * HOUR;
+        assert_eq!(pace.limit(now, PERIOD), Some(now + PERIOD));
+    }
+
+    #[test]
+    fn time_passes_in_steps_of_a_period_or_more() {
+        let start = Instant::now();
+        let pace = RealPace::begin(start);
+        let now = start + HOUR;
+        assert_eq!(pace.limit(now, HOUR + PERIOD / 2), None);
+        assert_eq!(pace.limit(now, HOUR + PERIOD), Some(now + PERIOD));
+        assert_eq!(pace.limit(now, HOUR / 2), None, "it was asked to go ahead");
     }
 
     #[test]
