@@ -386,7 +386,7 @@ fn differ_late(
 const ORDERS_TRIED: u64 = 64;
 
 /// Returns the parts of `differs` about other orders that explain nothing, in words: neither in the orders before, which
-/// needed the parts `used`, nor in those of the seeds from `next_seed` up to 16.
+/// needed the parts `used`, nor in those of the seeds from `next_seed` up to `ORDERS_TRIED`.
 #[must_use]
 pub fn stale_orders(
     file: &ScenarioFile,

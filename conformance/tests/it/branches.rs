@@ -15,7 +15,7 @@ use crate::support::process::{file, output, stdout};
 
 /// Two writes after another that differ when they fail, and a pair of whose faults both strike.
 const KINDS: [&str; 3] = ["crash-after", "stale-restart", "refuse"];
-const PAIRS: usize = 12;
+const PAIRS: usize = 6;
 const FROM: &str = "statefulset-controller";
 /// A scenario in which a webhook of OpenKruise is asked about a pod.
 const KRUISE: &str = "

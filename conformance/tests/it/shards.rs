@@ -140,7 +140,7 @@ fn each_run_of_an_exploration_is_done_by_one_shard() {
     let explore = ["explore", path, "--from", "statefulset-controller"];
     let faults = [
         "--faults",
-        "refuse,stale-restart",
+        "conflict,refuse",
         "--seeds",
         "1",
         "--pairs",
