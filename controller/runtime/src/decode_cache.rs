@@ -24,10 +24,9 @@ use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::weak_map::{SHARDS, shard};
 use living::Identity;
 
-/// Watches on many threads should not wait for each other.
-const SHARDS: usize = 16;
 /// How many objects each shard remembers: 2,048 in all, as one watch may read a whole burst before the next begins.
 const REMEMBERED_MAX: usize = 128;
 /// Bytes of the texts of those objects: 32 MiB in all. The largest objects fit.
@@ -316,11 +315,6 @@ fn take_in(text: Box<RawValue>) -> Undecoded {
         shard.lock().put(key, object.clone());
         object
     })
-}
-
-/// The shard of a hash, whose low bits order the objects of a shard.
-fn shard(hash: u64) -> usize {
-    (hash >> 60) as usize % SHARDS
 }
 
 /// The objects delivered last.

@@ -4,7 +4,7 @@
 //!
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
 //! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`decode_cache`] and
-//!   [`typed_cache`] decode an object once for all stores
+//!   [`typed_cache`] decode an object once for all stores; `weak_map` forgets what no store holds
 //! - [`discovery`]: the resources that a server offers
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`consistency`], [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
@@ -45,5 +45,6 @@ pub mod tolerations;
 pub mod typed_cache;
 pub mod version_expectations;
 pub mod volume;
+mod weak_map;
 pub mod work_queue;
 pub mod worker;

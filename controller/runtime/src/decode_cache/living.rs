@@ -3,7 +3,6 @@
 //! A watch that lags finds here what the others have decoded, however long ago that was.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
@@ -12,12 +11,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kubeproof_machinery::meta::ResourceVersion;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::SHARDS;
+use crate::weak_map::{self, SHARDS, WeakMap};
 
-/// How many objects of a shard may be gone before they are looked for.
-const UNSWEPT: usize = 256;
-
-static OBJECTS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
+static OBJECTS: [Mutex<WeakMap<Living>>; SHARDS] = [const { Mutex::new(WeakMap::new()) }; SHARDS];
 
 /// Held while an object of a shard is decoded. Otherwise two threads that hear of one write would both decode its object,
 /// and keep two.
@@ -36,12 +32,6 @@ struct Living {
     rv: ResourceVersion,
     text: u64,
     object: Weak<dyn Any + Send + Sync>,
-}
-
-struct Shard {
-    objects: BTreeMap<u64, Living>,
-    /// The number of objects at which those that are gone are looked for.
-    sweep_at: usize,
 }
 
 impl Identity {
@@ -63,7 +53,7 @@ impl Identity {
     }
 
     fn shard(&self) -> usize {
-        super::shard(self.key)
+        weak_map::shard(self.key)
     }
 }
 
@@ -79,30 +69,16 @@ fn without_type(text: &str) -> &str {
     version.unwrap_or(fields)
 }
 
-impl Shard {
-    const fn new() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            sweep_at: UNSWEPT,
-        }
-    }
-
-    /// Forgets the objects that nothing holds, once there may be as many as others.
-    fn sweep(&mut self) {
-        if self.objects.len() < self.sweep_at {
-            return;
-        }
-        self.objects
-            .retain(|_, living| living.object.strong_count() > 0);
-        let living = self.objects.len();
-        self.sweep_at = living + UNSWEPT.max(living / 4);
+impl Living {
+    fn is_held(&self) -> bool {
+        self.object.strong_count() > 0
     }
 }
 
 /// The object of this identity, if something holds it.
 pub(super) fn get<K: Send + Sync + 'static>(identity: &Identity) -> Option<Arc<K>> {
     let shard = OBJECTS[identity.shard()].lock();
-    let living = shard.objects.get(&identity.key)?;
+    let living = shard.get(identity.key)?;
     let is_same = living.rv == identity.rv && living.text == identity.text;
     let object = is_same.then(|| living.object.upgrade())??;
     object.downcast().ok()
@@ -111,8 +87,8 @@ pub(super) fn get<K: Send + Sync + 'static>(identity: &Identity) -> Option<Arc<K
 /// Notes the object of this identity, unless a newer version is known.
 pub(super) fn put<K: Send + Sync + 'static>(identity: Identity, object: &Arc<K>) {
     let mut shard = OBJECTS[identity.shard()].lock();
-    let known = shard.objects.get(&identity.key);
-    if known.is_some_and(|known| known.rv > identity.rv && known.object.strong_count() > 0) {
+    let known = shard.get(identity.key);
+    if known.is_some_and(|known| known.rv > identity.rv && known.is_held()) {
         return;
     }
     let object = Arc::downgrade(object);
@@ -121,13 +97,13 @@ pub(super) fn put<K: Send + Sync + 'static>(identity: Identity, object: &Arc<K>)
         text: identity.text,
         object,
     };
-    shard.objects.insert(identity.key, living);
-    shard.sweep();
+    shard.insert(identity.key, living, Living::is_held);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weak_map::UNSWEPT;
 
     fn identity(uid: &str, rv: &str, text: &str) -> Identity {
         let meta = ObjectMeta {
@@ -177,9 +153,12 @@ mod tests {
                 &Arc::new(String::new()),
             );
         }
-        let sizes = OBJECTS.iter().map(|shard| shard.lock().objects.len());
-        // Other tests add some.
-        assert!(sizes.max().unwrap() <= 2 * UNSWEPT);
+        let key = |index| identity(&format!("gone-{index}"), "1", "").key;
+        let known = (0..20 * SHARDS * UNSWEPT).map(key).filter(|key| {
+            let shard = OBJECTS[weak_map::shard(*key)].lock();
+            shard.get(*key).is_some()
+        });
+        assert!(known.count() <= 2 * SHARDS * UNSWEPT);
         assert_eq!(get("stays", "1", ""), Some(kept));
     }
 

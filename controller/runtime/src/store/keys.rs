@@ -1,7 +1,6 @@
 //! The keys of the objects in stores. Equal keys share one text, because a dozen stores hold the same pods.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -9,32 +8,23 @@ use foldhash::fast::FixedState;
 use kube::Resource;
 use parking_lot::Mutex;
 
-/// Stores on many threads should not wait for each other.
-const SHARDS: usize = 16;
-/// The least number of keys that are added to a shard between two searches for unused ones.
-const UNSWEPT: usize = 256;
+use crate::weak_map::{SHARDS, WeakMap, shard};
 
 static KEYS: [Mutex<Shard>; SHARDS] = [const { Mutex::new(Shard::new()) }; SHARDS];
+
+/// The keys in use, and some that nothing uses any more.
+type Shard = WeakMap<Arc<str>>;
 
 /// The namespace and the name of an object, in this order; clones share the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(Arc<str>);
-
-/// The keys in use, and some that nothing uses any more.
-struct Shard {
-    /// By their hashes. Of two keys with the same hash, the later one is known.
-    keys: BTreeMap<u64, Arc<str>>,
-    /// The number of keys at which those that nothing uses are looked for.
-    sweep_at: usize,
-}
 
 impl Key {
     /// The key of `object`.
     pub(super) fn of(object: &impl Resource) -> Self {
         let text = text_of(object);
         let hash = FixedState::default().hash_one(&text);
-        let mut shard = KEYS[(hash >> 60) as usize % SHARDS].lock();
-        Self(shard.intern(hash, &text))
+        Self(intern(&mut KEYS[shard(hash)].lock(), hash, &text))
     }
 }
 
@@ -57,29 +47,14 @@ pub(super) fn text(namespace: &str, inside: &str) -> String {
     [namespace, inside].join("\0")
 }
 
-impl Shard {
-    const fn new() -> Self {
-        Self {
-            keys: BTreeMap::new(),
-            sweep_at: UNSWEPT,
-        }
-    }
-
-    /// Returns the key with this text, whose hash is `hash`.
-    fn intern(&mut self, hash: u64, text: &str) -> Arc<str> {
-        let known = self.keys.get(&hash);
-        if let Some(known) = known.filter(|known| &***known == text) {
-            return Arc::clone(known);
-        }
-        if self.keys.len() >= self.sweep_at {
-            self.keys.retain(|_, key| Arc::strong_count(key) > 1);
-            let used = self.keys.len();
-            self.sweep_at = used + UNSWEPT.max(used / 4);
-        }
+/// Returns the key with this text, whose hash is `hash`.
+fn intern(shard: &mut Shard, hash: u64, text: &str) -> Arc<str> {
+    let known = shard.get(hash).filter(|known| &***known == text);
+    known.cloned().unwrap_or_else(|| {
         let key: Arc<str> = text.into();
-        self.keys.insert(hash, Arc::clone(&key));
+        shard.insert(hash, Arc::clone(&key), |key| Arc::strong_count(key) > 1);
         key
-    }
+    })
 }
 
 #[cfg(test)]
@@ -88,6 +63,7 @@ mod tests {
     use kube::core::ObjectMeta;
 
     use super::*;
+    use crate::weak_map::UNSWEPT;
 
     fn key(namespace: Option<&str>, name: &str) -> Key {
         Key::of(&ConfigMap {
@@ -125,18 +101,19 @@ mod tests {
     #[test]
     fn keys_that_nothing_uses_are_forgotten() {
         let mut shard = Shard::new();
-        let kept = shard.intern(0, "kept");
-        for hash in 1..20 * UNSWEPT as u64 {
-            shard.intern(hash, &format!("gone-{hash}"));
+        let kept = intern(&mut shard, 0, "kept");
+        let gone = Arc::downgrade(&intern(&mut shard, 1, "gone"));
+        for hash in 2..20 * UNSWEPT as u64 {
+            intern(&mut shard, hash, &format!("gone-{hash}"));
         }
-        assert!(shard.keys.len() <= 2 * UNSWEPT);
-        assert!(Arc::ptr_eq(&kept, &shard.intern(0, "kept")));
+        assert_eq!(gone.strong_count(), 0);
+        assert!(Arc::ptr_eq(&kept, &intern(&mut shard, 0, "kept")));
     }
 
     #[test]
     fn keys_with_one_hash_are_told_apart() {
         let mut shard = Shard::new();
-        let keys = ["one", "other", "one"].map(|text| shard.intern(7, text));
+        let keys = ["one", "other", "one"].map(|text| intern(&mut shard, 7, text));
         assert_eq!(keys.map(|key| key.to_string()), ["one", "other", "one"]);
     }
 }
