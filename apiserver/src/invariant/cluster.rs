@@ -17,13 +17,15 @@ pub(super) struct ClusterState {
     lists: BTreeMap<Key, Value>,
     objects: Value,
     previous: Value,
-    /// The object of the write that was taken last, after and before it.
-    written: [Value; 2],
+    /// The object after the last write that was taken.
+    object: Value,
+    /// The object before that write.
+    old_object: Value,
 }
 
 /// An object, and its value in expressions, which takes long to make.
 struct Object {
-    written: JournaledObject,
+    journaled: JournaledObject,
     value: Value,
 }
 
@@ -42,7 +44,8 @@ impl ClusterState {
             lists,
             previous: objects.clone(),
             objects,
-            written: [Value::Null, Value::Null],
+            object: Value::Null,
+            old_object: Value::Null,
         }
     }
 
@@ -63,19 +66,17 @@ impl ClusterState {
             .and_then(|objects| objects.remove(&identity));
         let value = of_json(&entry.object);
         let object = Object {
-            written: entry.object.clone(),
+            journaled: entry.object.clone(),
             value: value.clone(),
         };
-        self.written = match (entry.event, &entry.previous) {
-            (EventType::Added, _) | (EventType::Modified, None) => [value, Value::Null],
+        (self.object, self.old_object) = match (entry.event, &entry.previous) {
+            (EventType::Added, _) | (EventType::Modified, None) => (value, Value::Null),
             (EventType::Modified, Some(previous)) => {
-                let known = known.filter(|known| known.written.is(previous));
-                [
-                    value,
-                    known.map_or_else(|| of_json(previous), |known| known.value),
-                ]
+                let known = known.filter(|known| known.journaled.is(previous));
+                let old = known.map_or_else(|| of_json(previous), |known| known.value);
+                (value, old)
             }
-            (EventType::Deleted, _) => [Value::Null, value],
+            (EventType::Deleted, _) => (Value::Null, value),
         };
         let Some(objects) = objects else {
             return;
@@ -90,7 +91,6 @@ impl ClusterState {
 
     /// Returns the values of all names after `entry`, the entry taken last.
     pub(super) fn behind(&self, entry: &JournalEntry) -> Activation {
-        let [object, old] = self.written.clone();
         let resource = match entry.gvr.group.as_str() {
             "" => entry.gvr.resource.clone(),
             group => format!("{}.{group}", entry.gvr.resource),
@@ -110,8 +110,8 @@ impl ClusterState {
         Activation::unpriced(BTreeMap::from([
             ("objects", self.objects.clone()),
             ("previous", self.previous.clone()),
-            ("object", object),
-            ("oldObject", old),
+            ("object", self.object.clone()),
+            ("oldObject", self.old_object.clone()),
             ("event", Value::Map(Map::new(BTreeMap::from(event)))),
         ]))
     }
