@@ -249,15 +249,15 @@ impl Shared {
 
     /// Waits in real time for a moment, in which virtual time does not pass.
     async fn real_time_passes(&self) {
-        // While this task runs, tokio's time does not pass. It ends when the sender does.
-        let (ends, ended) = std::sync::mpsc::channel::<()>();
-        let passed = tokio::task::spawn_blocking(move || ended.recv_timeout(pace::PERIOD).is_ok());
+        // Tokio's time does not pass while a blocking task waits. This one ends early when the sender is dropped.
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let passed = tokio::task::spawn_blocking(move || receiver.recv_timeout(pace::PERIOD));
         tokio::select! {
             biased;
             () = self.again.notified() => {}
             _ = passed => {}
         }
-        drop(ends);
+        drop(sender);
     }
 
     /// The runtime is about to wait. If a clock shows another time or programs have changed since everything waited, and programs do not

@@ -137,9 +137,9 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Acts as a tracer, if the arguments of this process (with its name as the first) ask for that; returns the exit code then. Call it
-/// first of all in `main`, while the process has one thread. A program whose `main` does not call this
-/// function can trace nothing.
+/// Acts as a tracer, if the arguments of this process (with its name as the first) ask for that; returns the exit code then.
+///
+/// `main` has to call `helper` before it starts threads. A program without that call cannot start tracers.
 pub fn helper(arguments: impl IntoIterator<Item = OsString>) -> Option<i32> {
     start::can_be_executed_again();
     let mut arguments = arguments.into_iter().skip(1);
