@@ -1,5 +1,7 @@
 //! The resource request in a method and path, as upstream reads it.
 
+use std::borrow::Cow;
+
 use http::Method;
 
 use super::options;
@@ -122,8 +124,11 @@ impl RequestInfo {
     /// `query` is the part of the URL after the `?`, or empty. Returns `None` for a path without a resource.
     #[must_use]
     pub fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
-        // Escaped slashes also separate segments.
-        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+        // Escaped slashes also separate segments. A path without `%` is taken as it is.
+        let path = match path.as_bytes().contains(&b'%') {
+            true => percent_encoding::percent_decode_str(path).decode_utf8_lossy(),
+            false => Cow::Borrowed(path),
+        };
         let mut rest = path.trim_matches('/').split('/');
         let (group, version) = match rest.next()? {
             "api" => ("", rest.next()?),
@@ -156,7 +161,12 @@ impl RequestInfo {
         if resource == "namespaces" && namespace.is_some() && name.is_some() {
             namespace = None;
         }
-        let is_watch = legacy_watch || (name.is_none() && wants_watch(query));
+        // The query of a request for one object says nothing here.
+        let query = if name.is_none() { query } else { "" };
+        let [watch, field_selector, label_selector] =
+            options::first(query, ["watch", "fieldSelector", "labelSelector"]);
+        let wants_watch = watch.is_some_and(|value| options::is_true(&value));
+        let is_watch = legacy_watch || (name.is_none() && wants_watch);
         let verb = match *method {
             _ if legacy_watch => Some(Verb::Watch),
             Method::GET | Method::HEAD if is_watch => Some(Verb::Watch),
@@ -172,12 +182,12 @@ impl RequestInfo {
         // No route answers to HEAD, and those below `watch` answer to GET only.
         let is_routed = *method == Method::GET || (*method != Method::HEAD && !legacy_watch);
         let selects = special.is_none() && matches!(verb, Some(Verb::List | Verb::Watch));
-        let selected_name = selects.then(|| selected_name(query));
+        let selected_name = field_selector.as_deref().filter(|_| selects);
+        let selected_name = selected_name.and_then(name_selected_by);
         let many = Some(Verb::DeleteCollection) == verb || selects;
-        let selector = |key: &str| options::first(query, key);
-        let (fields, labels) = match many && special.is_none() && !query.is_empty() {
-            true => (selector("fieldSelector"), selector("labelSelector")),
-            false => (None, None),
+        let selector = |value: Option<Cow<'_, str>>| {
+            let value = value.filter(|_| many && special.is_none());
+            value.map(Cow::into_owned)
         };
         Some(Self {
             group: group.to_owned(),
@@ -189,9 +199,9 @@ impl RequestInfo {
             rest: rest.map(str::to_owned).collect(),
             verb: verb.filter(|_| is_routed),
             asked: special.or(verb.map(Verb::as_str)).unwrap_or_default(),
-            selected_name: selected_name.flatten(),
-            field_selector: fields,
-            label_selector: labels,
+            selected_name,
+            field_selector: selector(field_selector),
+            label_selector: selector(label_selector),
         })
     }
 
@@ -227,16 +237,10 @@ impl RequestInfo {
 }
 
 /// The value that a field selector requires of `metadata.name`, if it is a valid name.
-fn selected_name(query: &str) -> Option<String> {
-    let selector = options::first(query, "fieldSelector")?;
-    let selector = FieldSelector::parse(&selector).ok()?;
+fn name_selected_by(selector: &str) -> Option<String> {
+    let selector = FieldSelector::parse(selector).ok()?;
     let name = selector.requires_exact_match("metadata.name")?;
     path_segment_name(name).is_empty().then(|| name.to_owned())
-}
-
-fn wants_watch(query: &str) -> bool {
-    options::first(query, "watch")
-        .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "false" | "0"))
 }
 
 #[cfg(test)]
@@ -279,6 +283,16 @@ mod tests {
             ("DELETE", "/api/v1/nodes/n", "delete /v1 nodes - n -"),
             ("GET", "/api/v1/pods?watch=0&watch=1", "list /v1 pods - - -"),
             ("GET", "/api/v1/pods?watch=x", "watch /v1 pods - - -"),
+            (
+                "GET",
+                "/api/v1/namespaces/ns/pods/p?watch=1",
+                "get /v1 pods ns p -",
+            ),
+            (
+                "GET",
+                "/api/v1/namespaces/ns%2Fpods/p%6Fd",
+                "get /v1 pods ns pod -",
+            ),
             ("HEAD", "/api/v1/nodes/n", "? /v1 nodes - n -"),
             (
                 "POST",

@@ -19,16 +19,21 @@ pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     pairs.map(|(key, value)| (decode(key).into_owned(), decode(value).into_owned()))
 }
 
-/// Returns the decoded value of the first pair of a query string with this key.
-pub fn first(query: &str, key: &str) -> Option<String> {
-    let mut pairs = split(query).filter(|(own, _)| may_be(own, key));
-    let (_, value) = pairs.find(|(own, value)| can_be_read(own, value) && decode(own) == key)?;
-    Some(decode(value).into_owned())
-}
-
-/// Whether `own` may stand for this key.
-fn may_be(own: &str, key: &str) -> bool {
-    own == key || own.bytes().any(|byte| matches!(byte, b'+' | b'%'))
+/// Returns for each of `keys`, which differ, the decoded value of its first readable pair. The keys are given decoded.
+pub(super) fn first<'query, const N: usize>(
+    query: &'query str,
+    keys: [&str; N],
+) -> [Option<Cow<'query, str>>; N] {
+    let mut values = [const { None }; N];
+    for (own, value) in split(query) {
+        let key = decode(own);
+        let at = keys.iter().position(|known| key == *known);
+        let at = at.filter(|at| values[*at].is_none() && can_be_read(own, value));
+        if let Some(at) = at {
+            values[at] = Some(decode(value));
+        }
+    }
+    values
 }
 
 /// The pairs that can be read, as they are written.
@@ -74,6 +79,11 @@ fn decode(text: &str) -> Cow<'_, str> {
     let text = text.replace('+', " ");
     let text = percent_decode_str(&text).decode_utf8_lossy();
     Cow::Owned(text.into_owned())
+}
+
+/// Whether a value is true: all values but `false` and `0` are, as in upstream's conversion.
+pub(super) fn is_true(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 /// Whether two hexadecimal digits follow every `%`.
@@ -135,10 +145,9 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// A boolean; everything but `false` and `0` is true, as upstream's conversion has it.
+    /// The boolean value of `key`: all values but `false` and `0` are true. It is false without the key.
     pub fn flag(&self, key: &str) -> bool {
-        self.get(key)
-            .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "false" | "0"))
+        self.get(key).is_some_and(is_true)
     }
 
     /// Returns the first value of `key` as an integer of 64 bits.
@@ -382,11 +391,16 @@ mod tests {
             ("watch=%&watch%=1&watch=3", Some("3")),
             ("watch=1;x=2&watch=4", Some("4")),
             ("w;atch=1&watch=ü%C3%BC", Some("üü")),
+            ("watch=1&limit=5&limit=6&watch=2", Some("1")),
         ] {
-            let known = pairs(query).find(|(key, _)| key == "watch");
-            let known = known.map(|(_, value)| value);
-            assert_eq!(known.as_deref(), expected, "{query}");
-            assert_eq!(first(query, "watch").as_deref(), expected, "{query}");
+            let first_of = |key: &str| {
+                let pair = pairs(query).find(|(own, _)| own == key);
+                pair.map(|(_, value)| value)
+            };
+            assert_eq!(first_of("watch").as_deref(), expected, "{query}");
+            let [limit, watch] = first(query, ["limit", "watch"]);
+            assert_eq!(watch.as_deref(), expected, "{query}");
+            assert_eq!(limit.map(Cow::into_owned), first_of("limit"), "{query}");
         }
     }
 }
