@@ -24,6 +24,17 @@ struct Reasons {
     reasons: Vec<Reason>,
 }
 
+impl Reasons {
+    fn read(root: &Path) -> anyhow::Result<Self> {
+        let path = root.join(REASONS);
+        let text = match path.is_file() {
+            true => tree::read(&path)?,
+            false => String::new(),
+        };
+        basic_toml::from_str(&text).with_context(|| format!("cannot read {REASONS}"))
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct Reason {
     /// Names of mutants. In a name `*` stands for any text.
@@ -130,13 +141,7 @@ impl Numbers {
 /// # Errors
 /// A reason is for a mutant that is noticed or does not exist; or a file cannot be read or written.
 pub(crate) fn write(root: &Path, mutants: &[Mutant], results: &Results) -> anyhow::Result<()> {
-    let path = root.join(REASONS);
-    let text = match path.is_file() {
-        true => tree::read(&path)?,
-        false => String::new(),
-    };
-    let reasons: Reasons =
-        basic_toml::from_str(&text).with_context(|| format!("cannot read {REASONS}"))?;
+    let reasons = Reasons::read(root)?;
     let outcomes: Vec<(&Mutant, Option<&Outcome>)> = mutants
         .iter()
         .map(|mutant| (mutant, results.of(mutant)))

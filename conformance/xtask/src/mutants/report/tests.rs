@@ -69,3 +69,16 @@ fn a_star_stands_for_any_text() {
     assert!(!matches("a", "ab"));
     assert!(matches("a*c*", "abcd"));
 }
+
+#[test]
+fn the_reasons_are_for_mutants_that_there_are() {
+    let root = crate::root();
+    let mutants = crate::mutants::find_all(&root).unwrap();
+    let names: Vec<String> = mutants.iter().map(Mutant::name).collect();
+    let reasons = Reasons::read(&root).unwrap().reasons;
+    assert!(!reasons.is_empty());
+    let patterns = reasons.iter().flat_map(|reason| &reason.mutants);
+    let is_gone = |pattern: &&String| !names.iter().any(|name| matches(pattern, name));
+    let gone: Vec<&String> = patterns.filter(is_gone).collect();
+    assert!(gone.is_empty(), "mend {REASONS}: no mutant is {gone:#?}");
+}
