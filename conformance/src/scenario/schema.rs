@@ -16,7 +16,7 @@ pub fn schema() -> Value {
     schema
 }
 
-/// A fault, as the server reads it: its effect is exactly one of the last twelve fields.
+/// A fault, as the server reads it: exactly one effect, which is any field but `name`, `on`, `after`, `times` and `for`.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
