@@ -12,6 +12,7 @@ mod session;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use kubeproof_controller::{CONTROLLERS, KRUISE_CONTROLLERS};
 use page::{Directive, blocks, pages, read, root};
 use regex::Regex;
 
@@ -189,6 +190,28 @@ fn the_summary_and_llms_txt_list_every_page() {
             index.contains(&format!("({path})")),
             "{path} is not in llms.txt"
         );
+    }
+}
+
+#[test]
+fn the_controllers_are_listed_and_counted() {
+    let page = read("docs/cluster.md");
+    let words: Vec<&str> = page.split_whitespace().collect();
+    let page = words.join(" ");
+    let (_, lists) = page.split_once("The controllers are ").expect("a list");
+    let (own, kruise) = lists.split_once(". `--kruise` adds ").expect("two lists");
+    let (kruise, _) = kruise.split_once('.').expect("the end of the lists");
+    let name = Regex::new("`([^`]+)`").expect("a pattern");
+    for (list, controllers) in [(own, CONTROLLERS), (kruise, KRUISE_CONTROLLERS)] {
+        let listed: BTreeSet<&str> = name
+            .captures_iter(list)
+            .map(|found| found.get(1).expect("a name").as_str())
+            .collect();
+        assert_eq!(listed, controllers.iter().copied().collect());
+    }
+    let count = format!("{} controllers", CONTROLLERS.len());
+    for path in ["docs/fidelity.md", "CHANGELOG.md"] {
+        assert!(read(path).contains(&count), "{path} counts otherwise");
     }
 }
 
