@@ -214,6 +214,19 @@ fn no_source_file_is_too_long() {
     assert!(long.is_empty(), "over {SOURCE_LINES_MAX} lines: {long:?}");
 }
 
+/// Decoders that read values would double those that read texts, in each crate that has them.
+#[test]
+fn controllers_decode_objects_from_texts() {
+    let offenders = offenders(|path, text| {
+        path.starts_with("controller") && text.contains("serde_json::from_value")
+    });
+    assert_eq!(
+        offenders,
+        [] as [PathBuf; 0],
+        "use kubeproof_runtime::decode"
+    );
+}
+
 #[test]
 fn no_module_is_called_mod_rs() {
     let named = offenders(|path, _| path.ends_with("mod.rs"));

@@ -195,6 +195,7 @@ pub(super) enum Halt {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -203,7 +204,7 @@ mod tests {
     fn back_off_grows_from_end_to_end_and_starts_over_with_another_image() {
         let container_spec = |image: &str| {
             let spec = json!({ "containers": [{ "name": "main", "image": image }] });
-            ContainerSpec::all(&serde_json::from_value(spec).unwrap()).remove(0)
+            ContainerSpec::all(&from_value(spec).unwrap()).remove(0)
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut container_run = ContainerRun::first(&container_spec("v1"), at(0));

@@ -176,13 +176,14 @@ fn matches(rule: &ContainerRestartRule, code: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn policies_of_the_pod_of_the_container_and_its_rules() {
-        let spec: PodSpec = serde_json::from_value(json!({
+        let spec: PodSpec = from_value(json!({
             "restartPolicy": "Always",
             "initContainers": [
                 { "name": "prepare" }, { "name": "proxy", "restartPolicy": "Always" },

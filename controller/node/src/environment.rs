@@ -367,13 +367,14 @@ mod tests {
     use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::HTTPGetAction;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::super::server::{Answer, Server};
     use super::*;
 
     fn prepare(container: Value, sources: &ConfigSources) -> Result<Prepared, Missing> {
-        let pod: Pod = serde_json::from_value(json!({
+        let pod: Pod = from_value(json!({
             "metadata": {
                 "name": "web-0", "namespace": "ns", "uid": "u", "labels": {"app": "web"},
             },
@@ -548,9 +549,9 @@ mod tests {
             "args": ["test-webserver"],
         });
         let prepared = prepare(spec.clone(), &settings()).unwrap_or_else(|error| panic!("{error}"));
-        let server = Server::of(&serde_json::from_value(spec).unwrap());
+        let server = Server::of(&from_value(spec).unwrap());
         let get = json!({"path": "/localhost.crt", "port": 80});
-        let get: HTTPGetAction = serde_json::from_value(get).unwrap();
+        let get: HTTPGetAction = from_value(get).unwrap();
         let container = prepared.container;
         assert_eq!(server.get(&get, &container), Answer::Status(200));
         container.files.remove("/localhost.crt", false).unwrap();

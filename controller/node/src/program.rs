@@ -135,6 +135,7 @@ fn flag<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -182,7 +183,7 @@ mod tests {
         ] {
             let words: Vec<&str> = words.split_whitespace().collect();
             let spec = json!({"name": "c", "image": image, "args": words});
-            let program = Program::of(&serde_json::from_value(spec).unwrap());
+            let program = Program::of(&from_value(spec).unwrap());
             let expected = expected.map(|(port, serves)| Program { port, serves });
             assert_eq!(program, expected, "{image} {words:?}");
         }

@@ -273,11 +273,13 @@ pub(super) fn conditions(now: Timestamp) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     #[test]
     fn a_node_is_a_valid_node_object() {
-        let parsed: Node = serde_json::from_value(node(3, Timestamp::UNIX_EPOCH)).unwrap();
+        let parsed: Node = from_value(node(3, Timestamp::UNIX_EPOCH)).unwrap();
         assert_eq!(parsed.metadata.name.as_deref(), Some("node-3"));
         let status = parsed.status.unwrap();
         assert_eq!(status.node_info.unwrap().kubelet_version, "v1.36.2");

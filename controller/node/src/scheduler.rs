@@ -534,6 +534,8 @@ fn is_terminal(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     #[test]
@@ -553,7 +555,7 @@ mod tests {
                 false,
             ),
         ] {
-            let parsed: Pod = serde_json::from_value(pod.clone()).unwrap();
+            let parsed: Pod = from_value(&pod).unwrap();
             assert_eq!(wants_node(&parsed), expected, "{pod}");
         }
     }

@@ -179,6 +179,7 @@ fn others(spec: &Spec) -> Option<Vec<i32>> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -204,10 +205,9 @@ mod tests {
                 vec![],
             ),
         ] {
-            let spec: Spec =
-                serde_json::from_value(json!({"name": "c", "image": image, "ports": ports,
+            let spec: Spec = from_value(json!({"name": "c", "image": image, "ports": ports,
                     "args": argv.split_whitespace().collect::<Vec<_>>()}))
-                .unwrap();
+            .unwrap();
             let argv: Vec<String> = argv.split_whitespace().map(str::to_owned).collect();
             assert_eq!(
                 Server::of(&spec).ports(&spec, &argv),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn open(spec: Value, ports: &[IntOrString]) -> Vec<bool> {
-        let server = Server::of(&serde_json::from_value(spec).unwrap());
+        let server = Server::of(&from_value(spec).unwrap());
         let open = ports.iter().map(|port| server.listens_on(port));
         open.collect()
     }

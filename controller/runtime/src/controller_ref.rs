@@ -93,25 +93,26 @@ pub fn release_patch(owner_uid: &str, finalizer: Option<&str>, uid: &str) -> Val
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::from_value;
 
-    fn meta(value: Value) -> ObjectMeta {
-        serde_json::from_value(value).unwrap()
+    fn meta(value: &Value) -> ObjectMeta {
+        from_value(value).unwrap()
     }
 
     #[test]
     fn claims_follow_owner_selector_and_deletion() {
-        let living = meta(json!({"name": "web", "namespace": "ns", "uid": "s"}));
-        let dying = meta(json!({"name": "web", "namespace": "ns", "uid": "s",
+        let living = meta(&json!({"name": "web", "namespace": "ns", "uid": "s"}));
+        let dying = meta(&json!({"name": "web", "namespace": "ns", "uid": "s",
             "deletionTimestamp": "2026-01-01T00:00:00Z"}));
         let owned = |uid: &str| {
-            meta(json!({"namespace": "ns", "ownerReferences": [
+            meta(&json!({"namespace": "ns", "ownerReferences": [
                 {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": uid,
                  "controller": true}]}))
         };
-        let orphan = meta(json!({"namespace": "ns"}));
-        let elsewhere = meta(json!({"namespace": "other"}));
+        let orphan = meta(&json!({"namespace": "ns"}));
+        let elsewhere = meta(&json!({"namespace": "other"}));
         let terminating =
-            meta(json!({"namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+            meta(&json!({"namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
         let table = [
             (&living, owned("other"), true, Claim::Ignore),
             (&living, owned("s"), true, Claim::Keep),

@@ -161,8 +161,7 @@ impl Undecoded {
             return Ok(living);
         }
         let less = self.0.without_managed_fields();
-        let mut object: K = serde_json::from_str(&less)
-            .or_else(|error| times::without_extremes(&less).ok_or(error))?;
+        let mut object = from_text::<K>(&less)?;
         object.meta_mut().managed_fields = None;
         compact::shrink(&mut object);
         let object = Arc::new(object);
@@ -295,6 +294,14 @@ impl<'a> Visitor<'a> for MetaOf<'_, 'a> {
         }
         Ok(())
     }
+}
+
+/// Decodes the text of an object, whatever its times are.
+fn from_text<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
+    serde_json::from_str(text).or_else(|error| {
+        let clamped = times::without_extremes(text);
+        serde_json::from_str(&clamped.ok_or(error)?)
+    })
 }
 
 /// The hash of the text of an object.

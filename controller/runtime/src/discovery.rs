@@ -173,6 +173,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::from_value;
 
     fn resource(plural: &str, kind: &str) -> Value {
         json!({
@@ -183,7 +184,7 @@ mod tests {
 
     fn group(versions: Value) -> APIGroupDiscovery {
         let group = json!({ "metadata": { "name": "example.io" }, "versions": versions });
-        serde_json::from_value(group).unwrap()
+        from_value(group).unwrap()
     }
 
     fn kinds_of(preferred: &PreferredResources) -> Vec<String> {

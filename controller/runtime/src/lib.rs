@@ -5,6 +5,7 @@
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
 //! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`decode_cache`] and
 //!   [`typed_cache`] decode an object once for all stores; `weak_map` forgets what no store holds
+//! - [`decode`]: typed objects from values
 //! - [`discovery`]: the resources that a server offers
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
 //! - [`consistency`], [`expectations`], [`named_expectations`], [`version_expectations`]: writes that a cache does not show yet
@@ -20,6 +21,7 @@ pub mod condition;
 pub mod consistency;
 pub mod context;
 pub mod controller_ref;
+pub mod decode;
 pub mod decode_cache;
 pub mod discovery;
 pub mod expectations;

@@ -95,18 +95,27 @@ fn holds(rule: &NodeSelectorRequirement, actual: Option<&str>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde_json::json;
 
     use super::*;
+    use crate::decode::from_value;
 
     fn check(spec: &serde_json::Value, expected: bool) {
-        let node: Node = serde_json::from_value(json!({
-            "metadata": { "name": "node-1", "labels": { "zone": "a", "cores": "4" } },
-        }))
-        .unwrap();
+        let labels = [("zone", "a"), ("cores", "4")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let metadata = ObjectMeta {
+            name: Some("node-1".to_owned()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        };
+        let node = Node {
+            metadata,
+            ..Node::default()
+        };
         let mut spec = spec.clone();
         spec["containers"] = json!([]);
-        let parsed: PodSpec = serde_json::from_value(spec.clone()).unwrap();
+        let parsed: PodSpec = from_value(&spec).unwrap();
         assert_eq!(matches(&parsed, &node), expected, "{spec}");
     }
 

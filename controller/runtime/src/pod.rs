@@ -237,15 +237,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decode::from_value;
 
     #[test]
     fn a_pod_is_available_once_it_was_ready_long_enough() {
-        let pod: Pod = serde_json::from_value(json!({
+        let pod = json!({
             "metadata": {"name": "web-0"},
             "status": {"phase": "Running", "conditions": [
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
-        }))
-        .unwrap();
+        });
+        let pod: Pod = from_value(pod).unwrap();
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         assert!(is_available(&pod, 0, at("2026-01-01T00:00:00Z")));
         assert!(!is_available(&pod, 10, at("2026-01-01T00:00:09.5Z")));

@@ -94,6 +94,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::from_value;
 
     #[test]
     fn quantities_are_read_in_every_notation() {
@@ -122,7 +123,7 @@ mod tests {
             "resources": { "requests": { "memory": "1Ki" } },
             "overhead": { "cpu": "1", "memory": "1" },
         });
-        let spec: PodSpec = serde_json::from_value(spec).unwrap();
+        let spec: PodSpec = from_value(spec).unwrap();
         let expected = [("cpu", 6_000), ("memory", 1_025)];
         let expected = expected.map(|(name, amount)| (name.to_owned(), amount));
         assert_eq!(requests(&spec), Amounts::from(expected));

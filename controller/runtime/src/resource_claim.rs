@@ -141,12 +141,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::decode::from_value;
 
     fn pod(claim: &Value, statuses: &Value) -> Pod {
         let pod = json!({"metadata": {"namespace": "default", "name": "web", "uid": "u"},
             "spec": {"containers": [], "resourceClaims": [claim]},
             "status": {"resourceClaimStatuses": statuses}});
-        serde_json::from_value(pod).unwrap()
+        from_value(pod).unwrap()
     }
 
     #[test]
@@ -182,13 +183,14 @@ mod tests {
     #[test]
     fn a_generated_claim_is_owned_by_its_pod() {
         let pod = pod(&json!({"name": "gpu"}), &json!([]));
-        let claim = |uid: &str| -> ResourceClaim {
+        let claim = |uid: &str| {
             let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid,
                 "controller": true});
-            serde_json::from_value(json!({
-                "metadata": {"namespace": "default", "name": "c", "ownerReferences": [owner]},
-                "spec": {}}))
-            .unwrap()
+            let metadata = json!({"namespace": "default", "name": "c", "ownerReferences": [owner]});
+            ResourceClaim {
+                metadata: from_value(metadata).unwrap(),
+                ..ResourceClaim::default()
+            }
         };
         assert_eq!(check_owner(&pod, &claim("u")), Ok(()));
         let error =

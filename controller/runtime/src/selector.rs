@@ -31,12 +31,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decode::from_value;
 
     #[test]
     fn labels_are_sorted_and_values_have_spaces_between_them() {
         let selector = json!({"matchLabels": {"b": "2", "a": "1"},
             "matchExpressions": [{"key": "c", "operator": "In", "values": ["x", "y"]}, {"key": "d", "operator": "Exists"}]});
-        let selector = serde_json::from_value(selector).unwrap();
+        let selector = from_value(selector).unwrap();
         assert_eq!(
             in_go(Some(&selector)),
             "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{\

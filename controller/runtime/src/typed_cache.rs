@@ -68,9 +68,11 @@ impl<S> TypedCache<S> {
 
 #[cfg(test)]
 mod tests {
+
     use std::convert::Infallible;
 
     use super::*;
+    use crate::decode::from_value;
 
     #[test]
     fn each_version_is_read_once() {
@@ -82,7 +84,7 @@ mod tests {
         let object = |version: &str| {
             let metadata = serde_json::json!({ "name": "a", "resourceVersion": version });
             let object = serde_json::json!({ "metadata": metadata });
-            Arc::new(serde_json::from_value::<DynamicObject>(object).unwrap())
+            Arc::new(from_value::<DynamicObject>(object).unwrap())
         };
         let mut reads = Vec::new();
         let mut read = |object: &Arc<DynamicObject>| {

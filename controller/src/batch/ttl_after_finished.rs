@@ -97,6 +97,7 @@ fn expires(job: &Job) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -105,7 +106,7 @@ mod tests {
     fn a_job_expires_when_it_has_been_over_for_its_time() {
         let end = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let expires = |ttl: Value, conditions: Value, deletion: Value| {
-            let job: Job = serde_json::from_value(json!({
+            let job: Job = from_value(json!({
                 "metadata": {"name": "j", "deletionTimestamp": deletion},
                 "spec": {"template": {}, "ttlSecondsAfterFinished": ttl},
                 "status": {"conditions": conditions},

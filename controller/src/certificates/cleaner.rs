@@ -69,6 +69,7 @@ fn is_due(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -86,7 +87,7 @@ mod tests {
                 "spec": { "request": "", "signerName": "a/b" },
                 "status": { "conditions": conditions, "certificate": certificate },
             });
-            let request: CertificateSigningRequest = serde_json::from_value(request).unwrap();
+            let request: CertificateSigningRequest = from_value(request).unwrap();
             let expiry = |pem: &[u8]| {
                 let ended = pem == b"old";
                 ended.then_some(Timestamp::UNIX_EPOCH)

@@ -284,6 +284,7 @@ fn volume_secrets(volume: &Volume) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::Value;
 
     use super::*;
@@ -303,13 +304,13 @@ mod tests {
             let parent = object.pointer_mut(parent).unwrap();
             parent[key.replace("~1", "/")] = value.clone();
         }
-        serde_json::from_value(object).unwrap()
+        from_value(object).unwrap()
     }
 
     fn account(uid: &str, secrets: &[&str]) -> ServiceAccount {
         let secrets: Vec<Value> = secrets.iter().map(|name| json!({"name": name})).collect();
         let object = json!({"metadata": {"name": "default", "uid": uid}, "secrets": secrets});
-        serde_json::from_value(object).unwrap()
+        from_value(object).unwrap()
     }
 
     #[test]
@@ -380,7 +381,7 @@ mod tests {
                 {"name": "b", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "csi"}}},
             ],
         }});
-        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod: Pod = from_value(pod).unwrap();
         let names: Vec<&str> = secret_names(&pod).into_iter().collect();
         assert_eq!(
             names.join(" "),

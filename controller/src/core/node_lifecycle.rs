@@ -458,12 +458,13 @@ fn missing_labels(node: &Node) -> BTreeMap<&'static str, String> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::Value;
 
     use super::*;
 
     fn node(taints: &Value, ready: &str, cordoned: bool) -> Node {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "a", "labels": {"kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}},
             "spec": {"taints": taints, "unschedulable": cordoned},

@@ -21,6 +21,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::pod::{claims, is_not_owner};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
@@ -346,7 +347,7 @@ impl Controller {
         claim: &PersistentVolumeClaim,
         name: &str,
     ) -> Result<(), kube::Error> {
-        let wanted = serde_json::from_value(binder::provisioned(claim));
+        let wanted = from_value(binder::provisioned(claim));
         let wanted: PersistentVolume = wanted.map_err(kube::Error::SerdeError)?;
         match self
             .volumes_api()

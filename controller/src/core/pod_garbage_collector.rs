@@ -183,6 +183,7 @@ fn surplus(pods: &[Arc<Pod>], max: usize) -> Vec<&Arc<Pod>> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -193,7 +194,7 @@ mod tests {
             let created = format!("2026-01-01T00:00:{second:02}Z");
             let pod = json!({"metadata": {"name": name, "creationTimestamp": created},
                 "status": {"phase": phase, "reason": reason}});
-            Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
+            Arc::new(from_value::<Pod>(pod).unwrap())
         };
         let pods = [
             pod("old", "Succeeded", "", 1),
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_node_is_out_of_service_only_while_it_is_not_ready() {
         let node = |ready: &str| -> Node {
-            serde_json::from_value(json!({"metadata": {"name": "a"},
+            from_value(json!({"metadata": {"name": "a"},
                 "spec": {"taints": [{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]},
                 "status": {"conditions": [{"type": "Ready", "status": ready}]}}))
             .unwrap()

@@ -91,6 +91,7 @@ impl Set for ReplicationController {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn a_status_reads_as_it_was_written_but_for_what_the_kind_has_not() {
         let mut controller = ReplicationController::default();
-        let status: ReplicaSetStatus = serde_json::from_value(json!({
+        let status: ReplicaSetStatus = from_value(json!({
             "replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 2, "availableReplicas": 1,
             "observedGeneration": 4, "conditions": [{"type": "ReplicaFailure", "status": "True",
                 "reason": "FailedCreate", "message": "no quota"}],

@@ -176,6 +176,7 @@ pub(crate) fn in_rfc3339(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -189,13 +190,13 @@ mod tests {
             "status": {"conditions": [{"type": "Ready", "status": "True",
                 "lastTransitionTime": ready_since}]},
         });
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn service(spec: Value) -> Service {
         let service = json!({"metadata": {"name": "web", "namespace": "ns",
             "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec});
-        serde_json::from_value(service).unwrap()
+        from_value(service).unwrap()
     }
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
             let port = json!({"port": 80, "targetPort": target, "protocol": protocol});
             target_port(
                 &pod("a", "2026-01-01T00:00:00Z"),
-                &serde_json::from_value(port).unwrap(),
+                &from_value(port).unwrap(),
             )
         };
         assert_eq!(port(json!("http"), "TCP"), Some(8080));

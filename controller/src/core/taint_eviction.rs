@@ -303,15 +303,16 @@ fn min_toleration_time(taints: &[Taint], tolerations: &[Toleration]) -> Tolerati
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn time_of(tolerations: Value) -> TolerationTime {
-        let taints: Vec<Taint> = serde_json::from_value(json!([
+        let taints: Vec<Taint> = from_value(json!([
             {"key": "a", "effect": "NoExecute"}, {"key": "b", "effect": "NoExecute"}]))
         .unwrap();
-        let tolerations: Vec<Toleration> = serde_json::from_value(tolerations).unwrap();
+        let tolerations: Vec<Toleration> = from_value(tolerations).unwrap();
         min_toleration_time(&taints, &tolerations)
     }
 

@@ -276,12 +276,13 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn node(meta: Value) -> Node {
-        let meta: ObjectMeta = serde_json::from_value(meta).unwrap();
+        let meta: ObjectMeta = from_value(meta).unwrap();
         let kind = GroupKind {
             group: "apps".to_owned(),
             kind: "ReplicaSet".to_owned(),

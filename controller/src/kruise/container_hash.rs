@@ -159,10 +159,12 @@ fn deep_hash(json: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn template(name: &str, limit: &str, request: &str) -> PersistentVolumeClaim {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": name, "labels": {"not": "hashed"}},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources":
                 {"limits": {"storage": limit}, "requests": {"storage": request}}},
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn only_variables_from_metadata_count() {
-        let container: Container = serde_json::from_value(json!({"name": "c", "image": "i", "env": [
+        let container: Container = from_value(json!({"name": "c", "image": "i", "env": [
             {"name": "PLAIN", "value": "x"},
             {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "L", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['l']"}}},
@@ -204,7 +206,7 @@ mod tests {
             ]
         );
         let pod = |label: &str| -> Pod {
-            serde_json::from_value(json!({"metadata": {"labels": {"l": label, "o": "x"}}})).unwrap()
+            from_value(json!({"metadata": {"labels": {"l": label, "o": "x"}}})).unwrap()
         };
         let hash = |label| of_metadata_variables(&container, &pod(label));
         assert_eq!(hash("1"), hash("1"));

@@ -164,14 +164,16 @@ pub(crate) fn any_marks_not_ready(lifecycle: Option<&Lifecycle>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn pod(metadata: Value) -> Pod {
-        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+        from_value(json!({ "metadata": metadata })).unwrap()
     }
 
     fn hook(value: Value) -> LifecycleHook {
-        serde_json::from_value(value).unwrap()
+        from_value(value).unwrap()
     }
 
     #[test]

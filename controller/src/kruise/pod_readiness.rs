@@ -121,6 +121,7 @@ fn new_condition(status: &str, message: Option<String>, now: Timestamp) -> PodCo
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -130,7 +131,7 @@ mod tests {
             .iter()
             .map(|gate| json!({"conditionType": gate}))
             .collect();
-        serde_json::from_value(json!({
+        from_value(json!({
             "spec": {"containers": [], "readinessGates": gates},
             "status": {"conditions": [{"type": "ContainersReady", "status": "True"},
                 {"type": "Ready", "status": "True"}, {"type": GATE, "status": "True"}]},

@@ -313,6 +313,8 @@ fn new_images(old: &ControllerRevision, new: &ControllerRevision) -> BTreeMap<St
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     #[test]
@@ -370,7 +372,7 @@ mod tests {
     fn only_new_images_are_pulled() {
         let revision = |containers: serde_json::Value| -> ControllerRevision {
             let template = json!({"metadata": {}, "spec": {"containers": containers}});
-            serde_json::from_value(json!({"metadata": {"name": "s"}, "revision": 1,
+            from_value(json!({"metadata": {"name": "s"}, "revision": 1,
                 "data": history::legacy_template_data(&template)}))
             .unwrap()
         };

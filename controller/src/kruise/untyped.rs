@@ -2,6 +2,7 @@
 
 use kube::ResourceExt;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::sync_error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,9 +18,9 @@ pub(crate) fn read<T: Default + DeserializeOwned>(
 ) -> Result<T, Error> {
     let value = match &object.data[field] {
         Value::Null => return Ok(T::default()),
-        value => value.clone(),
+        value => value,
     };
-    serde_json::from_value(value).map_err(|source| Error::Malformed {
+    from_value(value).map_err(|source| Error::Malformed {
         what: format!("{field} of {}", object.name_any()),
         source,
     })

@@ -157,12 +157,13 @@ fn scattered_by(term: &UpdateScatterTerm, pods: &[Arc<Pod>], indexes: Vec<usize>
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn pods(labels: &[Value]) -> Vec<Arc<Pod>> {
-        let pod = |labels: &Value| serde_json::from_value(json!({"metadata": {"labels": labels}}));
+        let pod = |labels: &Value| from_value(json!({"metadata": {"labels": labels}}));
         labels
             .iter()
             .map(|labels| Arc::new(pod(labels).unwrap()))
@@ -207,7 +208,7 @@ mod tests {
     }
 
     fn prioritized(strategy: Value, labels: &[Value]) -> Vec<usize> {
-        let strategy = serde_json::from_value(strategy).unwrap();
+        let strategy = from_value(strategy).unwrap();
         let mut indexes: Vec<usize> = (0..labels.len()).collect();
         by_priority(Some(&strategy), &pods(labels), &mut indexes);
         indexes

@@ -238,11 +238,13 @@ fn is_needed(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn range(name: &str, cidrs: &[&str]) -> Arc<ServiceCIDR> {
         let range = json!({"metadata": {"name": name}, "spec": {"cidrs": cidrs}});
-        Arc::new(serde_json::from_value(range).unwrap())
+        Arc::new(from_value(range).unwrap())
     }
 
     /// Source: TestCanDeleteCIDR in pkg/controller/servicecidrs/servicecidrs_controller_test.go.
@@ -285,7 +287,7 @@ mod tests {
     fn only_addresses_that_services_were_given_count() {
         let address = |labels: Value| {
             let address = json!({"metadata": {"name": "10.0.0.1", "labels": labels}});
-            allocated(&serde_json::from_value(address).unwrap())
+            allocated(&from_value(address).unwrap())
         };
         let (label, manager) = MANAGED_BY;
         assert_eq!(address(json!({label: manager})), "10.0.0.1".parse().ok());

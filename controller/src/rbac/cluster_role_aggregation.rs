@@ -109,6 +109,8 @@ fn aggregated<'a>(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn role(name: &str, label: &str, verbs: &[&str]) -> ClusterRole {
@@ -117,7 +119,7 @@ mod tests {
             .map(|verb| json!({"apiGroups": [""], "verbs": [verb]}));
         let rules: Vec<_> = rules.collect();
         let metadata = json!({"name": name, "labels": {"to": label}});
-        serde_json::from_value(json!({"metadata": metadata, "rules": rules})).unwrap()
+        from_value(json!({"metadata": metadata, "rules": rules})).unwrap()
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
         let selectors = json!({"clusterRoleSelectors": [
             {"matchLabels": {"to": "a"}}, {"matchExpressions": [{"key": "to", "operator": "In", "values": ["b"]}]},
         ]});
-        whole.aggregation_rule = serde_json::from_value(selectors).unwrap();
+        whole.aggregation_rule = from_value(selectors).unwrap();
         let others = [
             role("three", "b", &["list"]),
             role("one", "a", &["get", "list"]),

@@ -134,6 +134,8 @@ fn wanted_owners(policy: RetentionPolicy, owners: Owners<'_>) -> Vec<&OwnerRefer
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn reference(kind: &str, name: &str, uid: &str, controller: Option<bool>) -> OwnerReference {
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_claim_takes_template_labels_overlaid_with_match_labels() {
-        let template: PersistentVolumeClaim = serde_json::from_value(serde_json::json!({
+        let template: PersistentVolumeClaim = from_value(serde_json::json!({
             "metadata": {"name": "data", "labels": {"app": "x", "tier": "db"}},
             "spec": {"accessModes": ["ReadWriteOnce"]}, "status": {"phase": "Pending"}
         }))

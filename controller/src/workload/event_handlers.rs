@@ -132,6 +132,7 @@ fn selecting<W: Workload>(
 mod tests {
     use std::sync::Arc;
 
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -161,8 +162,8 @@ mod tests {
     fn set(name: &str, app: &str) -> Set {
         let meta = json!({"namespace": "ns", "name": name, "uid": format!("{name}-uid")});
         Set {
-            meta: serde_json::from_value(meta).unwrap(),
-            selector: serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap(),
+            meta: from_value(meta).unwrap(),
+            selector: from_value(json!({"matchLabels": {"app": app}})).unwrap(),
         }
     }
 
@@ -177,7 +178,7 @@ mod tests {
                 "kind": "StatefulSet", "name": owner, "uid": format!("{owner}-uid"),
                 "controller": true}]);
         }
-        Arc::new(serde_json::from_value(value).unwrap())
+        Arc::new(from_value(value).unwrap())
     }
 
     fn deleted(pod: Arc<Pod>) -> Change<Pod> {

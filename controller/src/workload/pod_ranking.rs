@@ -139,6 +139,7 @@ pub(crate) fn by_topology(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -169,7 +170,7 @@ mod tests {
         if !node.is_empty() {
             value["spec"]["nodeName"] = json!(node);
         }
-        Arc::new(serde_json::from_value(value).unwrap())
+        Arc::new(from_value(value).unwrap())
     }
 
     fn sorted(mut pods: Vec<Arc<Pod>>, respects: Respects<'_>) -> String {

@@ -11,6 +11,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::controller_ref::{adopt_patch, controller_of};
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 use lru::LruCache;
@@ -33,7 +34,7 @@ impl Revision {
         let name = object.name_any();
         let template =
             history::template_of(object).ok_or_else(|| Error::NoTemplate(name.clone()))?;
-        let template = serde_json::from_value(template).map_err(|source| Error::Malformed {
+        let template = from_value(template).map_err(|source| Error::Malformed {
             what: format!("ControllerRevision {name}"),
             source,
         })?;

@@ -18,6 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
 use kubeproof_node::Timings;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use crate::support::options;
@@ -91,7 +92,7 @@ impl Cluster {
         for (key, value) in extra.as_object().unwrap() {
             set["spec"][key] = value.clone();
         }
-        let set: StatefulSet = serde_json::from_value(set).unwrap();
+        let set: StatefulSet = from_value(set).unwrap();
         let api: Api<StatefulSet> = Api::namespaced(self.client.clone(), namespace);
         api.create(&PostParams::default(), &set).await.unwrap();
     }
@@ -168,7 +169,7 @@ impl Cluster {
                 pod[section][key] = value.clone();
             }
         }
-        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod: Pod = from_value(pod).unwrap();
         self.pods("default")
             .create(&PostParams::default(), &pod)
             .await
@@ -284,7 +285,7 @@ async fn what_a_deleted_set_leaves_behind() {
 async fn a_deleted_namespace_is_emptied() {
     let cluster = Cluster::start(Timings::default());
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-    let wanted = serde_json::from_value(json!({ "metadata": { "name": "team" } })).unwrap();
+    let wanted = from_value(json!({ "metadata": { "name": "team" } })).unwrap();
     namespaces
         .create(&PostParams::default(), &wanted)
         .await

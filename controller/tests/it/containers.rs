@@ -16,6 +16,7 @@ use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
 use kubeproof_node::{LogOptions, PodReference};
+use kubeproof_runtime::decode::from_value;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -51,7 +52,7 @@ impl Node {
             + Clone
             + std::fmt::Debug,
     {
-        let object: K = serde_json::from_value(object).unwrap();
+        let object: K = from_value(object).unwrap();
         let api: Api<K> = Api::default_namespaced(self.client.clone());
         api.create(&PostParams::default(), &object).await.unwrap();
     }

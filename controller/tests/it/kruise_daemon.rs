@@ -14,6 +14,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use crate::support::options;
@@ -55,7 +56,7 @@ impl Nodes {
         let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
         let api: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &ApiResource::from_gvk(&gvk));
-        let definition = serde_json::from_value(definition).unwrap();
+        let definition = from_value(definition).unwrap();
         api.create(&PostParams::default(), &definition)
             .await
             .unwrap();
@@ -78,7 +79,7 @@ impl Nodes {
     async fn pod_of(&self, spec: Value) -> Pod {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let pod = json!({"metadata": {"name": "p"}, "spec": spec});
-        let pod = serde_json::from_value(pod).unwrap();
+        let pod = from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         advance(5).await;
         pods.get("p").await.unwrap()
@@ -102,7 +103,7 @@ async fn advance(seconds: u64) {
 async fn create(api: &Api<DynamicObject>, kind: &str, mut object: Value) {
     object["apiVersion"] = json!("apps.kruise.io/v1alpha1");
     object["kind"] = json!(kind);
-    let object = serde_json::from_value(object).unwrap();
+    let object = from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
 }
 

@@ -21,6 +21,7 @@ use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
 use kubeproof_node::{MissingImages, Timings};
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use crate::support::options;
@@ -62,7 +63,7 @@ impl Node {
     }
 
     async fn create(&self, pod: Value) {
-        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let pod: Pod = from_value(pod).unwrap();
         self.pods()
             .create(&PostParams::default(), &pod)
             .await

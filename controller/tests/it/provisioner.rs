@@ -10,6 +10,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use crate::support::options;
@@ -36,7 +37,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     });
-    let claim = serde_json::from_value(claim).unwrap();
+    let claim = from_value(claim).unwrap();
     let claim = claims.create(&PostParams::default(), &claim).await.unwrap();
     let spec = claim.spec.as_ref().unwrap();
     assert_eq!(spec.storage_class_name.as_deref(), Some("standard"));
@@ -93,7 +94,7 @@ fn pod_with_claim(name: &str, node_selector: &Value) -> Pod {
             "nodeSelector": node_selector,
         },
     });
-    serde_json::from_value(pod).expect("it is a pod")
+    from_value(pod).expect("it is a pod")
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +117,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     });
     let params = PostParams::default();
-    let claim = serde_json::from_value(claim).unwrap();
+    let claim = from_value(claim).unwrap();
     claims.create(&params, &claim).await.unwrap();
     settle().await;
     let phase = async || {

@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
 use kubeproof_node::Stage;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use crate::support::options;
@@ -133,7 +134,7 @@ async fn stages_of_pods_take_the_place_of_the_kubelet() {
             "readinessGates": [{ "conditionType": "example.io/in" }],
         },
     });
-    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let pod: Pod = from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
     pass(4).await;
     let waiting = pods.get("web").await.unwrap().status.unwrap();
@@ -202,16 +203,15 @@ async fn stages_of_any_kind_follow_labels_annotations_and_weights() {
     for index in 0..80 {
         let map =
             json!({ "metadata": { "name": format!("m{index}"), "labels": { "staged": "yes" } } });
-        let map: ConfigMap = serde_json::from_value(map).unwrap();
+        let map: ConfigMap = from_value(map).unwrap();
         maps.create(&PostParams::default(), &map).await.unwrap();
     }
     let late = json!({ "metadata": {
         "name": "late", "labels": { "staged": "yes" }, "annotations": { "delay": "1m30s" },
     } });
-    let late: ConfigMap = serde_json::from_value(late).unwrap();
+    let late: ConfigMap = from_value(late).unwrap();
     maps.create(&PostParams::default(), &late).await.unwrap();
-    let other: ConfigMap =
-        serde_json::from_value(json!({ "metadata": { "name": "other" } })).unwrap();
+    let other: ConfigMap = from_value(json!({ "metadata": { "name": "other" } })).unwrap();
     maps.create(&PostParams::default(), &other).await.unwrap();
     tokio::time::sleep(Duration::from_millis(2000)).await;
     let staged = |map: &ConfigMap| {

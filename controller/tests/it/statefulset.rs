@@ -15,6 +15,7 @@ use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::apps::statefulset;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 /// A server and the controller, with pods that start and stop at once.
@@ -106,7 +107,7 @@ fn web(image: &str, replicas: i32) -> Value {
 impl Cluster {
     async fn create(&self, set: Value) {
         let sets: Api<StatefulSet> = Api::default_namespaced(self.client.clone());
-        let set = serde_json::from_value(set).unwrap();
+        let set = from_value(set).unwrap();
         sets.create(&PostParams::default(), &set).await.unwrap();
     }
 

@@ -14,6 +14,7 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_runtime::decode::from_value;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -61,7 +62,7 @@ async fn create(pods: &Api<Pod>, name: &str, node: &str) {
         "metadata": { "name": name },
         "spec": { "nodeName": node, "containers": [container] },
     });
-    let pod = serde_json::from_value(pod).unwrap();
+    let pod = from_value(pod).unwrap();
     pods.create(&PostParams::default(), &pod).await.unwrap();
 }
 

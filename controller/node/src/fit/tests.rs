@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
 
 fn node(name: &str, spec: &Value) -> Node {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": { "name": name },
         "spec": spec,
         "status": { "allocatable": { "pods": "3" } },
@@ -17,7 +18,7 @@ fn pod(mut spec: Value) -> Pod {
     if spec["containers"].is_null() {
         spec["containers"] = json!([]);
     }
-    serde_json::from_value(json!({ "metadata": { "name": "web-0" }, "spec": spec })).unwrap()
+    from_value(json!({ "metadata": { "name": "web-0" }, "spec": spec })).unwrap()
 }
 
 fn loads(pods: &[(&str, usize)]) -> BTreeMap<String, Load> {
@@ -140,7 +141,7 @@ fn a_host_port_is_taken_once_per_node() {
 /// Returns nodes `node-1` to `node-3` in the zones a, a and b.
 fn zones() -> [Node; 3] {
     [("node-1", "a"), ("node-2", "a"), ("node-3", "b")].map(|(name, zone)| {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": { "name": name, "labels": { "zone": zone } },
             "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" } },
         }))
@@ -239,7 +240,7 @@ fn preferences_come_before_emptiness() {
     let pod = labelled("x", json!({ "affinity": { "nodeAffinity": node } }));
     assert_eq!(choose(&pod, &zones(), &loads).as_deref(), Ok("node-3"));
     let mut tainted = zones();
-    tainted[2].spec = serde_json::from_value(json!({
+    tainted[2].spec = from_value(json!({
         "taints": [{ "key": "k", "effect": "PreferNoSchedule" }],
     }))
     .unwrap();
@@ -256,7 +257,7 @@ fn pods_are_spread_over_zones() {
     let loads = running(&[("node-1", labelled("web", json!({})))]);
     assert_eq!(choose(&pod, &zones(), &loads).as_deref(), Ok("node-3"));
     let mut cordoned = zones();
-    cordoned[2].spec = serde_json::from_value(json!({ "unschedulable": true })).unwrap();
+    cordoned[2].spec = from_value(json!({ "unschedulable": true })).unwrap();
     let expected = "0/3 nodes are available: 1 node(s) were unschedulable, \
         2 node(s) didn't match pod topology spread constraints";
     assert_eq!(reasons(choose(&pod, &cordoned, &loads)), expected);
@@ -277,7 +278,7 @@ fn only_nodes_that_affinity_names_are_looked_at() {
 
 #[test]
 fn a_node_without_a_capacity_for_pods_takes_none() {
-    let bare: Node = serde_json::from_value(json!({ "metadata": { "name": "node-1" } })).unwrap();
+    let bare: Node = from_value(json!({ "metadata": { "name": "node-1" } })).unwrap();
     let refused = choose(&pod(json!({})), &[bare], &BTreeMap::new());
     assert_eq!(reasons(refused), "0/1 nodes are available: 1 Too many pods");
 }
@@ -413,7 +414,7 @@ fn a_profile_adds_affinity_and_ignores_resources() {
     let rule = json!({ "key": "zone", "operator": "In", "values": ["a"] });
     let terms = json!({ "nodeSelectorTerms": [{ "matchExpressions": [rule] }] });
     let added = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
-    profile.arguments.added_affinity = serde_json::from_value(added).unwrap();
+    profile.arguments.added_affinity = from_value(added).unwrap();
     let enforced =
         "0/1 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity.";
     assert_eq!(by(&profile, &pod(json!({}))), Err(enforced.to_owned()));

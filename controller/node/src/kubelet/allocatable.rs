@@ -71,6 +71,8 @@ fn extended(resources: Option<&BTreeMap<String, Quantity>>) -> BTreeMap<&str, &Q
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     #[test]
@@ -95,7 +97,7 @@ mod tests {
         ] {
             let status = json!({"capacity": capacity, "allocatable": allocatable});
             let node = json!({"metadata": {"name": "n"}, "status": status});
-            let node = serde_json::from_value(node).unwrap();
+            let node = from_value(node).unwrap();
             assert_eq!(Value::Object(changes(&node)), expected, "{status}");
         }
     }

@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::json;
 
 use super::*;
@@ -72,7 +73,7 @@ fn readiness_of(ready: bool) -> Readiness {
 fn lone(image: &str, policy: RestartPolicy) -> Vec<ContainerSpec> {
     let container = json!({ "name": "main", "image": image });
     let spec = json!({ "containers": [container], "restartPolicy": format!("{policy:?}") });
-    ContainerSpec::all(&serde_json::from_value(spec).unwrap())
+    ContainerSpec::all(&from_value(spec).unwrap())
 }
 
 fn main() -> Vec<String> {

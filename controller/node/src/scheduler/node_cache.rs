@@ -83,6 +83,7 @@ impl NodeCache {
 #[cfg(test)]
 mod tests {
     use kube::runtime::watcher::Event;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -90,7 +91,7 @@ mod tests {
     fn pod(name: &str, node: &str) -> Arc<Pod> {
         let spec = json!({ "nodeName": node, "containers": [] });
         let pod = json!({ "metadata": { "name": name, "namespace": "ns" }, "spec": spec });
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn key(name: &str) -> ObjectKey {
@@ -166,7 +167,7 @@ mod tests {
     fn nodes_come_by_name_without_those_that_go() {
         let node = |name: &str, meta: &str| -> Arc<Node> {
             let node = json!({ "metadata": { "name": name, meta: "2026-01-01T00:00:00Z" } });
-            Arc::new(serde_json::from_value(node).unwrap())
+            Arc::new(from_value(node).unwrap())
         };
         let names = |cache: &NodeCache| {
             let names = cache.nodes().map(|node| node.metadata.name.clone());

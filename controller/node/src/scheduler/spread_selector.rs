@@ -80,6 +80,7 @@ fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use kube::runtime::watcher::Event;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
     use std::sync::Arc;
 
@@ -90,7 +91,7 @@ mod tests {
         let metadata = |name: &str| json!({ "name": name, "namespace": "default" });
         let service = |name: &str, selector: Value| -> Event<Arc<Service>> {
             let object = json!({ "metadata": metadata(name), "spec": { "selector": selector } });
-            Event::Apply(Arc::new(serde_json::from_value(object).unwrap()))
+            Event::Apply(Arc::new(from_value(object).unwrap()))
         };
         sets.services.apply(service("web", json!({ "app": "web" })));
         sets.services
@@ -100,12 +101,12 @@ mod tests {
             "metadata": metadata("web"),
             "spec": { "selector": { "matchLabels": { "hash": "1" } }, "template": {} },
         });
-        let set = serde_json::from_value(set).unwrap();
+        let set = from_value(set).unwrap();
         sets.replica_sets.apply(Event::Apply(Arc::new(set)));
         let controller = json!({
             "metadata": metadata("web"), "spec": { "selector": { "rc": "web" } },
         });
-        let controller = serde_json::from_value(controller).unwrap();
+        let controller = from_value(controller).unwrap();
         sets.controllers.apply(Event::Apply(Arc::new(controller)));
         sets
     }
@@ -117,7 +118,7 @@ mod tests {
         let metadata = json!({
             "name": "p", "namespace": "default", "labels": labels, "ownerReferences": owners,
         });
-        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+        from_value(json!({ "metadata": metadata })).unwrap()
     }
 
     #[test]

@@ -191,8 +191,7 @@ impl Stage {
         if kind != (Some("kwok.x-k8s.io/v1alpha1"), Some("Stage")) {
             return Err(bad("not a Stage of kwok.x-k8s.io/v1alpha1".to_owned()));
         }
-        let read: Object =
-            serde_json::from_value(object.clone()).map_err(|error| bad(error.to_string()))?;
+        let read = Object::deserialize(object).map_err(|error| bad(error.to_string()))?;
         Self::read(read).map_err(bad)
     }
 

@@ -1,3 +1,5 @@
+use kubeproof_runtime::decode::from_value;
+
 use std::collections::BTreeMap;
 
 use litemap::LiteMap;
@@ -5,7 +7,7 @@ use litemap::LiteMap;
 use super::*;
 
 fn pod() -> Pod {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": { "name": "web-0", "uid": "u", "generation": 1 },
         "spec": {
             "containers": [{ "name": "main", "image": "nginx:1" }],
@@ -57,7 +59,7 @@ fn transition_times_move_only_with_the_status() {
         creating["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
         "ContainerCreating"
     );
-    let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
+    let before: PodStatus = from_value(&creating["status"]).unwrap();
     let container_runs = ContainerRuns::from_iter([(
         "main".to_owned(),
         Box::new(ContainerRun::first(&container_spec(), at(7))),

@@ -137,6 +137,7 @@ pub(super) async fn get(client: &Client, path: &str, accept: &str) -> Result<Val
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -162,7 +163,7 @@ mod tests {
         ]});
         let mut served = Vec::new();
         add(&groups, &mut served);
-        let rules: Vec<NamedRuleWithOperations> = serde_json::from_value(rules.clone()).unwrap();
+        let rules: Vec<NamedRuleWithOperations> = from_value(rules).unwrap();
         let kinds = RestMapper(served).kinds_of(&rules).into_iter();
         let shown = kinds.map(|own| format!("{}/{}/{}", own.group, own.version, own.kind));
         shown.collect()

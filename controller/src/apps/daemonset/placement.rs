@@ -197,6 +197,7 @@ pub(super) fn is_updated(set: &DaemonSet, pod: &Pod, hash: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -204,7 +205,7 @@ mod tests {
     fn set(spec: Value) -> DaemonSet {
         let mut spec = spec;
         spec["containers"] = json!([]);
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "agent",
                 "annotations": {"deprecated.daemonset.template.generation": "3"}},
             "spec": {"selector": {}, "template": {"metadata": {"labels": {"app": "a"}},
@@ -214,7 +215,7 @@ mod tests {
     }
 
     fn node(taints: Value) -> Node {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "n", "labels": {"disk": "ssd"}}, "spec": {"taints": taints},
         }))
         .unwrap()

@@ -237,6 +237,7 @@ fn roll_by_surge(observed: Observed<'_>, max_surge: usize) -> Result<Plan, Error
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -244,7 +245,7 @@ mod tests {
     const NOW: &str = "2026-01-01T00:01:00Z";
 
     fn set(rolling_update: &Value) -> DaemonSet {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "agent"},
             "spec": {"selector": {}, "template": {},
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling_update}},
@@ -275,7 +276,7 @@ mod tests {
         if shorthand.contains('~') {
             pod["metadata"]["deletionTimestamp"] = json!(NOW);
         }
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn decide(
@@ -287,7 +288,7 @@ mod tests {
         let mut all = Vec::new();
         for (name, on_node) in ["a", "b", "c", "d"].iter().zip(nodes) {
             let node = json!({"metadata": {"name": name}});
-            all.push(Arc::new(serde_json::from_value(node).unwrap()));
+            all.push(Arc::new(from_value(node).unwrap()));
             let on_node = on_node.iter().enumerate();
             let on_node: Vec<_> = on_node
                 .map(|(at, shorthand)| pod(name, at, shorthand))

@@ -112,12 +112,13 @@ pub(super) fn annotate_scale(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     fn deployment() -> Deployment {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "web", "annotations": {"team": "a", REVISION: "9",
                 "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
             "spec": {"replicas": 10, "selector": {}, "template": {},

@@ -117,6 +117,7 @@ fn restarts(pod: &Pod) -> (i32, i32) {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -131,7 +132,7 @@ mod tests {
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
         });
         merge(&mut pod, changes);
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn merge(target: &mut Value, changes: Value) {

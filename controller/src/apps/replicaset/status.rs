@@ -100,12 +100,13 @@ pub(super) fn differs(set: &impl Set, status: &ReplicaSetStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::ReplicaSet;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     fn set(status: serde_json::Value) -> ReplicaSet {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "web", "generation": 2},
             "spec": {"replicas": 3, "minReadySeconds": 10,
                 "selector": {"matchLabels": {"app": "web"}},
@@ -116,7 +117,7 @@ mod tests {
     }
 
     fn pod(labels: serde_json::Value, ready_at: &str) -> Pod {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"labels": labels},
             "status": {"phase": "Running", "conditions": [{"type": "Ready",
                 "status": if ready_at.is_empty() { "False" } else { "True" },

@@ -276,8 +276,9 @@ impl Workload for Cached {
     }
 
     fn selector(&self) -> LabelSelector {
-        let selector = self.0.data.pointer("/spec/selector").cloned();
-        serde_json::from_value(selector.unwrap_or_default()).unwrap_or_default()
+        let selector = self.0.data.pointer("/spec/selector");
+        let selector = selector.and_then(|own| LabelSelector::deserialize(own).ok());
+        selector.unwrap_or_default()
     }
 
     fn recheck_after(&self) -> Option<Duration> {
@@ -288,13 +289,14 @@ impl Workload for Cached {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     fn object(image: &str, replicas: i32) -> DynamicObject {
         let containers = json!([{ "name": "c", "image": image }]);
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": { "name": "web", "namespace": "ns", "uid": "u", "generation": 1 },
             "spec": { "selector": {}, "template": { "spec": { "containers": containers } } },
             "status": { "replicas": replicas },

@@ -385,7 +385,7 @@ impl Metrics<'_> {
             Err(kube::Error::Api(status)) => return Err(status.message.clone()),
             Err(error) => return Err(error.to_string()),
         };
-        serde_json::from_value(list).map_err(|error| error.to_string())
+        List::deserialize(list).map_err(|error| error.to_string())
     }
 }
 

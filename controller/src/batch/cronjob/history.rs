@@ -33,6 +33,7 @@ fn start(job: &Job) -> Option<jiff::Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -42,7 +43,7 @@ mod tests {
             "metadata": {"name": name},
             "status": {"startTime": start, "conditions": [{"type": end, "status": "True"}]},
         });
-        Arc::new(serde_json::from_value(job).unwrap())
+        Arc::new(from_value(job).unwrap())
     }
 
     #[test]
@@ -59,7 +60,7 @@ mod tests {
             job("running", "Suspended", at(1)),
         ];
         let surplus = |good: Value, bad: Value| -> Vec<String> {
-            let cron = serde_json::from_value(json!({"spec": {"schedule": "", "jobTemplate": {},
+            let cron = from_value(json!({"spec": {"schedule": "", "jobTemplate": {},
                 "successfulJobsHistoryLimit": good, "failedJobsHistoryLimit": bad}}));
             let surplus = super::surplus(&cron.unwrap(), &jobs);
             surplus.iter().map(|job| job.name_any()).collect()

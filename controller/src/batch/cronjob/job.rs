@@ -59,13 +59,14 @@ fn rfc_3339(time: Timestamp, zone: TimeZone) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_job_is_named_after_its_time_and_made_from_the_template() {
-        let cron: CronJob = serde_json::from_value(json!({
+        let cron: CronJob = from_value(json!({
             "metadata": {"name": "tick", "uid": "u"},
             "spec": {"schedule": "* * * * *", "timeZone": "Europe/Berlin", "jobTemplate": {
                 "metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},

@@ -91,6 +91,7 @@ pub(super) fn until_next(cron: &CronJob, now: Timestamp, schedule: &Schedule) ->
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -102,7 +103,7 @@ mod tests {
             "status": {},
         });
         cron["status"]["lastScheduleTime"] = json!(last);
-        serde_json::from_value(cron).unwrap()
+        from_value(cron).unwrap()
     }
 
     fn at(time: &str) -> Timestamp {

@@ -128,6 +128,7 @@ fn unready_since(pod: &Pod) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -137,8 +138,7 @@ mod tests {
     }
 
     fn pod(status: Value) -> Arc<Pod> {
-        let mut pod: Pod =
-            serde_json::from_value(json!({"metadata": {}, "status": status})).unwrap();
+        let mut pod: Pod = from_value(json!({"metadata": {}, "status": status})).unwrap();
         pod.metadata.creation_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1)));
         Arc::new(pod)

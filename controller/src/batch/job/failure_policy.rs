@@ -94,22 +94,20 @@ fn exit_code(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn job(rules: Value) -> Job {
-        serde_json::from_value(json!({
+        from_value(json!({
             "spec": {"template": {}, "podFailurePolicy": {"rules": rules}}
         }))
         .unwrap()
     }
 
     fn failed(status: Value) -> Pod {
-        serde_json::from_value(
-            json!({"metadata": {"namespace": "ns", "name": "p"}, "status": status}),
-        )
-        .unwrap()
+        from_value(json!({"metadata": {"namespace": "ns", "name": "p"}, "status": status})).unwrap()
     }
 
     fn exited(container: &str, code: i32) -> Value {

@@ -161,6 +161,8 @@ fn generate_name(job: &str, index: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn job(spec: Value) -> Job {
@@ -173,7 +175,7 @@ mod tests {
                 {"name": "d"},
             ], "initContainers": [{"name": "i"}]},
         });
-        serde_json::from_value(job).unwrap()
+        from_value(job).unwrap()
     }
 
     fn made(job: &Job, index: Option<usize>, replaced: Option<&Pod>) -> Value {
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(first.annotations()[FAILURES], "0");
         assert_eq!(first.annotations().get(IGNORED_FAILURES), None);
         let failed = |mut pod: Pod, status: Value| {
-            pod.status = Some(serde_json::from_value(status).unwrap());
+            pod.status = Some(from_value(status).unwrap());
             pod
         };
         let disrupted = failed(

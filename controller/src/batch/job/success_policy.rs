@@ -28,13 +28,14 @@ pub(super) fn fulfilled(job: &Job, succeeded: &Intervals) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_rule_asks_for_indexes_for_a_number_or_for_a_number_of_indexes() {
-        let job: Job = serde_json::from_value(json!({"spec": {
+        let job: Job = from_value(json!({"spec": {
             "template": {}, "completions": 10, "completionMode": "Indexed",
             "successPolicy": {"rules": [
                 {"succeededIndexes": "0,2-3"},

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kubeproof_runtime::decode::from_value;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::status::{Changed, Identity, World, changed};
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 fn object<T: DeserializeOwned>(value: Value) -> Arc<T> {
-    Arc::new(serde_json::from_value(value).unwrap())
+    Arc::new(from_value(value).unwrap())
 }
 
 fn named(namespace: &str, name: &str, spec: Value) -> Value {

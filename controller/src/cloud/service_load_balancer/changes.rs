@@ -56,13 +56,13 @@ pub(super) fn takes_traffic(node: &Node) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn service(spec: Value) -> Service {
-        serde_json::from_value(json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec}))
-            .unwrap()
+        from_value(json!({"metadata": {"name": "web", "uid": "u"}, "spec": spec})).unwrap()
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn nodes_are_left_out_by_label_taint_and_deletion() {
-        let node = |value: Value| takes_traffic(&serde_json::from_value(value).unwrap());
+        let node = |value: Value| takes_traffic(&from_value(value).unwrap());
         assert!(node(json!({"metadata": {"name": "n"}})));
         let not_ready = json!([{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]);
         assert!(node(

@@ -116,17 +116,18 @@ fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn desired(service: Value, pod: Value) -> Value {
         let service = json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": service});
-        let service: Service = serde_json::from_value(service).unwrap();
-        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let service: Service = from_value(service).unwrap();
+        let pod: Pod = from_value(pod).unwrap();
         let zone = |name: &str| -> Option<Arc<Node>> {
             let node = json!({"metadata": {"name": name, "labels": {ZONE: "z"}}});
-            Some(Arc::new(serde_json::from_value(node).unwrap()))
+            Some(Arc::new(from_value(node).unwrap()))
         };
         let by_type = of(&service, &[Arc::new(pod)], zone);
         let group = |group: &Group| json!({"ports": group.ports, "endpoints": group.endpoints});

@@ -249,6 +249,7 @@ fn new_slice(service: &Service, address_type: &str, group: &Group) -> EndpointSl
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::discovery::v1::EndpointPort;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -256,14 +257,14 @@ mod tests {
     fn service() -> Service {
         let service = json!({"metadata": {"name": "web", "namespace": "ns", "uid": "s",
             "labels": {"app": "web"}}, "spec": {"clusterIP": "10.0.0.9"}});
-        serde_json::from_value(service).unwrap()
+        from_value(service).unwrap()
     }
 
     fn endpoints(range: std::ops::Range<usize>) -> Vec<Endpoint> {
         let endpoint = |index: usize| {
             let endpoint = json!({"addresses": [format!("10.1.0.{index}")],
                 "targetRef": {"uid": format!("u{index}")}});
-            serde_json::from_value(endpoint).unwrap()
+            from_value(endpoint).unwrap()
         };
         range.map(endpoint).collect()
     }

@@ -229,13 +229,14 @@ fn parse(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn desired(subsets: Value) -> Desired {
         let endpoints = json!({ "metadata": { "name": "web" }, "subsets": subsets });
-        Desired::of(&serde_json::from_value(endpoints).unwrap())
+        Desired::of(&from_value(endpoints).unwrap())
     }
 
     fn described(desired: &Desired) -> Vec<String> {

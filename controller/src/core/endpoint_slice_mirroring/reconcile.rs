@@ -135,6 +135,7 @@ fn new_slice(endpoints: &Endpoints, address_type: &str, wanted: &Wanted) -> Endp
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -146,7 +147,7 @@ mod tests {
             "subsets": [{ "addresses": addresses, "ports": [{ "port": port }] }],
         });
         endpoints["metadata"]["name"] = json!("web");
-        serde_json::from_value(endpoints).unwrap()
+        from_value(endpoints).unwrap()
     }
 
     fn planned(endpoints: &Endpoints, existing: &[Arc<EndpointSlice>]) -> Plan {

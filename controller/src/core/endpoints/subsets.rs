@@ -150,6 +150,7 @@ fn endpoint_port(port: &ServicePort, number: i32) -> EndpointPort {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -163,12 +164,12 @@ mod tests {
             "status": {"podIPs": [{"ip": format!("10.0.0.{index}")}],
                 "conditions": [{"type": "Ready", "status": ready}]},
         });
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn described(spec: Value, pods: &[Arc<Pod>]) -> Vec<String> {
         let service = json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec});
-        let service: Service = serde_json::from_value(service).unwrap();
+        let service: Service = from_value(service).unwrap();
         let names = |list: &Option<Vec<EndpointAddress>>| {
             let list = list.iter().flatten();
             list.map(|one| one.hostname.clone().unwrap())

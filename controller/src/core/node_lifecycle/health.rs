@@ -131,6 +131,7 @@ fn unknown(node: &Node, created: Timestamp, now: Timestamp) -> Vec<NodeCondition
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -142,7 +143,7 @@ mod tests {
     }
 
     fn node(conditions: &Value) -> Node {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"name": "a", "creationTimestamp": CREATED},
             "status": {"conditions": conditions},
         }))
@@ -155,7 +156,7 @@ mod tests {
 
     fn lease(renewed: i64) -> Lease {
         let time = at(renewed).strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
-        serde_json::from_value(json!({"spec": {"renewTime": time}})).unwrap()
+        from_value(json!({"spec": {"renewTime": time}})).unwrap()
     }
 
     fn described(observation: &Observation) -> Vec<String> {

@@ -197,6 +197,8 @@ impl Zones {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn at(seconds: i64) -> Timestamp {
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn zones_are_told_apart_by_region_and_zone() {
         let node = |labels: serde_json::Value| -> Node {
-            serde_json::from_value(serde_json::json!({"metadata": {"labels": labels}})).unwrap()
+            from_value(serde_json::json!({"metadata": {"labels": labels}})).unwrap()
         };
         assert_eq!(zone_of(&node(serde_json::json!({}))), "");
         let labels = serde_json::json!({"topology.kubernetes.io/region": "r",

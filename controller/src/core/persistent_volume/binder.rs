@@ -333,6 +333,8 @@ pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolu
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
@@ -344,11 +346,11 @@ mod tests {
             let class = json!({
                 "metadata": { "name": "c" }, "provisioner": provisioner, "volumeBindingMode": mode,
             });
-            serde_json::from_value(class).unwrap()
+            from_value(class).unwrap()
         };
         let unbound = |annotations: Value| {
             let mut claim = claim(&json!({ "storageClassName": "c" }), "Pending");
-            claim.metadata.annotations = serde_json::from_value(annotations).unwrap();
+            claim.metadata.annotations = from_value(annotations).unwrap();
             claim
         };
         let none = Volumes::new();
@@ -391,7 +393,7 @@ mod tests {
     }
 
     fn claim(spec: &Value, phase: &str) -> PersistentVolumeClaim {
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": { "namespace": "default", "name": "data", "uid": "c" },
             "spec": spec,
             "status": { "phase": phase },
@@ -416,7 +418,7 @@ mod tests {
             let tied = json!({ "namespace": "default", "name": "data", "uid": uid });
             volume["spec"]["claimRef"] = tied;
         }
-        serde_json::from_value(volume).unwrap()
+        from_value(volume).unwrap()
     }
 
     fn one(volume: PersistentVolume) -> Volumes {

@@ -49,6 +49,7 @@ pub(super) fn default_class<'c>(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -58,7 +59,7 @@ mod tests {
         let class = |name: &str, day: u8, key: &str, value: &str| -> StorageClass {
             let created = format!("2026-01-0{day}T00:00:00Z");
             let metadata = json!({ "name": name, "creationTimestamp": created, "annotations": { key: value } });
-            serde_json::from_value(json!({ "metadata": metadata, "provisioner": "p" })).unwrap()
+            from_value(json!({ "metadata": metadata, "provisioner": "p" })).unwrap()
         };
         let [ga, beta] = IS_DEFAULT;
         let classes = [
@@ -76,7 +77,7 @@ mod tests {
     fn the_empty_class_is_a_name() {
         let claim = |spec: Value, annotations: Value| {
             let claim = json!({ "metadata": { "annotations": annotations }, "spec": spec });
-            is_unnamed(&serde_json::from_value(claim).unwrap())
+            is_unnamed(&from_value(claim).unwrap())
         };
         assert!(claim(json!({}), json!({})));
         assert!(!claim(json!({ "storageClassName": "" }), json!({})));

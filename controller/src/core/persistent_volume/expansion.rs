@@ -68,6 +68,8 @@ pub(super) async fn expand(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
+
     use super::*;
 
     fn next(asked_for: &str, volume: &str, of_claim: &str, provisioner: &str) -> Option<Growth> {
@@ -80,8 +82,8 @@ mod tests {
             "metadata": {"name": "v", "annotations": {PROVISIONED_BY: provisioner}},
             "spec": {"capacity": {"storage": volume}},
         });
-        let claim = serde_json::from_value(claim).unwrap();
-        growth(&claim, &serde_json::from_value(volume).unwrap())
+        let claim = from_value(claim).unwrap();
+        growth(&claim, &from_value(volume).unwrap())
     }
 
     #[test]

@@ -33,6 +33,7 @@ fn modes(volume: &PersistentVolumeSpec) -> &[String] {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -40,12 +41,12 @@ mod tests {
     fn volume(name: &str, spec: &Value, phase: &str) -> PersistentVolume {
         let metadata = json!({ "name": name, "labels": { "name": name } });
         let volume = json!({ "metadata": metadata, "spec": spec, "status": { "phase": phase } });
-        serde_json::from_value(volume).unwrap()
+        from_value(volume).unwrap()
     }
 
     fn chosen<'a>(spec: &Value, volumes: &'a Volumes) -> Option<&'a str> {
         let claim = json!({ "metadata": { "name": "c", "namespace": "n" }, "spec": spec });
-        best(&serde_json::from_value(claim).unwrap(), volumes)
+        best(&from_value(claim).unwrap(), volumes)
     }
 
     fn with(mut spec: Value, more: &Value) -> Value {

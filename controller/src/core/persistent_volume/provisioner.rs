@@ -10,6 +10,7 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;
@@ -79,7 +80,7 @@ async fn offer_class(ctx: &Context) -> Result<(), kube::Error> {
     if classes.items.iter().any(is_default) {
         return Ok(());
     }
-    let class = serde_json::from_value(json!({
+    let class = from_value(json!({
         "metadata": {"name": CLASS, "annotations": {DEFAULT_CLASS: "true"}},
         "provisioner": LOCAL_PATH,
         "reclaimPolicy": "Delete",
@@ -125,7 +126,7 @@ impl Provisioner {
                 wanted["spec"]["persistentVolumeReclaimPolicy"] = json!(policy);
             }
         }
-        let wanted = serde_json::from_value(wanted).map_err(kube::Error::SerdeError)?;
+        let wanted = from_value(wanted).map_err(kube::Error::SerdeError)?;
         let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
         let message =
             format!("External provisioner is provisioning volume for claim \"{namespace}/{name}\"");
@@ -221,13 +222,14 @@ async fn delete(ctx: &Context, volume: &PersistentVolume) -> Result<(), kube::Er
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::Value;
 
     use super::*;
 
     fn claim(annotations: &Value, spec: &Value) -> PersistentVolumeClaim {
         let metadata = json!({"name": "c", "annotations": annotations});
-        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+        from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
     }
 
     #[test]
@@ -249,7 +251,7 @@ mod tests {
             let spec = json!({"persistentVolumeReclaimPolicy": policy});
             let status = json!({"phase": phase});
             let volume = json!({"metadata": metadata, "spec": spec, "status": status});
-            serde_json::from_value(volume).unwrap()
+            from_value(volume).unwrap()
         };
         assert!(is_done_with(&volume(LOCAL_PATH, "Released", "Delete")));
         assert!(!is_done_with(&volume(

@@ -88,6 +88,7 @@ fn asked_for(spec: &PersistentVolumeClaimSpec) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -99,7 +100,7 @@ mod tests {
             spec[field] = value;
         }
         let status = json!({"capacity": {"storage": capacity}});
-        serde_json::from_value(json!({"spec": spec, "status": status})).unwrap()
+        from_value(json!({"spec": spec, "status": status})).unwrap()
     }
 
     #[test]
@@ -127,7 +128,7 @@ mod tests {
         assert!(!has_size(&growing) && !is_done(&growing));
         let pending = json!([{"type": "FileSystemResizePending", "status": "True"}]);
         let status = growing.status.as_mut().unwrap();
-        status.conditions = serde_json::from_value(pending).unwrap();
+        status.conditions = from_value(pending).unwrap();
         assert!(!has_size(&growing) && is_done(&growing));
         assert!(has_size(&claim("2Gi", "2048Mi", json!({}))));
         assert!(has_size(&claim("2Gi", "3Gi", json!({}))));

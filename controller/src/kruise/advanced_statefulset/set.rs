@@ -60,8 +60,8 @@ impl Set {
             what: format!("StatefulSet {name}"),
             source,
         };
-        let value = serde_json::to_value(object).map_err(malformed)?;
-        let object: StatefulSet = serde_json::from_value(value).map_err(malformed)?;
+        let text = serde_json::to_string(object).map_err(malformed)?;
+        let object: StatefulSet = serde_json::from_str(&text).map_err(malformed)?;
         let spec = &object.spec;
         let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start);
         let start = start.filter(|_| gates.start_ordinal).unwrap_or(0);
@@ -313,6 +313,7 @@ pub(crate) fn range_of(text: &str) -> Option<(i64, i64)> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -321,7 +322,7 @@ mod tests {
         let mut spec = spec;
         spec["selector"] = json!({});
         spec["template"] = json!({});
-        let object = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec}));
+        let object = from_value(json!({"metadata": {"name": "web"}, "spec": spec}));
         Set::parse(&object.unwrap(), gates).unwrap()
     }
 

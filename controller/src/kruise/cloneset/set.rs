@@ -60,8 +60,8 @@ impl Set {
             what: format!("CloneSet {name}"),
             source,
         };
-        let value = serde_json::to_value(object).map_err(malformed)?;
-        let object: CloneSet = serde_json::from_value(value).map_err(malformed)?;
+        let text = serde_json::to_string(object).map_err(malformed)?;
+        let object: CloneSet = serde_json::from_str(&text).map_err(malformed)?;
         let names = pods_to_delete(&object.spec).iter().cloned().collect();
         Ok(Self {
             object,

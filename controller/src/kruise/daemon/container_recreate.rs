@@ -20,6 +20,7 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::Containers;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -178,7 +179,7 @@ impl Recreator {
 
     /// Stops the next container and reports all of them; returns the delay until the next check.
     async fn manage(&self, object: &DynamicObject) -> Result<Option<Duration>, Error> {
-        let request: Request = match serde_json::from_value(object.data["spec"].clone()) {
+        let request: Request = match from_value(&object.data["spec"]) {
             Ok(request) => request,
             Err(source) => {
                 let what = format!("ContainerRecreateRequest {}", object.name_any());

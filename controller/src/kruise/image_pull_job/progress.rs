@@ -146,6 +146,7 @@ fn number(count: usize) -> i32 {
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -159,8 +160,8 @@ mod tests {
         let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": [reported]}}});
         Node {
             name: name.to_owned(),
-            spec: serde_json::from_value(spec).unwrap(),
-            status: serde_json::from_value(status).unwrap(),
+            spec: from_value(spec).unwrap(),
+            status: from_value(status).unwrap(),
         }
     }
 
@@ -170,7 +171,7 @@ mod tests {
 
     fn seen(policy: Value, nodes: &[Node], secret: &str, seconds: i64) -> Progress {
         let spec = json!({"image": "nginx:1", "completionPolicy": policy});
-        let spec = serde_json::from_value(spec).unwrap();
+        let spec = from_value(spec).unwrap();
         let start: Timestamp = START.parse().unwrap();
         let known = ImagePullJobStatus {
             start_time: Some(start),

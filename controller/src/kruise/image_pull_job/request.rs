@@ -110,6 +110,7 @@ fn pull_policy(spec: &ImagePullJobSpec) -> ImageTagPullPolicy {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -119,7 +120,7 @@ mod tests {
         for (field, value) in rest.as_object().cloned().unwrap_or_default() {
             spec[field] = value;
         }
-        serde_json::from_value(spec).unwrap()
+        from_value(spec).unwrap()
     }
 
     fn owner(uid: &str) -> ObjectReference {
@@ -137,9 +138,9 @@ mod tests {
         uid: &str,
         secrets: Value,
     ) -> Option<Value> {
-        let mut spec = serde_json::from_value(json!({ "images": images })).unwrap();
+        let mut spec = from_value(json!({ "images": images })).unwrap();
         let status = json!({"desired": 1, "imageStatuses": {"nginx": {"tags": reported}}});
-        let secrets: Vec<_> = serde_json::from_value(secrets).unwrap();
+        let secrets: Vec<_> = from_value(secrets).unwrap();
         let wanted = Wanted {
             uid,
             spec: job,
@@ -148,7 +149,7 @@ mod tests {
             secrets: &secrets,
         };
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let status = serde_json::from_value(status).unwrap();
+        let status = from_value(status).unwrap();
         let changes = ask(&mut spec, &status, wanted, &owner(uid), now);
         changes.then(|| serde_json::to_value(spec).unwrap()["images"]["nginx"].clone())
     }

@@ -216,6 +216,7 @@ impl Controller {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -227,8 +228,8 @@ mod tests {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let spec = json!({"image": "nginx", "completionPolicy": {}, "pullSecrets": secrets});
         Job {
-            object: serde_json::from_value(object).unwrap(),
-            spec: serde_json::from_value(spec).unwrap(),
+            object: from_value(object).unwrap(),
+            spec: from_value(spec).unwrap(),
             status: ImagePullJobStatus {
                 completion_time: completed.then_some(now),
                 ..ImagePullJobStatus::default()
@@ -239,7 +240,7 @@ mod tests {
     fn copy(name: &str, source: &str, jobs: &str) -> Arc<Secret> {
         let annotations = json!({(SOURCE): source, (REFERENCES): jobs});
         let secret = json!({"metadata": {"name": name, "annotations": annotations}});
-        Arc::new(serde_json::from_value(secret).unwrap())
+        Arc::new(from_value(secret).unwrap())
     }
 
     /// The copy of each secret that the job needs, and the copies that it releases.
@@ -274,7 +275,7 @@ mod tests {
     fn a_copy_names_its_source_and_its_job() {
         let source = json!({"metadata": {"name": "s", "namespace": "ns", "uid": "0a1b2c3d-4e",
             "labels": {"l": "1"}, "resourceVersion": "7"}, "type": "Opaque", "data": {"k": "dg=="}});
-        let source: Secret = serde_json::from_value(source).unwrap();
+        let source: Secret = from_value(source).unwrap();
         let copy = copy_of(&source, &job(json!([]), false).key());
         assert_eq!(
             (copy.name_any().as_str(), copy.resource_version()),

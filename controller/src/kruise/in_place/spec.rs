@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::ResourceExt;
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::json_diff::{Operation, Verb, diff};
 use serde_json::{Map, Value, json};
 
@@ -56,7 +57,7 @@ pub(crate) fn update_spec(
         );
     }
     if !metadata.is_empty() {
-        let template: PodTemplateSpec = serde_json::from_value(new.clone()).ok()?;
+        let template: PodTemplateSpec = from_value(&new).ok()?;
         let read = match gates.env_from_metadata {
             true => referenced(&template, &metadata, &mut spec),
             false => BTreeSet::new(),

@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,7 +12,7 @@ fn now() -> Timestamp {
 }
 
 fn revision(name: &str, template: Value) -> ControllerRevision {
-    serde_json::from_value(json!({"metadata": {"name": name}, "revision": 1,
+    from_value(json!({"metadata": {"name": name}, "revision": 1,
         "data": crate::workload::history::legacy_template_data(&template)}))
     .unwrap()
 }
@@ -41,7 +42,7 @@ fn pod(spec: Value) -> Pod {
                 "restartCount": 0})
         })
         .collect();
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": {"name": "p", "labels": {"app": "x"}},
         "spec": spec, "status": {"containerStatuses": statuses},
     }))

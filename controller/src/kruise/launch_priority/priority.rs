@@ -129,6 +129,7 @@ fn stated(container: &Container) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -138,7 +139,7 @@ mod tests {
             .iter()
             .map(|env| json!({"name": "c", "env": env}))
             .collect::<Vec<_>>();
-        serde_json::from_value(json!({
+        from_value(json!({
             "metadata": {"annotations": annotations}, "spec": {"containers": containers}}))
         .unwrap()
     }

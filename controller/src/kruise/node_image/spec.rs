@@ -107,6 +107,7 @@ fn time_left(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -118,8 +119,8 @@ mod tests {
         statuses: Value,
         missing: &[(String, String)],
     ) -> (Value, Vec<Duration>) {
-        let spec = serde_json::from_value(json!({ "images": images })).unwrap();
-        let status = serde_json::from_value(json!({"desired": 0, "imageStatuses": statuses}));
+        let spec = from_value(json!({ "images": images })).unwrap();
+        let status = from_value(json!({"desired": 0, "imageStatuses": statuses}));
         let job = |namespace: &str, name: &str| match (namespace, name) {
             ("ns", "here") => Job::Is("u1".to_owned()),
             _ => Job::Gone,

@@ -137,6 +137,7 @@ fn number(count: usize) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -145,10 +146,10 @@ mod tests {
         let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let mut tag = tag;
         tag["createdAt"] = json!(created);
-        let spec = serde_json::from_value(json!({"images": {"nginx": {"tags": [tag]}}})).unwrap();
+        let spec = from_value(json!({"images": {"nginx": {"tags": [tag]}}})).unwrap();
         let status = json!({"desired": 1, "imageStatuses": statuses});
         let now = created + SignedDuration::from_mins(minutes);
-        judge(&spec, &serde_json::from_value(status).unwrap(), now)
+        judge(&spec, &from_value(status).unwrap(), now)
     }
 
     #[test]

@@ -1,9 +1,10 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
 
 fn pod(metadata: Value, status: Value) -> Pod {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": metadata, "status": status,
         "spec": {"containers": [], "readinessGates": [{"conditionType": READY_CONDITION}]},
     }))
@@ -15,7 +16,7 @@ fn now() -> Timestamp {
 }
 
 fn lifecycle() -> Lifecycle {
-    serde_json::from_value(json!({
+    from_value(json!({
         "preNormal": {"labelsHandler": {"ok": "yes"}},
         "inPlaceUpdate": {"labelsHandler": {"held": "yes"}},
     }))

@@ -113,6 +113,7 @@ fn reset(pod: &Pod, now: Timestamp) -> Pod {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -123,7 +124,7 @@ mod tests {
             {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
         change(&mut pod);
-        serde_json::from_value(pod).unwrap()
+        from_value(pod).unwrap()
     }
 
     #[test]

@@ -121,6 +121,7 @@ fn set_condition(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -130,11 +131,11 @@ mod tests {
     fn pod(name: &str, ready: &str) -> Arc<Pod> {
         let pod = json!({"metadata": {"name": name},
             "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-        Arc::new(serde_json::from_value(pod).unwrap())
+        Arc::new(from_value(pod).unwrap())
     }
 
     fn computed(disrupted: &Value, expected: i32, desired_healthy: i32) -> (Value, Option<u64>) {
-        let budget = serde_json::from_value(json!({
+        let budget = from_value(json!({
             "metadata": {"name": "web", "generation": 2},
             "status": {"disruptedPods": disrupted, "currentHealthy": 0, "desiredHealthy": 0,
                 "disruptionsAllowed": 0, "expectedPods": 0},
@@ -190,7 +191,7 @@ mod tests {
             ("2026-01-01T00:00:00Z", 2, Some(0), 0),
             ("2025-12-31T23:59:59Z", 2, None, 1),
         ] {
-            let budget = serde_json::from_value(json!({"metadata": {"name": "web"},
+            let budget = from_value(json!({"metadata": {"name": "web"},
                 "status": {"disruptedPods": {"a": since}, "currentHealthy": 0,
                     "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}}));
             let pods = [pod("a", "True"), pod("b", "True")];
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_failure_leaves_the_numbers_and_allows_nothing() {
-        let budget = serde_json::from_value(json!({
+        let budget = from_value(json!({
             "metadata": {"name": "web", "generation": 2},
             "status": {"observedGeneration": 1, "currentHealthy": 3, "desiredHealthy": 1,
                 "disruptionsAllowed": 2, "expectedPods": 3,

@@ -198,6 +198,7 @@ pub(super) fn owning_pod(claim: &ResourceClaim) -> Option<(&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -211,7 +212,7 @@ mod tests {
         });
         let spec = pod["spec"].as_object_mut().unwrap();
         spec.extend(more.as_object().unwrap().clone());
-        serde_json::from_value(pod).unwrap()
+        from_value(pod).unwrap()
     }
 
     fn claim(more: &Value, status: &Value) -> ResourceClaim {
@@ -219,7 +220,7 @@ mod tests {
             "status": status});
         let metadata = claim["metadata"].as_object_mut().unwrap();
         metadata.extend(more.as_object().unwrap().clone());
-        serde_json::from_value(claim).unwrap()
+        from_value(claim).unwrap()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kubeproof_runtime::decode::from_value;
 use serde_json::json;
 
 use kubeproof_node::{Pace, Timings};
@@ -31,7 +32,7 @@ async fn a_container_waits_for_what_its_environment_names() {
     assert_eq!(node.events("Failed").await, [failed]);
     let settings = json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } });
     let maps: Api<ConfigMap> = Api::default_namespaced(node.client.clone());
-    let settings: ConfigMap = serde_json::from_value(settings).unwrap();
+    let settings: ConfigMap = from_value(settings).unwrap();
     maps.create(&PostParams::default(), &settings)
         .await
         .unwrap();
@@ -62,7 +63,7 @@ async fn containers_start_each_by_itself() {
     );
     let settings = json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } });
     let maps: Api<ConfigMap> = Api::default_namespaced(node.client.clone());
-    let settings: ConfigMap = serde_json::from_value(settings).unwrap();
+    let settings: ConfigMap = from_value(settings).unwrap();
     maps.create(&PostParams::default(), &settings)
         .await
         .unwrap();

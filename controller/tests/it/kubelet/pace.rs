@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kubeproof_node::{Pace, Timings};
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::{Node, ends, pass, shell, with};
@@ -305,7 +306,7 @@ async fn what_could_not_be_made_is_tried_again_when_something_happens_to_its_pod
     pass(3).await;
     let held = "Pending CreateContainerConfigError running+";
     assert_eq!(node.line("web").await, held);
-    let map: ConfigMap = serde_json::from_value(json!({
+    let map: ConfigMap = from_value(json!({
         "metadata": { "name": "late" }, "data": { "a": "1" },
     }))
     .unwrap();

@@ -6,6 +6,7 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Api;
 use kube::api::PostParams;
 use kubeproof_apiserver::certificate_authority;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::support::Cluster;
@@ -43,7 +44,7 @@ impl Requests {
             "expirationSeconds": 3600,
         });
         let request = json!({ "metadata": { "name": name }, "spec": spec });
-        let request = serde_json::from_value(request).unwrap();
+        let request = from_value(request).unwrap();
         self.0
             .create(&PostParams::default(), &request)
             .await
@@ -55,7 +56,7 @@ impl Requests {
         request["status"] = json!({ "conditions": [
             { "type": "Approved", "status": "True", "reason": "Seen", "message": "by me" },
         ] });
-        let request: CertificateSigningRequest = serde_json::from_value(request).unwrap();
+        let request: CertificateSigningRequest = from_value(request).unwrap();
         let params = PostParams::default();
         let approved = self
             .0

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::support::Cluster;
@@ -23,7 +24,7 @@ fn definition(plural: &str, kind: &str, version: &str) -> CustomResourceDefiniti
             }],
         },
     });
-    serde_json::from_value(definition).unwrap()
+    from_value(definition).unwrap()
 }
 
 fn pears(cluster: &Cluster, namespace: &str) -> Api<DynamicObject> {
@@ -41,7 +42,7 @@ fn pear(name: &str, metadata: Value) -> DynamicObject {
     let mut pear = json!({ "apiVersion": "fruit.example/v1", "kind": "Pear" });
     pear["metadata"] = metadata;
     pear["metadata"]["name"] = json!(name);
-    serde_json::from_value(pear).unwrap()
+    from_value(pear).unwrap()
 }
 
 /// Starts a cluster with pears in v1, and apples in v2, which the group prefers.
@@ -91,7 +92,7 @@ async fn its_garbage_is_collected() {
 async fn its_objects_go_with_their_namespace() {
     let cluster = orchard(&["namespace"]).await;
     let namespaces: Api<Namespace> = Api::all(cluster.client());
-    let team = serde_json::from_value(json!({ "metadata": { "name": "team" } })).unwrap();
+    let team = from_value(json!({ "metadata": { "name": "team" } })).unwrap();
     let params = PostParams::default();
     namespaces.create(&params, &team).await.unwrap();
     let pears = pears(&cluster, "team");

@@ -19,6 +19,7 @@ use kubeproof_controller::certificates::{Authority, RequestedCertificate};
 use kubeproof_controller::credentials::Credentials;
 use kubeproof_controller::manager::OnSync;
 use kubeproof_controller::{Manager, Options};
+use kubeproof_runtime::decode::from_value;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -162,7 +163,7 @@ impl Cluster {
     }
 
     pub(crate) async fn try_create<K: Namespaced>(&self, object: Value) -> kube::Result<K> {
-        let object: K = serde_json::from_value(object).unwrap();
+        let object: K = from_value(object).unwrap();
         self.api().create(&PostParams::default(), &object).await
     }
 

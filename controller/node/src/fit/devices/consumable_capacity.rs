@@ -176,13 +176,14 @@ fn whole(amount: &Quantity) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
 
     fn device(policy: &Value) -> Device {
         let memory = json!({"value": "10Gi", "requestPolicy": policy});
-        serde_json::from_value(json!({"name": "d", "capacity": {"memory": memory}})).unwrap()
+        from_value(json!({"name": "d", "capacity": {"memory": memory}})).unwrap()
     }
 
     /// Returns the amount that a request consumes, and whether the device has room for it. A policy of null is no policy.
@@ -190,7 +191,7 @@ mod tests {
         let device = device(policy);
         let requests = requested.map(|amount| json!({"requests": {"memory": amount}}));
         let requests: Option<CapacityRequirements> =
-            requests.map(|requests| serde_json::from_value(requests).unwrap());
+            requests.map(|requests| from_value(requests).unwrap());
         let amount = consumed_by(&device, requests.as_ref())["memory"].to_string();
         let id = DeviceId {
             driver: "d",
@@ -230,7 +231,7 @@ mod tests {
     fn a_request_for_what_the_device_does_not_have_has_no_room() {
         let device = device(&Value::Null);
         let requests = json!({"requests": {"cores": "1"}});
-        let requests: CapacityRequirements = serde_json::from_value(requests).unwrap();
+        let requests: CapacityRequirements = from_value(requests).unwrap();
         let id = DeviceId {
             driver: "d",
             pool: "p",

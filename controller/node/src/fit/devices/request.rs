@@ -159,6 +159,7 @@ fn tolerates(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::{Value, json};
 
     use super::*;
@@ -168,12 +169,12 @@ mod tests {
         let taint = |effect: &str| json!({"key": "k", "value": "v", "effect": effect});
         let tolerates = |toleration: Value, taint: Value| {
             let request = json!({"deviceClassName": "c", "tolerations": [toleration]});
-            let request: ExactDeviceRequest = serde_json::from_value(request).unwrap();
+            let request: ExactDeviceRequest = from_value(request).unwrap();
             let request = Request::Exact {
                 name: "r",
                 request: &request,
             };
-            request.tolerates(&serde_json::from_value(taint).unwrap())
+            request.tolerates(&from_value(taint).unwrap())
         };
         for (toleration, effect, wanted) in [
             (json!({"key": "other"}), "None", true),

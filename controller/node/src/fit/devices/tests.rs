@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -16,7 +17,7 @@ fn compile(expression: &str) -> Result<DeviceSelector, String> {
 fn fill<K: kube::Resource + serde::de::DeserializeOwned>(store: &mut Store<K>, objects: &[Value]) {
     store.apply(Event::Init);
     for object in objects {
-        let object = serde_json::from_value(object.clone()).unwrap();
+        let object = from_value(object).unwrap();
         store.apply(Event::InitApply(Arc::new(object)));
     }
     store.apply(Event::InitDone);
@@ -76,8 +77,8 @@ fn allocate_on(devices: &Devices, claims: &[&str], node: &Value) -> Result<Vec<S
         .map(|name| json!({"name": name, "resourceClaimName": name}));
     let pod = json!({"metadata": {"namespace": "default", "name": "p", "uid": "p"},
         "spec": {"containers": [], "resourceClaims": claims.collect::<Vec<_>>()}});
-    let pod: Pod = serde_json::from_value(pod).unwrap();
-    let node: Node = serde_json::from_value(node.clone()).unwrap();
+    let pod: Pod = from_value(pod).unwrap();
+    let node: Node = from_value(node).unwrap();
     let mut state = PodClaims::of(&pod, Some(devices));
     state.find()?;
     if let Some(misfit) = state.misfit(&node) {
@@ -205,11 +206,11 @@ fn an_alternative_is_taken_if_those_before_it_cannot_be() {
         assert_eq!(allocate(&devices, &["c"]).unwrap(), [wanted], "{first}");
     }
     let first = claim("c", &spec(1));
-    let first: ResourceClaim = serde_json::from_value(first).unwrap();
+    let first: ResourceClaim = from_value(first).unwrap();
     let rank = |request: &str| {
         let result = json!({"request": request, "driver": "d", "pool": "p", "device": "gpu-0"});
         let allocation = json!({"devices": {"results": [result]}});
-        score(&first, &serde_json::from_value(allocation).unwrap())
+        score(&first, &from_value(allocation).unwrap())
     };
     assert_eq!([rank("gpu/x"), rank("gpu/y")], [8, 7]);
 }
@@ -420,7 +421,7 @@ fn a_pod_gives_up_each_claim_that_is_reserved_for_it_once() {
         used.map(|(index, name)| json!({"name": index.to_string(), "resourceClaimName": name}));
     let pod = json!({"metadata": {"namespace": "default", "name": "p", "uid": "p"},
         "spec": {"containers": [], "resourceClaims": used.collect::<Vec<_>>()}});
-    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let pod: Pod = from_value(pod).unwrap();
     let found = devices.reserved_for(&pod);
     let names: Vec<_> = found
         .iter()

@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use crate::fit::{NodeEntry, Profile, choose};
 fn node(name: &str) -> Node {
     let allocatable = json!({ "cpu": "8", "pods": "110" });
     let node = json!({ "metadata": { "name": name }, "status": { "allocatable": allocatable } });
-    serde_json::from_value(node).unwrap()
+    from_value(node).unwrap()
 }
 
 /// A pod with this priority and this CPU request.
@@ -34,7 +35,7 @@ fn budget(app: &str, allowed: i32) -> Arc<PodDisruptionBudget> {
         "status": { "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1,
             "expectedPods": 1 },
     });
-    Arc::new(serde_json::from_value(budget).unwrap())
+    Arc::new(from_value(budget).unwrap())
 }
 
 /// Runs a preemption for a pod of priority 100 that requests 4 CPUs. Returns the node and the
@@ -48,7 +49,7 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
     for (name, pods) in names.iter().zip(nodes) {
         let load = loads.entry(name.clone()).or_default();
         for pod in pods {
-            load.add(&Arc::new(serde_json::from_value(pod.clone()).unwrap()));
+            load.add(&Arc::new(from_value(pod).unwrap()));
         }
     }
     let entries = NodeEntry::all(&machines, &loads);
@@ -60,7 +61,7 @@ fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String
         storage: None,
         devices: None,
     };
-    let preemptor: Pod = serde_json::from_value(pod("new", 100, 4)).unwrap();
+    let preemptor: Pod = from_value(pod("new", 100, 4)).unwrap();
     let fit_error = choose(&preemptor, &cluster, None).unwrap_err();
     match preempt(&preemptor, &cluster, &fit_error, budgets) {
         Ok(plan) => {

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use kube::core::Selector;
@@ -15,14 +16,14 @@ fn node(name: &str, labels: &Value, more: &Value) -> Node {
     });
     node["spec"] = more["spec"].clone();
     node["status"]["images"] = more["images"].clone();
-    serde_json::from_value(node).unwrap()
+    from_value(node).unwrap()
 }
 
 fn pod(app: &str, mut spec: Value, cpu: Option<&str>) -> Pod {
     let requests = cpu.map(|cpu| json!({ "requests": { "cpu": cpu } }));
     spec["containers"] = json!([{ "name": "main", "image": "app", "resources": requests }]);
     let metadata = json!({ "name": app, "namespace": "default", "labels": { "app": app } });
-    serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
+    from_value(json!({ "metadata": metadata, "spec": spec })).unwrap()
 }
 
 /// Returns the scores of the nodes in zone a, in zone b, and in no zone.
@@ -271,7 +272,7 @@ fn weights_and_added_preferences_count() {
     };
     let web = pod("web", json!({}), None);
     assert_eq!(scores_by(&profile, &web, &json!({}), &[]), [0, 0, 0]);
-    profile.arguments.added_affinity = serde_json::from_value(added).unwrap();
+    profile.arguments.added_affinity = from_value(added).unwrap();
     assert_eq!(scores_by(&profile, &web, &json!({}), &[]), [0, 700, 0]);
 }
 

@@ -1,4 +1,5 @@
 use kube::runtime::watcher::Event;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ impl Stored {
             metadata["annotations"] = json!({ BIND_COMPLETED: "yes" });
         }
         let claim = json!({ "metadata": metadata, "spec": spec, "status": { "phase": phase } });
-        let claim = serde_json::from_value(claim).unwrap();
+        let claim = from_value(claim).unwrap();
         self.0.claims.apply(Event::Apply(Arc::new(claim)));
         self
     }
@@ -29,7 +30,7 @@ impl Stored {
             "metadata": { "name": name, "labels": labels },
             "spec": spec, "status": { "phase": "Available" },
         });
-        let volume = serde_json::from_value(volume).unwrap();
+        let volume = from_value(volume).unwrap();
         self.0.volumes.apply(Event::Apply(Arc::new(volume)));
         self
     }
@@ -42,7 +43,7 @@ impl Stored {
             let rule = json!({ "key": "zone", "values": zones });
             class["allowedTopologies"] = json!([{ "matchLabelExpressions": [rule] }]);
         }
-        let class = serde_json::from_value(class).unwrap();
+        let class = from_value(class).unwrap();
         self.0.classes.apply(Event::Apply(Arc::new(class)));
         self
     }
@@ -55,7 +56,7 @@ impl Stored {
                 "metadata": { "name": format!("node-{zone}"), "labels": labels },
                 "status": { "allocatable": { "pods": "9" } },
             });
-            serde_json::from_value::<Node>(node).unwrap()
+            from_value::<Node>(node).unwrap()
         });
         let mut loads: BTreeMap<String, Load> = BTreeMap::new();
         for (node, volume) in running {
@@ -97,7 +98,7 @@ fn of_claim(name: &str) -> Value {
 }
 
 fn pod(name: &str, volumes: &[Value]) -> Pod {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": { "name": name, "namespace": "default" },
         "spec": { "containers": [], "volumes": volumes },
     }))
@@ -259,7 +260,7 @@ fn volumes_that_pods_may_not_share_keep_them_apart() {
     ] {
         let volume = |mut source: Value| {
             source["name"] = json!("disk");
-            serde_json::from_value::<Volume>(source).unwrap()
+            from_value::<Volume>(source).unwrap()
         };
         assert_eq!(conflict(&volume(one), &volume(other)), expected);
     }
@@ -269,7 +270,7 @@ fn volumes_that_pods_may_not_share_keep_them_apart() {
 fn named<K: serde::de::DeserializeOwned>(name: &str, fields: &Value) -> Event<Arc<K>> {
     let mut object = fields.clone();
     object["metadata"] = json!({ "name": name });
-    Event::Apply(Arc::new(serde_json::from_value(object).unwrap()))
+    Event::Apply(Arc::new(from_value(object).unwrap()))
 }
 
 #[test]

@@ -96,7 +96,7 @@ struct BindingArgs {
 
 /// Reads arguments whose types have been checked.
 fn read<T: DeserializeOwned + Default>(args: &Value) -> T {
-    serde_json::from_value(args.clone()).unwrap_or_default()
+    T::deserialize(args).unwrap_or_default()
 }
 
 /// Whether the arguments of the plugin have an effect here.

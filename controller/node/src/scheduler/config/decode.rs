@@ -88,8 +88,7 @@ pub(super) fn read(text: &str) -> Result<Configuration, String> {
         return Err(mismatch);
     }
     without_nulls(&mut value);
-    let configuration: Configuration =
-        serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let configuration = Configuration::deserialize(value).map_err(|error| error.to_string())?;
     let mut strict = faults.unknown;
     for (index, profile) in configuration.profiles.iter().enumerate() {
         for (number, config) in profile.plugin_config.iter().enumerate() {

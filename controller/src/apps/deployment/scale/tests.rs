@@ -1,9 +1,10 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::json;
 
 use super::*;
 
 fn deployment(replicas: i32, surge: &str, unavailable: &str) -> Deployment {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": {"name": "web"},
         "spec": {"replicas": replicas, "revisionHistoryLimit": 1, "selector": {}, "template": {},
             "strategy": {"type": "RollingUpdate",
@@ -14,7 +15,7 @@ fn deployment(replicas: i32, surge: &str, unavailable: &str) -> Deployment {
 
 /// A set that is asked for `wanted` replicas and has `available` ones, scaled for `noted` replicas.
 fn set(name: &str, wanted: i32, available: i32, noted: (i32, i32)) -> ReplicaSet {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": {"name": name, "uid": name, "annotations": {
             "deployment.kubernetes.io/desired-replicas": noted.0.to_string(),
             "deployment.kubernetes.io/max-replicas": noted.1.to_string()}},

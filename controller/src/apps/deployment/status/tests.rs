@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -5,7 +6,7 @@ use super::*;
 const START: &str = "2026-01-01T00:00:00Z";
 
 fn deployment(status: Value) -> Deployment {
-    serde_json::from_value(json!({
+    from_value(json!({
         "metadata": {"name": "web", "generation": 2},
         "spec": {"replicas": 4, "progressDeadlineSeconds": 60, "selector": {}, "template": {},
             "strategy": {"type": "RollingUpdate",
@@ -21,7 +22,7 @@ fn set(name: &str, status: Value) -> ReplicaSet {
     for (key, value) in status.as_object().unwrap() {
         set["status"][key] = value.clone();
     }
-    serde_json::from_value(set).unwrap()
+    from_value(set).unwrap()
 }
 
 fn at(seconds: i64) -> Timestamp {

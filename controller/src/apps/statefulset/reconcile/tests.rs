@@ -2,6 +2,7 @@
 //! ready. States: `r` ready, `u` running but not ready, `p` Pending, `F` Failed, `S` Succeeded,
 //! `t` ready and terminating, `x` terminating and no longer ready.
 
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,7 +32,7 @@ fn pod(text: &str) -> Arc<Pod> {
     if matches!(state, 't' | 'x') {
         value["metadata"]["deletionTimestamp"] = json!(NOW);
     }
-    Arc::new(serde_json::from_value(value).unwrap())
+    Arc::new(from_value(value).unwrap())
 }
 
 fn set(spec: Value) -> Set {
@@ -53,7 +54,7 @@ fn set(spec: Value) -> Set {
             _ => object["spec"][&field] = value,
         }
     }
-    let object = serde_json::from_value(object).unwrap();
+    let object = from_value(object).unwrap();
     Set::parse(&object, None, Settings::default()).unwrap()
 }
 
@@ -61,7 +62,7 @@ fn revision(name: &str) -> Revision {
     let template = json!({"metadata": {"labels": {"app": "nginx"}}, "spec": {"containers": []}});
     Revision {
         name: name.to_owned(),
-        template: serde_json::from_value(template).unwrap(),
+        template: from_value(template).unwrap(),
     }
 }
 
@@ -70,7 +71,7 @@ fn plan_with(spec: &Value, pods: &str, claims: &[Value]) -> Plan {
     let mut pods: Vec<_> = pods.split_whitespace().map(pod).collect();
     pods.sort_by_key(|pod| pod.metadata.name.clone());
     let claims = claims.iter().map(|claim| {
-        let claim: PersistentVolumeClaim = serde_json::from_value(claim.clone()).unwrap();
+        let claim: PersistentVolumeClaim = from_value(claim).unwrap();
         (claim.metadata.name.clone().unwrap(), Arc::new(claim))
     });
     reconcile(Observed {
@@ -488,7 +489,7 @@ fn a_new_pod_carries_identity_owner_revision_and_its_claims_first() {
         "spec": {"containers": [], "volumes": [
             {"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]}
     });
-    let template = serde_json::from_value(template).unwrap();
+    let template = from_value(template).unwrap();
     let pod = set
         .identity()
         .new_pod(set.owner_ref(), "web-x", &template, 4);

@@ -1,5 +1,6 @@
 //! Cases in the manner of upstream's `TestScaleUpOneMetric…` and `TestNormalizeDesiredReplicas…` in `horizontal_test.go`.
 
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -36,7 +37,7 @@ fn behavior(up: &Value, down: &Value) -> HorizontalPodAutoscalerBehavior {
     let policies = json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]);
     let scale_down = json!({"selectPolicy": "Max", "policies": policies});
     let all = json!({"scaleUp": rules(scale_up, up), "scaleDown": rules(scale_down, down)});
-    serde_json::from_value(all).unwrap()
+    from_value(all).unwrap()
 }
 
 fn policies(policies: &[(&str, i32, i32)]) -> Value {

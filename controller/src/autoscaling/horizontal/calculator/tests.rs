@@ -1,5 +1,6 @@
 //! Cases in the manner of upstream's `replica_calculator_test.go`.
 
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -30,8 +31,7 @@ fn with(mut pod: Value, pointer: &str, value: Value) -> Value {
 
 fn pods(values: impl IntoIterator<Item = Value>) -> Vec<Arc<Pod>> {
     let pods = values.into_iter();
-    pods.map(|pod| Arc::new(serde_json::from_value(pod).unwrap()))
-        .collect()
+    pods.map(|pod| Arc::new(from_value(pod).unwrap())).collect()
 }
 
 /// Metrics of the pods `a`, `b` and so on; without a number the pod has none.
@@ -219,11 +219,7 @@ fn requests_are_those_of_the_pod_of_all_containers_or_of_one() {
         json!([sidecar, container("init", "8")]),
     );
     let of = |pod: &Value, name: &str, resource: &str| {
-        request(
-            &serde_json::from_value(pod.clone()).unwrap(),
-            name,
-            resource,
-        )
+        request(&from_value(pod).unwrap(), name, resource)
     };
     assert_eq!(of(&all, "", "cpu"), Ok(1600));
     assert_eq!(of(&all, "proxy", "cpu"), Ok(500));
@@ -333,7 +329,7 @@ fn requests_wrap_around_at_64_bits_as_in_go() {
     };
     // The greatest number of thousandths, and one more than that.
     let (greatest, one) = ("9223372036854775807m", "1m");
-    let both: Pod = serde_json::from_value(asking("a", &[greatest, one])).unwrap();
+    let both: Pod = from_value(asking("a", &[greatest, one])).unwrap();
     assert_eq!(request(&both, "", "cpu"), Ok(i64::MIN));
     // A hundred times the request of the missing pod is -100, so it has -1, and both have 0 % of a negative number.
     let all = vec![asking("a", &["1"]), asking("b", &[greatest])];
@@ -343,7 +339,7 @@ fn requests_wrap_around_at_64_bits_as_in_go() {
         "/spec/resources",
         json!({"requests": {"memory": "1e37"}}),
     );
-    let own: Pod = serde_json::from_value(own).unwrap();
+    let own: Pod = from_value(own).unwrap();
     request(&own, "", "memory").unwrap();
 }
 

@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::super::metrics::{Reading, Unread};
@@ -14,12 +15,12 @@ fn autoscaler(metrics: &[&str]) -> HorizontalPodAutoscaler {
     let spec = json!({"minReplicas": 2, "maxReplicas": 20, "metrics": metrics.collect::<Value>(),
         "scaleTargetRef": {"kind": "Deployment", "name": "web"}});
     let metadata = json!({"name": "web", "namespace": "default"});
-    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
+    from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
 fn scale(replicas: i32) -> Scale {
     let all = json!({"spec": {"replicas": replicas}, "status": {"replicas": replicas}});
-    serde_json::from_value(all).unwrap()
+    from_value(all).unwrap()
 }
 
 fn decided(metrics: &[&str], observations: &[Observation]) -> (Decision, Draft) {
@@ -113,7 +114,7 @@ fn tolerances_are_those_of_the_behavior() {
     let mut hpa = autoscaler(&[]);
     assert_eq!(tolerances(&hpa), Tolerances::DEFAULT);
     let behavior = json!({"scaleUp": {"tolerance": "50m"}, "scaleDown": {}});
-    hpa.spec.behavior = serde_json::from_value(behavior).unwrap();
+    hpa.spec.behavior = from_value(behavior).unwrap();
     let expected = Tolerances {
         down: 0.1,
         up: 0.05,

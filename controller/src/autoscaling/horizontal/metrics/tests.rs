@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use kube::client::Body;
+use kubeproof_runtime::decode::from_value;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -69,7 +70,7 @@ impl Server {
             targets: &Targets::default(),
             custom_version: OnceCell::new(),
         };
-        let spec = serde_json::from_value(spec).unwrap();
+        let spec = from_value(spec).unwrap();
         let selector = LabelSelector::parse("app=web").unwrap();
         metrics.read_one(&spec, "n", &selector).await
     }

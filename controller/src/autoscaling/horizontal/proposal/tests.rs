@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::super::calculator::{PodMetric, Tolerances};
@@ -14,7 +15,7 @@ fn pods() -> Vec<Arc<Pod>> {
         "status": {"phase": "Running", "startTime": "2025-01-01T00:00:00Z", "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]},
     });
-    vec![Arc::new(serde_json::from_value(pod).unwrap())]
+    vec![Arc::new(from_value(pod).unwrap())]
 }
 
 fn of(spec: &Value, observation: &Observation) -> Result<Proposed, Failure> {
@@ -30,7 +31,7 @@ fn of(spec: &Value, observation: &Observation) -> Result<Proposed, Failure> {
         replicas: (1, 1),
         calculator,
     };
-    of_metric(&serde_json::from_value(spec.clone()).unwrap(), metric)
+    of_metric(&from_value(spec).unwrap(), metric)
 }
 
 fn usage(value: i64) -> Observation {

@@ -1,3 +1,4 @@
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -12,7 +13,7 @@ pub(in crate::batch::job) fn context(spec: Value, status: Value, pods: &[Value])
         job["spec"]["template"] = json!({});
     }
     SyncContext::of(Known {
-        job: serde_json::from_value(job).unwrap(),
+        job: from_value(job).unwrap(),
         pods: pods.iter().map(pod).collect(),
         backoff: Record::default(),
         now: NOW.parse().unwrap(),
@@ -45,7 +46,7 @@ fn pod(pod: &Value) -> Arc<Pod> {
         .into_iter()
         .collect();
     Arc::new(
-        serde_json::from_value(json!({"metadata": metadata,
+        from_value(json!({"metadata": metadata,
             "status": {"phase": pod["phase"], "containerStatuses": statuses}}))
         .unwrap(),
     )

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::super::set::Set;
@@ -101,7 +102,7 @@ fn pods(text: &str) -> Vec<Arc<Pod>> {
         if !label.is_empty() {
             value["metadata"]["labels"]["k"] = json!(label);
         }
-        Arc::new(serde_json::from_value(value).unwrap())
+        Arc::new(from_value(value).unwrap())
     };
     text.split_whitespace().map(pod).collect()
 }
@@ -111,12 +112,12 @@ fn plan_for(case: &Case, text: &str) -> Plan {
 }
 
 fn plan_with(case: &Case, pods: &[Arc<Pod>]) -> Plan {
-    let object = serde_json::from_value(json!({
+    let object = from_value(json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
         "spec": case.spec}));
     let set = Set::parse(&object.unwrap(), case.gates).unwrap();
     let revision = |name: &str, image: &str| -> ControllerRevision {
-        serde_json::from_value(json!({"metadata": {"name": name}, "revision": 1,
+        from_value(json!({"metadata": {"name": name}, "revision": 1,
             "data": crate::workload::history::legacy_template_data(&template(image))}))
         .unwrap()
     };

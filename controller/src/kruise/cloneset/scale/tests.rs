@@ -1,4 +1,5 @@
 use kube::ResourceExt;
+use kubeproof_runtime::decode::from_value;
 use serde_json::{Value, json};
 
 use super::*;
@@ -8,7 +9,7 @@ fn set(spec: Value, gates: Gates) -> Set {
     let mut spec = spec;
     spec["selector"] = json!({"matchLabels": {"app": "x"}});
     spec["template"] = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": []}});
-    let object = serde_json::from_value(json!({
+    let object = from_value(json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
         "metadata": {"name": "s", "namespace": "ns", "uid": "u"}, "spec": spec}));
     Set::parse(&object.unwrap(), gates).unwrap()
@@ -41,7 +42,7 @@ fn pods(text: &str) -> Vec<Arc<Pod>> {
         let value = json!({"metadata": {"name": format!("s-{index}"), "labels": labels},
             "spec": {"containers": [], "nodeName": "n"},
             "status": {"phase": "Running", "conditions": conditions}});
-        Arc::new(serde_json::from_value(value).unwrap())
+        Arc::new(from_value(value).unwrap())
     };
     text.split_whitespace().enumerate().map(pod).collect()
 }

@@ -224,6 +224,7 @@ pub(super) fn current(
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
@@ -233,15 +234,14 @@ mod tests {
     }
 
     fn request(strategy: Value) -> Request {
-        serde_json::from_value(json!({"podName": "p", "strategy": strategy, "containers": [
+        from_value(json!({"podName": "p", "strategy": strategy, "containers": [
             {"name": "a", "statusContext": {"containerID": "containerd://a0", "restartCount": 0}}]}))
         .unwrap()
     }
 
     fn object(synced_id: &str, ready: bool) -> DynamicObject {
         let synced = json!([{"name": "a", "ready": ready, "containerID": synced_id}]).to_string();
-        serde_json::from_value(json!({"metadata": {"annotations": {STATUSES_ANNOTATION: synced}}}))
-            .unwrap()
+        from_value(json!({"metadata": {"annotations": {STATUSES_ANNOTATION: synced}}})).unwrap()
     }
 
     fn seen(restarts: i32, is_running: bool) -> Seen {
@@ -359,20 +359,18 @@ mod tests {
 
     #[test]
     fn both_versions_annotate_since_when_a_pod_is_not_ready() {
-        let old: DynamicObject = serde_json::from_value(
+        let old: DynamicObject = from_value(
             json!({"metadata": {"annotations": {UNREADY_ANNOTATION: "2026-01-01T00:00:00Z"}}}),
         )
         .unwrap();
         assert_eq!(unready_since(&old), Some(Ok(at(0))));
-        let new: DynamicObject = serde_json::from_value(json!({"metadata": {}, "status": {
+        let new: DynamicObject = from_value(json!({"metadata": {}, "status": {
             "conditions": [{"type": UNREADY_CONDITION, "status": "True",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
         .unwrap();
         assert_eq!(unready_since(&new), Some(Ok(at(0))));
-        let bad: DynamicObject = serde_json::from_value(
-            json!({"metadata": {"annotations": {UNREADY_ANNOTATION: "soon"}}}),
-        )
-        .unwrap();
+        let bad: DynamicObject =
+            from_value(json!({"metadata": {"annotations": {UNREADY_ANNOTATION: "soon"}}})).unwrap();
         assert!(
             unready_since(&bad)
                 .unwrap()
@@ -384,7 +382,7 @@ mod tests {
     #[test]
     fn a_request_without_containers_that_ran_has_no_runtime() {
         let request = |containers: Value| -> Request {
-            serde_json::from_value(json!({"podName": "p", "containers": containers})).unwrap()
+            from_value(json!({"podName": "p", "containers": containers})).unwrap()
         };
         let id = |id: &str| json!({"name": "a", "statusContext": {"containerID": id, "restartCount": 0}});
         assert_eq!(request(json!([id("x://1")])).fault(), None);
