@@ -19,7 +19,7 @@ const NAME_MAX: usize = 63;
 /// Gives the containers of the pod their barriers; `None` when they need not wait for each other.
 pub(super) fn launch_by_priority(request: &Request<'_>) -> Result<Option<Change>, Refusal> {
     let failed = |message: String| Refusal { code: 500, message };
-    let pod: Pod = from_value(request.object.clone()).map_err(|error| failed(error.to_string()))?;
+    let pod: Pod = from_value(request.object).map_err(|error| failed(error.to_string()))?;
     let metadata = &request.object["metadata"];
     let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
     let generated = match (text("name"), text("generateName")) {

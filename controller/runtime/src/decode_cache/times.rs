@@ -10,9 +10,6 @@ use serde_json::Value;
 const TEXTS: &[&str] = &["annotations", "data", "labels"];
 
 /// The text of an object with its extreme times replaced by the nearest that can be decoded; None if it has no such times.
-///
-/// It is a text, so that the types of all objects are decoded from texts alone: each further source of the decoder is
-/// compiled for each of them again.
 pub(super) fn without_extremes(text: &str) -> Option<String> {
     let mut object: Value = serde_json::from_str(text).ok()?;
     match clamp(&mut object) {
@@ -60,6 +57,7 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
     use serde_json::json;
 
+    use super::super::from_text;
     use super::*;
 
     #[test]
@@ -75,8 +73,7 @@ mod tests {
             });
             let text = lease.to_string();
             assert!(serde_json::from_str::<Lease>(&text).is_err());
-            let text = without_extremes(&text).unwrap();
-            let read: Lease = serde_json::from_str(&text).unwrap();
+            let read: Lease = from_text(&text).unwrap();
             assert_eq!(read.metadata.annotations.unwrap()["a"], time);
             let spec = read.spec.unwrap();
             assert_eq!(spec.renew_time.unwrap().0, nearest);
