@@ -1,10 +1,11 @@
-//! The common ground of an API server and of controllers, like `k8s.io/apimachinery`: names of kinds, metadata,
+//! The common ground of an API server and of controllers, like `k8s.io/apimachinery`: JSON, names of kinds, metadata,
 //! the types of the API, quantities, patches, server-side apply, and the errors of requests.
 //!
 //! The modules are layers. Each names only those above it in this list:
 //!
 //! | | |
 //! | --- | --- |
+//! | [`json`](mod@json) | JSON documents as trees |
 //! | [`clock`] | time and randomness |
 //! | [`gvk`], [`status`] | names of kinds and resources; the errors of requests and of fields |
 //! | [`cancellation`] | whether a client still waits for the outcome of a long request |
@@ -27,6 +28,7 @@ pub mod cron;
 pub mod field_manager;
 pub mod gvk;
 pub mod int_or_percent;
+pub mod json;
 pub mod meta;
 pub mod nesting;
 pub mod patch;

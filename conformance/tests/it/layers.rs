@@ -10,6 +10,7 @@ use regex::Regex;
 
 /// The modules of `kubeproof-machinery`, from the bottom up.
 const MACHINERY_LAYERS: &[&str] = &[
+    "json",
     "clock",
     "gvk",
     "status",
