@@ -28,9 +28,8 @@ pub(crate) mod webhook;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use crate::auth;
+use crate::json::{Value, json};
 use crate::metrics::admission::Plugin;
 use chain::Chain;
 pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
@@ -336,7 +335,7 @@ fn default_toleration_seconds(pod: &mut Value) {
         match spec.get_mut("tolerations").and_then(Value::as_array_mut) {
             Some(tolerations) => tolerations.push(toleration),
             None => {
-                spec.insert("tolerations".to_owned(), json!([toleration]));
+                spec.insert("tolerations", json!([toleration]));
             }
         }
     }
@@ -354,7 +353,7 @@ fn taint_new_node(node: &mut Value) {
             }
         }
         None => {
-            spec.insert("taints".to_owned(), json!([taint]));
+            spec.insert("taints", json!([taint]));
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::meta::GroupVersion;
 use crate::meta::object::name;
 use crate::meta::version::compare as compare_versions;

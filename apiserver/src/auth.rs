@@ -40,10 +40,9 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value, json};
-
 use crate::audit::UserInfo;
 use crate::cluster::Cluster;
+use crate::json::{Map, Value, json};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
 use crate::x509::Authorities;
@@ -207,10 +206,10 @@ impl User {
             }
         }
         if !self.groups.is_empty() {
-            info.insert("groups".to_owned(), json!(self.groups));
+            info.insert("groups", json!(self.groups));
         }
         if !self.extra.is_empty() {
-            info.insert("extra".to_owned(), json!(self.extra));
+            info.insert("extra", json!(self.extra));
         }
         Value::Object(info)
     }

@@ -1,8 +1,7 @@
 //! The selectors of DeviceClasses and ResourceClaims, for a scheduler that looks for devices.
 
-use serde_json::Value;
-
 use crate::cel::{Expression, Returns, Scope};
+use crate::json::Value;
 
 /// A selector that is ready to be evaluated.
 #[derive(Debug)]

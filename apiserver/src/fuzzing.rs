@@ -10,7 +10,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// An entry: it takes the bytes that a client may send.
 pub type Entry = fn(&[u8]);

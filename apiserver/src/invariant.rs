@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::admission::policy::{Compiled, Validation, compile_variables, message};
 use crate::cel::{Outcome, Scope};
+use crate::json::{self, Value};
 use crate::registry::admissionregistration::admission_policy::{
     validate_validation, validate_variables,
 };
@@ -131,7 +131,7 @@ impl Invariants {
             } else if !names.insert(name) {
                 errors.duplicate(&path.child("name"), &name.into());
             }
-            let text = serde_json::to_value(declaration).expect("texts have a form in JSON");
+            let text = json::to_value(declaration).expect("texts have a form in JSON");
             let mut scope = of_cluster.clone();
             validate_variables(&text, &mut scope, &path, &mut errors);
             validate_validation(&text, &scope, &path, &mut errors);

@@ -69,7 +69,7 @@ use kubeproof_kinds as registry;
 use kubeproof_machinery::{
     cancellation, field_manager, nesting, patch, request, schema, suggestion, x509, yaml,
 };
-pub use kubeproof_machinery::{clock, meta, status};
+pub use kubeproof_machinery::{clock, json, meta, status};
 use kubeproof_storage as storage;
 
 pub use admission::{

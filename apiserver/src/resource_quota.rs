@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::admission::quota::{scopes, usage};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use crate::admission;
 use crate::auth::RequestAttributes;
 use crate::field_manager::Writer;
+use crate::json::Value;
 use crate::meta::object::{self, meta_mut};
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::core::service::ServiceRanges;
@@ -195,7 +195,7 @@ impl Store<'_> {
         if !own.is_empty() && own != namespace {
             return Err(ApiError::foreign_namespace());
         }
-        meta_mut(object).insert("namespace".to_owned(), namespace.into());
+        meta_mut(object).insert("namespace", namespace.into());
         Ok(())
     }
 }

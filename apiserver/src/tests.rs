@@ -3,8 +3,8 @@ mod widget;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use serde_json::{Value, json};
 
+use crate::json::{Value, json};
 use crate::server::ApiServer;
 
 const WIDGETS: &str = "/apis/testing.kubeproof.dev/v1/namespaces/default/widgets";

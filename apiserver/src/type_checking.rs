@@ -5,9 +5,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::cel::{Scope, resource_type};
+use crate::json::Value;
 
 /// A kind of objects, with the OpenAPI v3 document of its group version.
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ mod workload;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::json::{Value, json};
 use crate::schema::quantity::Quantity;
 use crate::storage::StoredObject;
 use schedule::{Level, Schedule};
@@ -98,7 +98,7 @@ impl Usage {
     pub(crate) fn to_value(self) -> Value {
         let cpu = Quantity::scaled(self.cpu, Resource::Cpu.scale());
         let memory = Quantity::scaled(self.memory, Resource::Memory.scale()).in_binary_units();
-        serde_json::json!({ "cpu": cpu.to_string(), "memory": memory.to_string() })
+        json!({ "cpu": cpu.to_string(), "memory": memory.to_string() })
     }
 }
 

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
 use crate::fault::WebhookFailure;
+use crate::json::Value;
 use crate::metrics::Metrics;
 use crate::nesting;
 use crate::storage::Storage;

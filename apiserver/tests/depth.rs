@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEEPS: &str = "/apis/d.io/v1/namespaces/default/deeps";

@@ -8,8 +8,8 @@ mod size;
 
 use std::time::{Duration, Instant};
 
+use kubeproof::json::{Value, json};
 use kubeproof::testbed::{Testbed, TestbedOptions};
-use serde_json::{Value, json};
 use size::sized;
 
 /// As in the program.

@@ -7,9 +7,9 @@ mod size;
 
 use std::time::{Duration, Instant};
 
+use kubeproof::json::{Value, json};
 use kubeproof::testbed::{Testbed, TestbedOptions};
 use kubeproof_controller::kruise::Gates;
-use serde_json::{Value, json};
 use size::sized;
 
 /// As the program has it.

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use kubeproof::json::json;
 use kubeproof::testbed::{Snapshot, Testbed, TestbedBuilder, TestbedError};
 use kubeproof_apiserver::{ApiServer, Manifests};
-use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
 /// As in the program.

@@ -11,8 +11,8 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
 use kubeproof_apiserver::{FieldValidation, warning_text};
+use kubeproof_machinery::json::Value;
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 
 use crate::causes::write_with_causes;
 use crate::user_agent;
@@ -221,7 +221,7 @@ impl Api {
         replicas: i64,
     ) -> Result<Value, ApiError> {
         let path = self.path_below(resource, name, Some("scale"))?;
-        let patch = serde_json::json!({"spec": {"replicas": replicas}});
+        let patch = kubeproof_machinery::json::json!({"spec": {"replicas": replicas}});
         let merge = "application/merge-patch+json";
         self.send("PATCH", &path, Some(&patch), merge).await
     }
@@ -321,7 +321,7 @@ impl Api {
     /// [`ApiError`] as the server answers.
     pub(crate) async fn evict(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-        let body = serde_json::json!({
+        let body = kubeproof_machinery::json::json!({
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": { "namespace": namespace, "name": name },

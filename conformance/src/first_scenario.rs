@@ -8,7 +8,7 @@ mod pattern;
 mod text;
 mod values;
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use crate::testbed::{Testbed, TestbedError};
 use changes::changes;

@@ -4,7 +4,7 @@
 //! put in its place do not occur in generated names, so nothing real is ever hidden.
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// The length of the random part of a name.
 const SUFFIX_CHARS: usize = 5;
@@ -68,7 +68,7 @@ impl GeneratedNames {
                 if let Some(text) = cell.as_str() {
                     let masked = self.mask(text);
                     is_masked |= masked != text;
-                    *cell = Value::String(masked);
+                    *cell = Value::String(masked.into());
                 }
             }
         }
@@ -86,7 +86,7 @@ impl GeneratedNames {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

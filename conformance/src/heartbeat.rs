@@ -1,7 +1,7 @@
 //! Writes that only show that their writer is alive, which never end.
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// The annotation in which leaders were elected before there were leases, on a ConfigMap or on Endpoints.
 /// Upstream: `resourcelock.LeaderElectionRecordAnnotationKey`.
@@ -77,7 +77,7 @@ fn without_leader(object: &Value) -> Value {
 mod tests {
     use jiff::Timestamp;
     use kubeproof_apiserver::meta::{GroupVersionResource, ResourceVersion};
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{Manifest, ManifestError, Manifests};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 /// A dump or an audit log that cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -28,7 +28,7 @@ use kube::Client;
 use kubeproof_apiserver::status::FieldErrors;
 use kubeproof_apiserver::{ApiServer, Webhook};
 use kubeproof_controller::kruise::Gates;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use crate::in_process;
 

@@ -176,7 +176,7 @@ mod user_agent;
 pub mod wire;
 
 pub use kubeproof_apiserver::{
-    self as apiserver, ApiServer, Clock, FieldValidation, LivelockLimits, Manifests,
+    self as apiserver, ApiServer, Clock, FieldValidation, LivelockLimits, Manifests, json,
 };
 pub use kubeproof_controller as controller;
 pub use kubeproof_node as node;

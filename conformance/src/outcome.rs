@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock};
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Effect, Fault};
 use kubeproof_apiserver::meta::ResourceVersion;
+use kubeproof_machinery::json::Value;
 use regex::{Captures, Regex};
-use serde_json::Value;
 
 use crate::api::{Api, ApiError};
 use crate::fold;
@@ -104,7 +104,7 @@ pub(crate) fn without_ages(table: &mut Value) {
             let restarts = cell.as_str().and_then(|cell| cell.strip_suffix(" ago)"));
             let restarts = restarts.and_then(|cell| cell.split_once(" ("));
             if let Some((count, _)) = restarts {
-                *cell = Value::String(count.to_owned());
+                *cell = count.into();
             }
         }
     }
@@ -293,7 +293,7 @@ pub(crate) fn masked(mut table: Value) -> Value {
     for row in rows {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {
             if let Some(text) = cell.as_str() {
-                *cell = Value::String(UID.replace_all(text, "<uid>").into_owned());
+                *cell = Value::String(UID.replace_all(text, "<uid>").into_owned().into());
             }
         }
     }

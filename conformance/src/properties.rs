@@ -24,7 +24,7 @@ use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::invariant::Invariants;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::status::FieldPath;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 #[doc(hidden)]
 pub use known::Caches;

@@ -20,7 +20,7 @@ pub use permission::{Permission, Scope, Target};
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use serde_json::{Value, json};
+    use kubeproof_machinery::json::{Value, json};
 
     /// An event of the service account `shop/operator`. `resource` is `GROUP RESOURCE`, `object` is `NAMESPACE/NAME`.
     pub(super) fn request(verb: &str, resource: &str, object: &str, code: u16) -> Value {

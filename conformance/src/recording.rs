@@ -15,8 +15,8 @@ use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use regex::Regex;
-use serde_json::Value;
 
 use crate::generated::GeneratedNames;
 use crate::log::Taken;

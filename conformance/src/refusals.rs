@@ -16,8 +16,8 @@ use jiff::Timestamp;
 use kube::client::Body;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, RequestInfo, ResponseBody};
+use kubeproof_machinery::json::Value;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tower::{Service, ServiceExt};
 
 /// The server's body as it is, or one that was read to its end.
@@ -152,7 +152,7 @@ pub(crate) fn first_line(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -22,8 +22,8 @@ mod state;
 
 use std::path::{Path, PathBuf};
 
+use kubeproof_machinery::json::{Value, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::suite::{self, Checked, Verdict};
 

@@ -22,8 +22,8 @@ use std::time::Duration;
 use kubeproof_apiserver::fault::{Hit, Point};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{FieldValidation, JournalEntry, Manifest};
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_node::SchedulerConfig;
-use serde_json::{Value, json};
 
 use crate::fault_plan::Plan;
 pub use crate::log::Taken;

@@ -19,11 +19,11 @@ use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::AddressPool;
 use kubeproof_controller::apps::statefulset::{Profile, Settings};
 use kubeproof_controller::kruise::Gates;
+use kubeproof_machinery::json::Value;
 use kubeproof_node::{BadImageName, MissingImages, SameImages};
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use crate::fault_plan::Plan;
 use crate::properties::{Declaration, DeclaredProperties, Violation};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kubeproof_apiserver::audit::{Audit, Event, Level, Policy, Rule, Stage};
 use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -8,7 +8,7 @@ mod document;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::explore::{self, Divergence, Plan, Planned, Reference};
 use crate::runner::RunOptions;
@@ -209,7 +209,7 @@ fn earlier(plan: &Plan, unmet: &[Planned]) -> Option<Plan> {
 
 /// A value of a document as YAML, below `key`.
 fn entry(key: &str, value: &Value) -> String {
-    let object = serde_json::json!({ key: value });
+    let object = kubeproof_machinery::json::json!({ key: value });
     serde_saphyr::to_string(&object).unwrap_or_else(|_| format!("{object}\n"))
 }
 

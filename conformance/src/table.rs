@@ -1,6 +1,6 @@
 //! Prints a server's `meta.k8s.io/v1` Table as kubectl does.
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{SmolStr, Value, json};
 
 /// Columns of higher priority are shown only by `-o wide`.
 const NARROW_PRIORITY_MAX: i64 = 0;
@@ -49,11 +49,11 @@ pub(crate) fn prepend_namespaces(table: &mut Value) {
 /// A table of a list of objects, with a column for each of their fields: the type and the status of a condition first,
 /// the message last.
 pub(crate) fn of_objects(list: &Value) -> Vec<Vec<String>> {
-    let mut columns: Vec<&String> = array(list)
+    let mut columns: Vec<&SmolStr> = array(list)
         .filter_map(Value::as_object)
         .flat_map(|object| object.keys())
         .collect();
-    let place = |column: &String| match column.as_str() {
+    let place = |column: &SmolStr| match column.as_str() {
         "type" => 0,
         "status" => 1,
         "reason" => 2,
@@ -66,7 +66,7 @@ pub(crate) fn of_objects(list: &Value) -> Vec<Vec<String>> {
         let cells = columns.iter().map(|column| cell(&object[column.as_str()]));
         cells.collect()
     });
-    let header = columns.iter().map(|column| (*column).clone()).collect();
+    let header = columns.iter().map(|column| (*column).to_string()).collect();
     std::iter::once(header).chain(rows).collect()
 }
 
@@ -76,7 +76,7 @@ fn array(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn cell(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Null => "<none>".to_owned(),
         other => other.to_string(),
     }

@@ -38,10 +38,10 @@ use kubeproof_apiserver::fault::{Fault, Hit};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_machinery::json::Value;
 use kubeproof_node as node;
 use kubeproof_runtime::context::with_user_agent;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use crate::api::Api;
 use crate::generated::GeneratedNames;

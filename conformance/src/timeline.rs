@@ -15,7 +15,7 @@ mod node;
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::refusals::Refusal;
 use crate::time::HumanDuration;

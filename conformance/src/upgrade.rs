@@ -10,7 +10,7 @@ mod objects;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::properties::WRITE_LOOPS;
 use crate::runner::{self, RunError, RunOptions};

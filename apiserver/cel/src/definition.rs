@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use serde_json::Value as Json;
+use kubeproof_machinery::json::Value as Json;
 
 use super::{
     rules::{CompiledRule, compile_rules},

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use kubeproof_cel::{Activation, Outcome, Returns, Scope};
-//! use serde_json::json;
+//! use kubeproof_machinery::json::json;
 //!
 //! # fn main() -> Result<(), String> {
 //! let rule = Scope::new().compile("object.spec.replicas <= 5", Returns::Bool)?;

@@ -1,7 +1,7 @@
 //! Message literals: the objects and JSON patches that mutations of admission policies make.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value as Json};
+use kubeproof_machinery::json::{Map, Value as Json};
 
 use super::{
     time,
@@ -113,10 +113,10 @@ fn operation(value: &Value) -> Result<Json, String> {
         _ => String::new(),
     };
     let mut operation = Map::new();
-    operation.insert("op".to_owned(), text("op").into());
-    operation.insert("path".to_owned(), text("path").into());
+    operation.insert("op", text("op").into());
+    operation.insert("path", text("path").into());
     if !text("from").is_empty() {
-        operation.insert("from".to_owned(), text("from").into());
+        operation.insert("from", text("from").into());
     }
     if let Some(value) = message.field("value") {
         if let Value::Object(object) = value
@@ -131,7 +131,7 @@ fn operation(value: &Value) -> Result<Json, String> {
                 "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}"
             )
         })?;
-        operation.insert("value".to_owned(), value);
+        operation.insert("value", value);
     }
     Ok(Json::Object(operation))
 }

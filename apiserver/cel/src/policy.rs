@@ -7,7 +7,7 @@ mod typed;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use serde_json::Value as Json;
+use kubeproof_machinery::json::Value as Json;
 
 pub use typed::resource_type;
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value as Json;
+use kubeproof_machinery::json::Value as Json;
 
 use super::{
     lexer::is_reserved,
@@ -183,9 +183,9 @@ pub(super) fn with_type_and_object_meta(schema: &Structural) -> Structural {
             properties: BTreeMap::from(names),
             ..Structural::default()
         };
-        schema.properties.insert("kind".to_owned(), string());
-        schema.properties.insert("apiVersion".to_owned(), string());
-        schema.properties.insert("metadata".to_owned(), metadata);
+        schema.properties.insert("kind".to_string(), string());
+        schema.properties.insert("apiVersion".to_string(), string());
+        schema.properties.insert("metadata".to_string(), metadata);
     }
     schema
 }
@@ -324,23 +324,23 @@ fn list_kind(schema: &Structural) -> ListKind {
     }
 }
 
-fn object(fields: &serde_json::Map<String, Json>, schema: &Structural) -> Value {
+fn object(fields: &kubeproof_machinery::json::Map, schema: &Structural) -> Value {
     let with_metadata = schema
         .embedded_resource
         .then(|| with_type_and_object_meta(schema));
     let schema = with_metadata.as_ref().unwrap_or(schema);
     let mut entries = BTreeMap::new();
     for (name, json) in fields {
-        let declared = schema.properties.get(name);
+        let declared = schema.properties.get(name.as_str());
         if declared.is_some() && json.is_null() {
             continue;
         }
         let (key, value) = match (declared, schema.map_values()) {
             (Some(of), _) => (
-                escape(name).unwrap_or_else(|| name.clone()),
+                escape(name).unwrap_or_else(|| name.to_string()),
                 to_value(json, of),
             ),
-            (None, Some(of)) => (name.clone(), to_value(json, of)),
+            (None, Some(of)) => (name.to_string(), to_value(json, of)),
             // A value without a schema is kept only for comparing objects.
             (None, None) => (format!("#{name}"), Value::Preserved(Arc::new(json.clone()))),
         };

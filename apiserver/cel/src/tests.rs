@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value as Json, json};
+use kubeproof_machinery::json::{Value as Json, json};
 
 use super::{
     rules::{CompiledRule, compile_rules},

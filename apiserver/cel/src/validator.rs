@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
+use kubeproof_machinery::json::Value as Json;
 
 use super::{
     error::EvalError,

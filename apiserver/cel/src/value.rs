@@ -56,7 +56,7 @@ pub enum Value {
     /// A value of a type of the Kubernetes libraries.
     Object(Arc<Object>),
     /// Data that its schema does not describe; expressions can only compare it.
-    Preserved(Arc<serde_json::Value>),
+    Preserved(Arc<kubeproof_machinery::json::Value>),
     /// Data that is not what its schema says. Using it is the error.
     Invalid(Arc<str>),
 }

@@ -9,8 +9,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::{GroupResource, ResourceVersion};
 
 const DATA: &str = include_str!("bootstrap.txt");

@@ -13,12 +13,12 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::apiextensions::custom_resource::{Conversion, CustomResource};
 use super::autoscaling::scale::Scale;
 use super::{ApiGroup, Generic, Strategy, api_group};
 use crate::columns::Column;
+use crate::json::Value;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};

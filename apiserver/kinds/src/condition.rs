@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::unstructured::{items, text};
 use super::validation::{invalid_each, required};
+use crate::json::{Value, json};
 use crate::meta::object::child_mut;
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};

@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, SmolStr, Value};
 use crate::meta::GroupVersionKind;
 use crate::schema::{Object, Schema, builtin, core_type};
 
@@ -294,8 +293,9 @@ fn node(schema: &Schema, value: &Value, pointer: bool) -> Node {
             Node::List(items.collect())
         }
         (Schema::Map(map), Value::Object(entries)) => {
-            let entry =
-                |(name, value): (&String, &Value)| (name.clone(), node(&map.values, value, false));
+            let entry = |(name, value): (&SmolStr, &Value)| {
+                (name.to_string(), node(&map.values, value, false))
+            };
             Node::Map(entries.iter().map(entry).collect())
         }
         (Schema::Object(kind), value) => structure(kind, value),
@@ -314,7 +314,7 @@ fn plain(value: &Value) -> Node {
     match value {
         Value::Array(items) => Node::List(items.iter().map(plain).collect()),
         Value::Object(entries) => {
-            let entry = |(name, value): (&String, &Value)| (name.clone(), plain(value));
+            let entry = |(name, value): (&SmolStr, &Value)| (name.to_string(), plain(value));
             Node::Map(Map::iter(entries).map(entry).collect())
         }
         value => Node::Plain(value.to_string()),
@@ -558,7 +558,7 @@ fn unified(old: &[String], new: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

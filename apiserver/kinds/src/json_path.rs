@@ -4,7 +4,7 @@ mod parse;
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// How many values a step of a path may find.
 const FOUND_MAX: usize = 100_000;
@@ -210,7 +210,7 @@ fn compare(left: &Value, right: &Value) -> Result<Ordering, Unfit> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

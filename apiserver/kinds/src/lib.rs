@@ -6,7 +6,7 @@
 //! rules are in [`apiextensions`]; [`definitions`] keeps what is served of them.
 
 use kubeproof_cel as cel;
-use kubeproof_machinery::{clock, meta, nesting, request, schema, status, x509};
+use kubeproof_machinery::{clock, json, meta, nesting, request, schema, status, x509};
 
 pub mod admissionregistration;
 pub mod apiextensions;

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Value, json};
-
 use crate::catalog::{Catalog, ResourceInfo};
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::rest::ReadRest;
 use crate::schema::quantity::Quantity;

@@ -2,9 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde_json::Value;
-
 use super::unstructured::text;
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 pub(super) const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";

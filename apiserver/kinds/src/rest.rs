@@ -3,8 +3,7 @@
 
 use std::fmt::Debug;
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, Value};
 use crate::request::options::Query;
 use crate::status::{ApiError, FieldErrors};
 
@@ -96,7 +95,7 @@ pub struct Connecter {
     /// The protocol of the connection.
     pub stream: Stream,
     /// Reads the fields of the options from the query, as admission sees them.
-    pub options: fn(&Query) -> Result<Map<String, Value>, ApiError>,
+    pub options: fn(&Query) -> Result<Map, ApiError>,
 }
 
 /// The protocol of an upgraded connection.

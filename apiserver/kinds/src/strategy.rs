@@ -5,12 +5,12 @@ use std::cmp::Ordering;
 use std::fmt::Debug;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::columns::Printable;
 use super::rest::{CreateRest, ReadRest, SubresourceRest};
 use crate::clock::Entropy;
 use crate::core::service::ServiceRanges;
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::NameRule;

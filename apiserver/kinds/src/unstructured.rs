@@ -1,7 +1,6 @@
 //! Accessors of values without a type, in the manner of `unstructured.Nested*`.
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, SmolStr, Value};
 use crate::meta::object::default;
 
 /// Returns the items of a list; any other value has none.
@@ -10,10 +9,7 @@ pub fn items(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The objects in the list `map[name]`.
-pub(crate) fn items_mut<'a>(
-    map: &'a mut Map<String, Value>,
-    name: &str,
-) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+pub(crate) fn items_mut<'a>(map: &'a mut Map, name: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(name)
         .and_then(Value::as_array_mut)
         .into_iter()
@@ -22,7 +18,7 @@ pub(crate) fn items_mut<'a>(
 }
 
 /// Returns the entries of a map; any other value has none.
-pub fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+pub fn entries(map: &Value) -> impl Iterator<Item = (&SmolStr, &Value)> {
     map.as_object().into_iter().flatten()
 }
 
@@ -41,10 +37,7 @@ pub fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns field `name` of `map` as an object; replaces any other value by an empty object.
-pub(crate) fn object_in<'a>(
-    map: &'a mut Map<String, Value>,
-    name: &str,
-) -> &'a mut Map<String, Value> {
+pub(crate) fn object_in<'a>(map: &'a mut Map, name: &str) -> &'a mut Map {
     let child = map.entry(name).or_insert(Value::Null);
     if !child.is_object() {
         *child = Value::Object(Map::new());
@@ -53,7 +46,7 @@ pub(crate) fn object_in<'a>(
 }
 
 /// Like [`default`] for a string, where an empty one counts as left out.
-pub(crate) fn default_text(map: &mut Map<String, Value>, name: &str, value: &str) {
+pub(crate) fn default_text(map: &mut Map, name: &str, value: &str) {
     if map.get(name).is_some_and(|own| own == "") {
         map.remove(name);
     }

@@ -1,9 +1,9 @@
 //! Checks of fields that the kinds share.
 
 use kubeproof_machinery::int_or_percent::valid_percent;
-use serde_json::Value;
 
 use super::unstructured::text;
+use crate::json::Value;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";

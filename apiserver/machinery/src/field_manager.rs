@@ -28,8 +28,7 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, Value};
 use crate::meta::fields;
 use crate::meta::object::{meta, meta_mut};
 use crate::meta::{GroupVersion, GroupVersionKind};
@@ -307,7 +306,7 @@ enum Changed {
 fn set_managed_fields(object: &mut Value, managed: Option<Value>) {
     let meta = meta_mut(object);
     match managed {
-        Some(managed) => meta.insert("managedFields".to_owned(), managed),
+        Some(managed) => meta.insert("managedFields", managed),
         None => meta.remove("managedFields"),
     };
 }

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// The direction in which a fractional share is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub fn valid_percent(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -28,6 +28,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use access::Index;
+pub(crate) use decode::Name;
 pub use map::{Entry, IntoIter, Iter, IterMut, Map, OccupiedEntry, VacantEntry};
 pub use serde_json::Number;
 pub use smol_str::SmolStr;

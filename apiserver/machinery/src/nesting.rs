@@ -17,8 +17,9 @@ use std::task::{Context, Poll};
 
 use serde::Deserialize;
 use serde::de::Error;
-use serde_json::Value;
 use serde_json::de::{Deserializer, SliceRead};
+
+use crate::json::Value;
 
 pub(crate) use reader::{Fault, Reader};
 

@@ -15,8 +15,8 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use serde_json::{Map, Value};
 
+use crate::json::{Map, Value};
 use crate::meta::GroupResource;
 use crate::nesting;
 use crate::schema::{self, FieldValidation, Object, duplicate_fields, unique_fields};
@@ -256,7 +256,7 @@ fn map_faults(body: &[u8]) -> Result<Vec<String>, String> {
 }
 
 /// The fields of a strategic merge patch.
-fn fields_of(body: &[u8]) -> Map<String, Value> {
+fn fields_of(body: &[u8]) -> Map {
     match nesting::from_slice(body) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),

@@ -35,7 +35,8 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use names::NameIndex;
-use serde_json::{Map, Value};
+
+use crate::json::{Map, Value};
 
 pub use builtin::{builtin, core_type, install, object_meta};
 pub use convert::{convert, plain};
@@ -274,7 +275,7 @@ impl Object {
     }
 
     /// The object that Go encodes for a struct nothing was decoded into.
-    pub fn zero(&self) -> Map<String, Value> {
+    pub fn zero(&self) -> Map {
         let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
         self.fields().iter().filter_map(unset).collect()
     }

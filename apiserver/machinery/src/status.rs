@@ -4,9 +4,8 @@
 mod body;
 mod field;
 
-use serde_json::{Value, json};
-
 use crate::gvk::{GroupKind, GroupResource};
+use crate::json::{Value, json};
 
 pub use body::Status;
 pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, found_warnings, quoted};
@@ -302,7 +301,7 @@ impl ApiError {
     /// The `details` of the status; `None` where upstream leaves them out.
     fn details(&self) -> Option<Value> {
         let named = |group: &str, kind: &str, name: &str| {
-            let mut details = serde_json::Map::new();
+            let mut details = crate::json::Map::new();
             for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
                 if !value.is_empty() {
                     details.insert(key.to_owned(), value.into());
@@ -331,7 +330,7 @@ impl ApiError {
             | Self::ApplyConflict { .. }
             | Self::TooManyRequests { .. }
             | Self::Internal(_)
-            | Self::Timeout { .. } => serde_json::Map::new(),
+            | Self::Timeout { .. } => crate::json::Map::new(),
             Self::Denied(_)
             | Self::PageNotFound
             | Self::BadRequest(_)
@@ -357,10 +356,10 @@ impl ApiError {
             _ => Vec::new(),
         };
         if !causes.is_empty() {
-            details.insert("causes".to_owned(), Value::Array(causes));
+            details.insert("causes", Value::Array(causes));
         }
         if let Some(seconds) = self.retry_after_seconds() {
-            details.insert("retryAfterSeconds".to_owned(), seconds.into());
+            details.insert("retryAfterSeconds", seconds.into());
         }
         Some(Value::Object(details))
     }

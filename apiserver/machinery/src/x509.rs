@@ -13,7 +13,6 @@ use base64::engine::general_purpose::STANDARD;
 use der::asn1::ObjectIdentifier;
 use der::{Decode, Encode, Tag, Tagged};
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -29,6 +28,7 @@ use x509_cert::ext::pkix::{
 use x509_cert::name::Name;
 
 use crate::clock::rfc3339;
+use crate::json::Value;
 use crate::status::quoted;
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");

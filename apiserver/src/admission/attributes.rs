@@ -1,11 +1,11 @@
 //! The attributes of a write, as the plugins for valid objects see it.
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use crate::admission::State;
 use crate::audit::Record;
 use crate::auth::User;
+use crate::json::Value;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 

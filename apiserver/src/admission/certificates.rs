@@ -1,9 +1,8 @@
 //! Permissions to approve and sign certificates, and the subjects that cannot be requested.
 
-use serde_json::Value;
-
 use super::attributes::Attributes;
 use crate::auth::{self, User};
+use crate::json::Value;
 use crate::metrics::admission::Plugin;
 use crate::registry::certificates::certificate_signing_request::request::der_of;
 use crate::status::ApiError;

@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use crate::admission::State;
 use crate::auth::{self, ANY_VERSION, Attributes, RequestAttributes, Selectors, User};
+use crate::json::Value;
 use crate::meta::object::meta;
 use crate::meta::validation::dns1123_subdomain;
 use crate::registry::catalog::ResourceInfo;
@@ -177,7 +176,7 @@ fn is_on_node_of(user: &User, allocation: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -4,11 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::enabled::AdmissionPlugins;
 use super::optional::event_rate_limit::{Limit, LimitType};
 use super::pod_security::PodSecurityConfiguration;
+use crate::json::Value;
 use crate::metrics::admission::Plugin;
 use crate::status::{FieldErrors, FieldPath};
 use crate::yaml::decode::Yaml;
@@ -85,7 +84,7 @@ impl AdmissionConfiguration {
                 let selectors = configuration["podNodeSelectorPluginConfig"].as_object();
                 let selectors = selectors.into_iter().flatten();
                 self.node_selectors = selectors
-                    .map(|(namespace, own)| (namespace.clone(), text(own).to_owned()))
+                    .map(|(namespace, own)| (namespace.to_string(), text(own).to_owned()))
                     .collect();
             }
             Plugin::PodTolerationRestriction => {

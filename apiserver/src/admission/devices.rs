@@ -1,8 +1,7 @@
 //! Claims of devices with the rights of an administrator are for namespaces that say so.
 
-use serde_json::Value;
-
 use crate::admission::State;
+use crate::json::Value;
 use crate::meta::object::meta;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::{FieldErrors, FieldPath};

@@ -1,10 +1,9 @@
 //! The class of ingresses that name none.
 
-use serde_json::Value;
-
 use super::all_of;
 use super::storage::newest_default;
 use crate::admission::State;
+use crate::json::Value;
 use crate::meta::object::{child_mut, name};
 
 const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -19,6 +18,6 @@ pub(super) fn default_class(state: &State, ingress: &mut Value) {
     let classes = all_of(state, "networking.k8s.io", "ingressclasses");
     if let Some(class) = newest_default(&classes, &[IS_DEFAULT]) {
         let spec = child_mut(ingress, "spec");
-        spec.insert("ingressClassName".to_owned(), name(class).into());
+        spec.insert("ingressClassName", name(class).into());
     }
 }

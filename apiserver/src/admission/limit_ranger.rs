@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
-
 use super::attributes::Attributes;
 use crate::admission::State;
+use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, meta_mut, namespace};
 use crate::registry::core::pod::resources::amounts::{
     Amounts, amounts, limits_of_pod, requests_of_pod,
@@ -42,7 +41,7 @@ pub(super) fn default_pod(state: &State, pod: &mut Value) {
     }
 }
 
-fn merge_defaults(pod: &mut Value, [requests, limits]: &[Map<String, Value>; 2]) {
+fn merge_defaults(pod: &mut Value, [requests, limits]: &[Map; 2]) {
     let mut done = Vec::new();
     for (list, kind) in [
         ("containers", "container"),
@@ -75,11 +74,7 @@ fn merge_defaults(pod: &mut Value, [requests, limits]: &[Map<String, Value>; 2])
 }
 
 /// Adds amounts that are not stated; answers whose.
-fn fill(
-    resources: &mut Map<String, Value>,
-    field: &str,
-    defaults: &Map<String, Value>,
-) -> Vec<String> {
+fn fill(resources: &mut Map, field: &str, defaults: &Map) -> Vec<String> {
     let stated = &resources.get(field).unwrap_or(&Value::Null);
     let missing: Vec<_> = defaults
         .iter()
@@ -89,7 +84,7 @@ fn fill(
     if missing.is_empty() {
         return Vec::new();
     }
-    let names = missing.iter().map(|(name, _)| name.clone()).collect();
+    let names = missing.iter().map(|(name, _)| name.to_string()).collect();
     let field = resources.entry(field).or_insert_with(|| json!({}));
     if let Some(fields) = field.as_object_mut() {
         fields.extend(missing);

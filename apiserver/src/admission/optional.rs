@@ -9,12 +9,11 @@ mod node_selector;
 mod owner_references;
 mod tolerations;
 
-use serde_json::Value;
-
 use super::attributes::Attributes;
 use super::chain::Chain;
 use crate::admission::State;
 use crate::auth;
+use crate::json::Value;
 use crate::meta::object::name;
 use crate::metrics::admission::Plugin;
 use crate::registry::catalog::ResourceInfo;

@@ -6,9 +6,8 @@ mod policy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::attributes::Attributes;
+use crate::json::Value;
 use crate::meta::object::{name, namespace};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::ObjectKey;

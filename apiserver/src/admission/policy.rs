@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::request::{Admission, GROUP};
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
 use crate::status::ApiError;

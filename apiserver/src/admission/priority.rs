@@ -1,9 +1,8 @@
 //! The priority of pods, from their class.
 
-use serde_json::Value;
-
 use super::{all_of, forbidden};
 use crate::admission::State;
+use crate::json::Value;
 use crate::meta::object::{child_mut, name};
 use crate::status::ApiError;
 
@@ -54,10 +53,10 @@ pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> 
         return Err(refuse(pod, message));
     }
     let spec = child_mut(pod, "spec");
-    spec.insert("priority".to_owned(), value.into());
-    spec.insert("preemptionPolicy".to_owned(), policy.into());
+    spec.insert("priority", value.into());
+    spec.insert("preemptionPolicy", policy.into());
     if let Some(class) = class {
-        spec.insert("priorityClassName".to_owned(), name(class).into());
+        spec.insert("priorityClassName", name(class).into());
     }
     Ok(())
 }

@@ -9,9 +9,8 @@ pub(crate) mod usage;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::attributes::Attributes;
+use crate::json::{Value, json};
 use crate::meta::object::{name, namespace};
 use crate::registry::core::pod::resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;

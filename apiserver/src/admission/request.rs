@@ -4,10 +4,10 @@ mod matching;
 mod review;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use crate::admission::State;
 use crate::auth::RequestAttributes;
+use crate::json::Value;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::nesting;
 use crate::registry::Strategy;

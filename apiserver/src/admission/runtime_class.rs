@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::{all_of, forbidden};
 use crate::admission::State;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, name};
 use crate::meta::order::Ordered;
 use crate::meta::validation::path_segment_name;
@@ -47,7 +46,7 @@ pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> 
             return refuse(why.to_owned());
         }
         (None, false) => {
-            spec.insert("overhead".to_owned(), fixed.clone());
+            spec.insert("overhead", fixed.clone());
         }
         _ => {}
     }

@@ -1,10 +1,9 @@
 //! The service accounts of pods: which one it is, and the token that it is shown.
 
-use serde_json::{Value, json};
-
 use super::service_account_secrets::{refers_to_secrets, secret_fault};
 use super::{all_of, forbidden};
 use crate::admission::State;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, name, namespace};
 use crate::status::ApiError;
 
@@ -59,7 +58,7 @@ pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> 
     let secrets = &account["imagePullSecrets"];
     let has_secrets = |own: &Value| own.as_array().is_some_and(|own| !own.is_empty());
     if !spec.get("imagePullSecrets").is_some_and(has_secrets) && has_secrets(secrets) {
-        spec.insert("imagePullSecrets".to_owned(), secrets.clone());
+        spec.insert("imagePullSecrets", secrets.clone());
     }
     let wanted = |owner: &Value| owner["automountServiceAccountToken"].as_bool();
     if wanted(&pod["spec"]).or(wanted(account)).unwrap_or(true) {

@@ -1,7 +1,6 @@
 //! The secrets that pods refer to, and whether their service accounts allow it.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::object::name;
 
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
@@ -100,7 +99,7 @@ pub(super) fn refers_to_secrets(spec: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

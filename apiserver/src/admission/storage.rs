@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{all_of, forbidden};
 use crate::admission::State;
+use crate::json::Value;
 use crate::meta::object::{child_mut, meta, name};
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
@@ -28,7 +27,7 @@ pub(super) fn default_class(state: &State, claim: &mut Value) {
     let classes = all_of(state, GROUP, CLASSES);
     if let Some(class) = newest_default(&classes, &IS_DEFAULT) {
         let spec = child_mut(claim, "spec");
-        spec.insert("storageClassName".to_owned(), name(class).into());
+        spec.insert("storageClassName", name(class).into());
     }
 }
 

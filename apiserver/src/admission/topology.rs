@@ -1,8 +1,7 @@
 //! The topology labels of a node, copied to its pods.
 
-use serde_json::{Map, Value};
-
 use crate::admission::State;
+use crate::json::{Map, Value};
 use crate::meta::GroupVersionResource;
 use crate::meta::object::child_mut;
 use crate::storage::ObjectKey;
@@ -27,7 +26,7 @@ pub(crate) fn label(state: &State, node: &str, object: &mut Value) {
         return;
     };
     let labels = &node.value()["metadata"]["labels"];
-    let copied: Map<String, Value> = LABELS
+    let copied: Map = LABELS
         .into_iter()
         .filter_map(|label| Some((label.to_owned(), labels.get(label)?.clone())))
         .collect();

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::chain::Chain;
 use super::policy::{self, Policies};
@@ -25,6 +24,7 @@ use crate::admission::State;
 use crate::auth;
 use crate::cel::{Expression, Returns, Scope};
 use crate::clock::nanos_between;
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta_mut, namespace};
 use crate::metrics::admission::Plugin;
@@ -516,7 +516,7 @@ impl Admission<'_> {
             return Ok(());
         }
         if self.resource.namespaced && namespace(object).is_empty() {
-            meta_mut(object).insert("namespace".to_owned(), self.namespace.as_str().into());
+            meta_mut(object).insert("namespace", self.namespace.as_str().into());
         }
         // Upstream's plugins go by the namespace of the request; an object that a webhook has
         // moved out of it is refused later.

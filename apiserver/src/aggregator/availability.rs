@@ -4,11 +4,10 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-
 use crate::api_services::{Backend, GROUP, PLURAL, VERSION};
 use crate::clock::rfc3339;
 use crate::field_manager::Writer;
+use crate::json::{Value, json};
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::condition::set_condition;
 use crate::registry::unstructured::{items, text};

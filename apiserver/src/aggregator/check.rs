@@ -10,7 +10,6 @@ use futures::StreamExt;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Request};
 use http_body_util::Full;
-use serde_json::{Value, json};
 
 use super::availability::Judgement;
 use super::backend::{Connection, Unreached, name_user};
@@ -18,6 +17,7 @@ use super::discovery::{current, of_resources};
 use crate::api_services::{Backend, Discovered};
 use crate::auth::User;
 use crate::cluster::Cluster;
+use crate::json::{Value, json};
 use crate::meta::GroupVersion;
 use crate::registry::unstructured::{items, text};
 

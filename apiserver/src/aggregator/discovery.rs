@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
 use crate::api_services::{ApiServices, Registered};
 use crate::cluster::Cluster;
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersion;
 use crate::registry::unstructured::{items, text};
 
@@ -198,7 +197,7 @@ pub(super) fn current(version: &GroupVersion, resources: &Value) -> Value {
         });
         let subresources: Vec<Value> = subresources.collect();
         if !subresources.is_empty() {
-            kept.insert("subresources".to_owned(), subresources.into());
+            kept.insert("subresources", subresources.into());
         }
         Value::Object(kept)
     });
@@ -210,7 +209,7 @@ pub(super) fn current(version: &GroupVersion, resources: &Value) -> Value {
     document
 }
 
-fn picked(from: &Value, texts: &[&str], lists: &[&str]) -> Map<String, Value> {
+fn picked(from: &Value, texts: &[&str], lists: &[&str]) -> Map {
     let texts = texts
         .iter()
         .map(|field| (*field, text(&from[*field]).into()));

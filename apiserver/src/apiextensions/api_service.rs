@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::MANAGER;
 use crate::field_manager::Writer;
+use crate::json::{Value, json};
 use crate::meta::GroupVersion;
 use crate::meta::object::name;
 use crate::request::options::DeleteOptions;

@@ -1,9 +1,8 @@
 //! The end of a definition: its objects go first.
 
-use serde_json::Value;
-
 use super::naming::write_status;
 use crate::clock::rfc3339;
+use crate::json::Value;
 use crate::meta::object::{finalizers, is_terminating, name, namespace, set_finalizers};
 use crate::registry::apiextensions::custom_resource_definition::conditions::{self, Condition};
 use crate::registry::apiextensions::custom_resource_definition::finalizer::FINALIZER;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use crate::clock::rfc3339;
+use crate::json::{Map, Value};
 use crate::meta::object::child_mut;
 use crate::registry::apiextensions::custom_resource_definition::conditions::{self, Condition};
 use crate::storage::StoredObject;
@@ -29,7 +28,7 @@ pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
     }
     let now = rfc3339(store.state.clock.now());
     write_status(store, definition, |next| {
-        child_mut(next, "status").insert("acceptedNames".to_owned(), names.clone().into());
+        child_mut(next, "status").insert("acceptedNames", names.clone().into());
         let names_accepted = Condition {
             condition_type: "NamesAccepted",
             status: accepted.status(),
@@ -123,7 +122,7 @@ impl Accepted {
 }
 
 /// The names that the definition has from now on, and whether they are all it asks for.
-fn accept(store: &Store<'_>, definition: &Value) -> (Map<String, Value>, Accepted) {
+fn accept(store: &Store<'_>, definition: &Value) -> (Map, Accepted) {
     let group = definition["spec"]["group"].as_str();
     let taken = Taken::in_group(store, group.unwrap_or_default());
     let wanted = &definition["spec"]["names"];
@@ -162,7 +161,7 @@ fn accept(store: &Store<'_>, definition: &Value) -> (Map<String, Value>, Accepte
     (names, accepted)
 }
 
-fn copy(names: &mut Map<String, Value>, wanted: &Value, field: &str) {
+fn copy(names: &mut Map, wanted: &Value, field: &str) {
     match wanted.get(field) {
         Some(value) => names.insert(field.to_owned(), value.clone()),
         None => names.remove(field),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::event::ResponseStatus;
+use crate::json::Value;
 use crate::meta::go_json;
 use crate::nesting;
 use crate::schema::{protobuf, write_answer};

@@ -319,7 +319,7 @@ mod tests {
             received: "2026-01-01T00:00:00.5Z".parse().unwrap(),
         };
         let record = audit.record(&attributes, &Clock::real(), facts).unwrap();
-        let object = serde_json::json!({"metadata": {"namespace": "n"}, "data": "x".repeat(500)});
+        let object = crate::json::json!({"metadata": {"namespace": "n"}, "data": "x".repeat(500)});
         record.request_object(&object, |_| {});
         record.reach(Stage::RequestReceived);
         kept.lock().remove(0)

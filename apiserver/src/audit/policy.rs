@@ -4,9 +4,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Value, json};
-
 use super::event::{Level, Stage};
+use crate::json::{Value, json};
 use crate::meta::GroupVersion;
 use crate::meta::validation::dns1123_subdomain;
 use crate::schema::{self, Field, FieldValidation, Object, Schema};

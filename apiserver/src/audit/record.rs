@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::Audit;
 use super::document::{Shown, compact, json_of, without_managed_fields};
 use super::event::{Event, Level, ObjectReference, ResponseStatus, Stage, UserInfo};
 use super::rules::{RequestAttributes, RequestAuditConfig};
 use crate::clock::Clock;
+use crate::json::Value;
 use crate::meta::object::{meta, name, namespace};
 use crate::meta::validation::qualified_name;
 use crate::yaml::decode::Yaml;

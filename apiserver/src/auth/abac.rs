@@ -4,9 +4,8 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{AUTHENTICATED, Attributes, User};
+use crate::json::{Value, json};
 use crate::request::Decision;
 use crate::schema;
 

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::User;
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::request::RequestInfo;
 use crate::status::{ApiError, quoted};

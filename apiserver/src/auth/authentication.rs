@@ -10,7 +10,6 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::tokens::{BoundKind, Claims, ObjectReference, SecretClaims, TokenError};
 use super::{
@@ -18,6 +17,7 @@ use super::{
     service_account_groups,
 };
 use super::{Peer, State, check_local};
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;
 use crate::status::{ApiError, quoted};

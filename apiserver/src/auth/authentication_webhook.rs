@@ -11,11 +11,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::authorization_webhook::ReviewVersion;
 use super::{ReviewVersionError, State, User};
 use crate::clock::later;
+use crate::json::{Value, json};
 use crate::webhook::{self, WebhookKubeconfig};
 
 const GROUP: &str = "authentication.k8s.io";
@@ -143,7 +143,7 @@ fn of_status(status: &Value, wanted: &[String], own: &[String]) -> Result<Holder
     let text = |field: &str| user[field].as_str().unwrap_or_default().to_owned();
     let extra = user["extra"].as_object().into_iter().flatten();
     let extra: BTreeMap<String, Vec<String>> = extra
-        .map(|(key, values)| (key.clone(), list(values)))
+        .map(|(key, values)| (key.to_string(), list(values)))
         .collect();
     let user = User {
         name: text("username"),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{AbacPolicy, Attributes, AuthorizationWebhook, State, User};
 use super::{node, questions, rbac};
+use crate::json::{Value, json};
 use crate::metrics::access::{Access, Authorizer};
 use crate::request::Decision;
 use crate::status::aggregate;

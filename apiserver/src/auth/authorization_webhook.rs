@@ -10,10 +10,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
 
 use super::{Attributes, State, User};
 use crate::clock::later;
+use crate::json::{Map, Value, json};
 use crate::meta::selector::{FieldSelector, LabelSelector, Operator};
 use crate::request::Decision;
 use crate::webhook::{self, WebhookKubeconfig};
@@ -214,7 +214,7 @@ fn texts(fields: &[(&str, &str)]) -> Value {
     let fields = fields.iter().filter(|(_, text)| !text.is_empty());
     fields
         .map(|(field, text)| ((*field).to_owned(), Value::from(*text)))
-        .collect::<Map<_, _>>()
+        .collect::<Map>()
         .into()
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{State, User};
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;
 use crate::storage::ObjectKey;

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::rbac::{self, GROUP};
 use super::{ANY_VERSION, Attributes, RequestAttributes, Selectors, State, User, authorize};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::object::{meta_mut, name, namespace};
 use crate::registry::catalog::ResourceInfo;
@@ -98,7 +97,7 @@ impl Check<'_> {
         self.grants(&role["rules"])?;
         let aggregates = |role: &Value| !role["aggregationRule"].is_null();
         if aggregates(role) || old.is_some_and(aggregates) {
-            let everything = serde_json::json!([
+            let everything = crate::json::json!([
                 { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
                 { "nonResourceURLs": ["*"], "verbs": ["*"] },
             ]);

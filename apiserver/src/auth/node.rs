@@ -7,9 +7,8 @@ mod references;
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
-
 use super::{Attributes, NODES, User};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::selector::FieldSelector;
 use crate::registry::bootstrap;

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::{Attributes, AuthorizationWebhook, State, User};
+use crate::json::Value;
 use crate::request::Decision;
 
 tokio::task_local! {

@@ -1,8 +1,7 @@
 //! The permissions by stored roles.
 
-use serde_json::Value;
-
 use super::{Attributes, SERVICE_ACCOUNT_PREFIX, User};
+use crate::json::Value;
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::request::Decision;
 use crate::status::{aggregate, quoted};

@@ -2,10 +2,9 @@
 
 use std::sync::atomic::AtomicU64;
 
-use serde_json::Value;
-
 use super::User;
 use crate::audit::Record;
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::request::options::Query;
 use crate::webhook::WebhookCalls;

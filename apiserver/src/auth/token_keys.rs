@@ -9,7 +9,6 @@ use der::asn1::{ObjectIdentifier, UintRef};
 use der::{Decode, Encode, Sequence};
 use p256::ecdsa::signature::Signer;
 use p256::pkcs8::EncodePublicKey;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::SignatureScheme;
 use tokio_rustls::rustls::crypto::ring;
@@ -19,6 +18,7 @@ use tokio_rustls::rustls::sign::SigningKey;
 use x509_cert::spki::{SubjectPublicKeyInfoOwned, SubjectPublicKeyInfoRef};
 
 use crate::clock::Seed;
+use crate::json::json;
 use crate::x509::PROVIDER;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");

@@ -9,9 +9,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use lru::LruCache;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::TokenKeys;
+use crate::json::{Value, json};
 
 /// The default issuer, and the audience of the server itself.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -351,7 +351,7 @@ impl Claims {
         let private = &payload["kubernetes.io"];
         let time = |value: &Value| Timestamp::from_second(value.as_i64()?).ok();
         let audiences = match &payload["aud"] {
-            Value::String(one) => vec![one.clone()],
+            Value::String(one) => vec![one.to_string()],
             Value::Array(all) => {
                 let texts = all.iter().filter_map(Value::as_str);
                 texts.map(str::to_owned).collect()

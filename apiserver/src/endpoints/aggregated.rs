@@ -6,12 +6,12 @@ use http::header::{
     VARY,
 };
 use http::{Response, StatusCode};
-use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{Accepted, MediaType, encode};
 use super::{discovery, response};
 use crate::aggregator::discovery::Remote;
+use crate::json::Value;
 use crate::registry::catalog::Catalog;
 
 /// The parameters that ask for it and come back with it.

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use serde_json::{Map, Value, json};
-
 use super::health;
 use crate::auth::{ISSUER_PATH, KEY_SET_PATH};
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{Catalog, Group, ResourceInfo, SubresourceInfo, Version};
 
@@ -45,8 +44,8 @@ pub(crate) fn api_group(catalog: &Catalog, group: &str) -> Option<Value> {
             .group(group)
             .filter(|group| !group.name.is_empty())?,
     );
-    fields.insert("kind".to_owned(), json!("APIGroup"));
-    fields.insert("apiVersion".to_owned(), json!("v1"));
+    fields.insert("kind", json!("APIGroup"));
+    fields.insert("apiVersion", json!("v1"));
     Some(Value::Object(fields))
 }
 
@@ -165,7 +164,7 @@ fn named_groups(catalog: &Catalog) -> impl Iterator<Item = &Group> {
         .filter(|group| !group.name.is_empty())
 }
 
-fn group_fields(group: &Group) -> Map<String, Value> {
+fn group_fields(group: &Group) -> Map {
     let versions: Vec<Value> = group
         .versions
         .iter()
@@ -175,12 +174,12 @@ fn group_fields(group: &Group) -> Map<String, Value> {
         })
         .collect();
     let mut fields = Map::new();
-    fields.insert("name".to_owned(), json!(group.name));
+    fields.insert("name", json!(group.name));
     fields.insert(
         "preferredVersion".to_owned(),
         versions.first().cloned().unwrap_or_default(),
     );
-    fields.insert("versions".to_owned(), Value::Array(versions));
+    fields.insert("versions", Value::Array(versions));
     fields
 }
 

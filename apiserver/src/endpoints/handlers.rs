@@ -42,7 +42,6 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Response};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
@@ -54,6 +53,7 @@ use crate::auth::{RequestAttributes, User};
 use crate::endpoints::State;
 use crate::fault::{RequestFacts, View};
 use crate::field_manager::{FieldManager, Writer};
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::metrics::{Listed, RequestMeter};
 use crate::nesting;

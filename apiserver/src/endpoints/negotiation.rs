@@ -2,7 +2,8 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use serde_json::Value;
+
+use crate::json::Value;
 
 use bytes::Bytes;
 

@@ -24,12 +24,12 @@ use http::header::{
 use http::{HeaderMap, Response, StatusCode};
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
 
 use self::definitions::Form;
 use self::operations::Paths;
 use super::body::ResponseBody;
 use super::{discovery, response};
+use crate::json::{Map, Value, json};
 use crate::registry::catalog::{Catalog, Version};
 use crate::registry::definitions::{CustomKind, Definitions, Served as ServedDefinitions};
 
@@ -204,7 +204,7 @@ impl Generation {
                 let etag = |key: &String| etag_v3(&self.custom, key);
                 etags.entry(key).or_insert_with_key(etag);
             }
-            let paths: Map<String, Value> = etags
+            let paths: Map = etags
                 .iter()
                 .map(|(key, etag)| (key.clone(), json!({"serverRelativeURL": url(key, etag)})))
                 .collect();

@@ -2,8 +2,7 @@
 
 use std::borrow::Borrow;
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::meta::fields;
 use crate::registry::apps::conversion;
 

@@ -1,7 +1,6 @@
 //! JSON with line breaks and indents, as Go's `json.MarshalIndent` writes it.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::schema::write_answer;
 
 /// Writes a value with its keys in the order of upstream's types, without a line break at the end.
@@ -62,7 +61,7 @@ fn break_line(out: &mut Vec<u8>, depth: usize) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
-use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{Accepted, MediaType, encode};
 use super::warnings;
+use crate::json::Value;
 use crate::schema::protobuf::Document;
 use crate::status::ApiError;
 use crate::storage::StoredObject;

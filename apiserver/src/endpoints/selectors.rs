@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::registry::catalog::ResourceInfo;
@@ -169,7 +168,7 @@ impl Selectors {
         let paths = self.paths(field).into_iter();
         match paths.map(at).find(|value| !value.is_null()) {
             None => default.to_owned(),
-            Some(Value::String(text)) => text.clone(),
+            Some(Value::String(text)) => text.to_string(),
             Some(other) => other.to_string(),
         }
     }
@@ -231,7 +230,7 @@ impl fmt::Debug for Selection {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::registry::catalog::Catalog;

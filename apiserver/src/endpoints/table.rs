@@ -3,9 +3,9 @@
 use std::borrow::Borrow;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::partial::partial_object_metadata;
+use crate::json::{Value, json};
 use crate::meta::fields;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::columns::Column;

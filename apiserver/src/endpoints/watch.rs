@@ -27,7 +27,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -37,6 +36,7 @@ use super::pace::Pacer;
 use super::selectors::Selection;
 use crate::clock::Clock;
 use crate::fault::{self, Faults, Turn, View};
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::meta::ResourceVersion;
 use crate::metrics::WatchMeter;

@@ -5,13 +5,13 @@
 use http::header::{HeaderValue, WARNING};
 use http::{HeaderMap, Response};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::body::ResponseBody;
 use super::discovery;
 use super::negotiation::{self, Accepted, MediaType};
 use super::response;
 use crate::admission::AdmissionPlugins;
+use crate::json::{Value, json};
 use crate::metrics::families::Family;
 use crate::registry::core::service::ServiceRanges;
 
@@ -155,7 +155,8 @@ impl Page {
             }
             Self::Flagz => {
                 let flags = flags(facts).into_iter();
-                let flags = flags.map(|(name, value)| (name.to_owned(), Value::String(value)));
+                let flags =
+                    flags.map(|(name, value)| (name.to_owned(), Value::String(value.into())));
                 object["flags"] = Value::Object(flags.collect());
             }
         }

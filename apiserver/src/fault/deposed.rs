@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
+
+use crate::json::Value;
 
 /// Namespace and name of a lease, and its holder.
 pub(crate) type Holder = (String, String, String);

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Requests;
+use crate::json::Value;
 use crate::request::{RequestInfo, Verb};
 
 /// The product of a client that sends no user agent, as managed fields name it.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use super::branches::{Branches, Takes};
@@ -16,6 +15,7 @@ use super::request_facts::RequestFacts;
 use super::rule::{Rule, hit};
 use super::{Effect, Fault, WebhookFailure};
 use crate::clock::Clock;
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::storage::EventType;
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::*;
 use crate::clock::Clock;
+use crate::json::{Value, from_value, json};
 use crate::meta::ResourceVersion;
 use crate::request::RequestInfo;
 use crate::storage::EventType;
@@ -24,7 +24,7 @@ fn effects(faults: &Faults, asked: &RequestFacts, body: &[u8], last: u64) -> Vec
 }
 
 fn requests(yaml: Value) -> Requests {
-    serde_json::from_value(yaml).unwrap()
+    from_value(yaml).unwrap()
 }
 
 #[test]
@@ -34,14 +34,14 @@ fn a_rule_is_about_what_all_its_fields_agree_with() {
     let status = asked(&Method::PUT, set);
     let rule = |value| requests(value);
     assert!(Requests::default().include(&pod));
-    let of_pod = rule(serde_json::json!({
+    let of_pod = rule(json!({
         "verb": "delete", "resource": "pods", "name": "web-1", "from": "statefulset-controller"
     }));
     assert!(of_pod.include(&pod) && !of_pod.include(&status));
-    assert!(rule(serde_json::json!({"resource": "statefulsets.apps/status"})).include(&status));
-    assert!(!rule(serde_json::json!({"resource": "statefulsets"})).include(&status));
-    assert!(!rule(serde_json::json!({"resource": "statefulsets.x/status"})).include(&status));
-    assert!(!rule(serde_json::json!({"from": "kubelet"})).include(&pod));
+    assert!(rule(json!({"resource": "statefulsets.apps/status"})).include(&status));
+    assert!(!rule(json!({"resource": "statefulsets"})).include(&status));
+    assert!(!rule(json!({"resource": "statefulsets.x/status"})).include(&status));
+    assert!(!rule(json!({"from": "kubelet"})).include(&pod));
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +51,7 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
     let named = br#"{"metadata":{"name":"web-1"}}"#;
     faults.inject(Fault {
         name: "second".to_owned(),
-        requests: requests(serde_json::json!({"name": "web-1"})),
+        requests: requests(json!({"name": "web-1"})),
         after: 1,
         times: Some(1),
         lasts: None,
@@ -82,7 +82,7 @@ async fn a_watch_that_is_held_goes_on_when_the_fault_is_lifted() {
     let watch = asked(&Method::GET, "/api/v1/watch/pods");
     faults.inject(Fault {
         name: "held".to_owned(),
-        requests: requests(serde_json::json!({"verb": "watch", "resource": "pods"})),
+        requests: requests(json!({"verb": "watch", "resource": "pods"})),
         after: 0,
         times: None,
         lasts: None,
@@ -96,7 +96,7 @@ async fn a_watch_that_is_held_goes_on_when_the_fault_is_lifted() {
 }
 
 fn rule(value: Value) -> Fault {
-    serde_json::from_value(value).unwrap()
+    from_value(value).unwrap()
 }
 
 #[test]
@@ -112,10 +112,10 @@ fn a_fault_has_exactly_one_effect_and_durations_with_units() {
         json!({ "name": "a" }),
         json!({ "name": "a", "hold": true, "break": true }),
     ] {
-        let error = serde_json::from_value::<Fault>(wrong).unwrap_err();
+        let error = from_value::<Fault>(wrong).unwrap_err();
         assert!(error.to_string().contains("needs one of"), "{error}");
     }
-    let unitless = serde_json::from_value::<Fault>(json!({ "name": "a", "miss": "90" }));
+    let unitless = from_value::<Fault>(json!({ "name": "a", "miss": "90" }));
     assert!(
         unitless
             .unwrap_err()

@@ -1,9 +1,8 @@
 //! Schemas of definitions, the objects that they describe, and the rules in them.
 
-use serde_json::{Value, json};
-
 use super::requests::Peer;
 use super::{lines, object};
+use crate::json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const FUZZES: &str = "/apis/example.com/v1/namespaces/default/fuzzes";

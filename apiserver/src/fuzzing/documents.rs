@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-
 use super::{lines, object};
 use crate::field_manager::{FieldManager, Force, Writer};
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::patch::{self, Outcome, PatchType};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
-
 use crate::cel::{Activation, Key, Map, Time, Value, of_json};
+use crate::json::Value as Json;
 use crate::storage::{EventType, JournalEntry, JournaledObject};
 
 /// An API group and version, a namespace and a name.

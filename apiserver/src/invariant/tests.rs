@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{Declaration, Invariants, Observer, Variable};
+use crate::json::{Value, json};
 use crate::meta::{GroupVersionResource, ResourceVersion};
 use crate::status::FieldPath;
 use crate::storage::{EventType, JournalEntry};

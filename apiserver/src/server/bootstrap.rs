@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use crate::clock::{Seed, rfc3339};
 use crate::field_manager::{FieldManager, Writer};
+use crate::json::{Value, json};
 use crate::meta::ResourceVersion;
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::bootstrap;

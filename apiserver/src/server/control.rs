@@ -31,12 +31,12 @@ mod metrics;
 
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ApiServer;
 use crate::endpoints::body::REQUEST_BYTES_MAX;
 use crate::fault::{Effect, Fault, Hit, Point, Takes};
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::metric_values::MetricValue;
 use crate::request::options::pairs;

@@ -15,10 +15,10 @@ use std::time::Duration;
 use http::HeaderValue;
 use jiff::Timestamp;
 use parking_lot::RwLock;
-use serde_json::Value;
 
 use crate::auth::{Attributes, User};
 use crate::clock::{Clock, nanos_between};
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
 use crate::metrics::Metrics;

@@ -1,9 +1,8 @@
 //! Objects that a running server takes in, all of them or none.
 
-use serde_json::{Value, json};
-
 use super::live::{LiveError, Unstored};
 use super::{ApiServer, LoadError, Manifest, Manifests};
+use crate::json::{Value, json};
 use crate::schema::FieldValidation;
 use crate::status::{ApiError, Status};
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use super::ApiServer;
+use crate::json::json;
 
 /// The namespace of the leases of nodes, which are not for elections.
 const NODES: &str = "kube-node-lease";

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::load::{LoadError, USER_AGENT, in_words};
 use super::{ApiServer, Manifest};
 use crate::field_manager::Writer;
+use crate::json::Value;
 use crate::meta::{GroupVersion, ResourceVersion};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::{self, FieldValidation};

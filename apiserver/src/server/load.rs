@@ -7,10 +7,10 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, WARNING};
 use http::request::Builder;
 use http::{Request, StatusCode};
 use http_body_util::Full;
-use serde_json::{Value, json};
 
 use super::{ApiServer, ApiServerBuilder, Manifest, Manifests};
 use crate::endpoints::warnings;
+use crate::json::{Value, json};
 use crate::schema::FieldValidation;
 use crate::status::ApiError;
 

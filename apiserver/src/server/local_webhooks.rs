@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
 
 use super::{ApiServer, WeakApiServer};
+use crate::json::Value;
 use crate::webhook::{CallError, LocalServices, ServicePort};
 
 /// A webhook in this process: calls are not encrypted, and take no time.

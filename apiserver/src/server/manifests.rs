@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
+use crate::json::{self, Value};
 use crate::yaml::decode::Yaml;
 
 /// Objects to create, in the order in which they were added.
 ///
 /// ```
 /// use kubeproof_apiserver::{ApiServer, Manifests};
-/// use serde_json::json;
+/// use kubeproof_apiserver::json::json;
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
 /// # runtime.block_on(async {
@@ -103,7 +103,7 @@ impl Manifests {
     /// - [`ManifestError::Json`] when it has no form in JSON,
     /// - [`ManifestError::NotAnObject`] when it has no `apiVersion` or no `kind`.
     pub fn object(mut self, object: &impl Serialize) -> Result<Self, ManifestError> {
-        self.add(serde_json::to_value(object)?.into(), "the value")?;
+        self.add(json::to_value(object)?.into(), "the value")?;
         Ok(self)
     }
 

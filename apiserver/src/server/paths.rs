@@ -10,7 +10,6 @@ use std::pin::Pin;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, HeaderValue};
 use http::{HeaderMap, Method, Response};
-use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::{ApiServer, control, header};
@@ -20,6 +19,7 @@ use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{self, Accepted, Produces};
 use crate::endpoints::zpages::{Facts, Page};
 use crate::endpoints::{aggregated, discovery, health, response, zpages};
+use crate::json::Value;
 use crate::metrics;
 use crate::metrics::{Shown, families, process};
 use crate::registry::catalog::Catalog;

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::{Store, Subresource, at_once};
 use crate::admission::attributes::Attributes;
 use crate::admission::chain::{Chain, Origin};
@@ -14,6 +12,7 @@ use crate::admission::quota::Charge;
 use crate::admission::request::Admission;
 use crate::auth::{RequestAttributes, escalation, resolved};
 use crate::field_manager::Writer;
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::metrics::admission::{Plugin, Step};
@@ -217,7 +216,7 @@ impl Store<'_> {
         };
         let meta = meta_mut(object);
         match held {
-            Some(held) => meta.insert("managedFields".to_owned(), held),
+            Some(held) => meta.insert("managedFields", held),
             None => meta.remove("managedFields"),
         };
         if let Some(warnings) = self.warnings {

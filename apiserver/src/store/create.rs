@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::refusals::parse_rv;
 use super::{Store, WriteResult};
 use crate::admission;
 use crate::cancellation;
 use crate::clock::{Entropy, rfc3339};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::ResourceVersion;
 use crate::meta::object::{self, is_terminating, meta, meta_mut};
@@ -113,10 +112,10 @@ impl Store<'_> {
         ] {
             meta.remove(field);
         }
-        meta.insert("uid".to_owned(), uid.into());
-        meta.insert("creationTimestamp".to_owned(), now.into());
+        meta.insert("uid", uid.into());
+        meta.insert("creationTimestamp", now.into());
         if counts_generation {
-            meta.insert("generation".to_owned(), 1.into());
+            meta.insert("generation", 1.into());
         }
     }
 
@@ -127,7 +126,7 @@ impl Store<'_> {
         };
         let schema = schema::builtin(self.resource.gvk());
         match schema.and_then(|schema| schema.field("status")?.unset()) {
-            Some(status) => fields.insert("status".to_owned(), status),
+            Some(status) => fields.insert("status", status),
             None => fields.remove("status"),
         };
     }
@@ -241,7 +240,7 @@ impl Names {
         let prefix = meta(&object, "generateName").chars();
         let prefix: String = prefix.take(NAME_PREFIX_MAX).collect();
         let name = format!("{prefix}{}", entropy.name_suffix());
-        meta_mut(&mut object).insert("name".to_owned(), name.into());
+        meta_mut(&mut object).insert("name", name.into());
         Some(object)
     }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{Store, WriteResult, check_name};
 use crate::clock::{go_seconds, later, rfc3339};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
 use crate::metrics::admission::Step;
@@ -221,7 +221,7 @@ impl Store<'_> {
             .as_i64()
             .filter(|g| *g > 0)
         {
-            meta_mut(&mut next).insert("generation".to_owned(), (generation + 1).into());
+            meta_mut(&mut next).insert("generation", (generation + 1).into());
         }
         if goes_now {
             Decision::Remove(next)
@@ -306,14 +306,14 @@ fn shorten(
         (shortened, grace)
     };
     let meta = meta_mut(&mut next);
-    meta.insert("deletionTimestamp".to_owned(), rfc3339(due).into());
-    meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    meta.insert("deletionTimestamp", rfc3339(due).into());
+    meta.insert("deletionGracePeriodSeconds", grace.into());
     Decision::Mark(next)
 }
 
 fn mark(object: &mut Value, now: Timestamp, grace: i64) {
     let due = later(now, go_seconds(grace));
     let meta = meta_mut(object);
-    meta.insert("deletionTimestamp".to_owned(), rfc3339(due).into());
-    meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    meta.insert("deletionTimestamp", rfc3339(due).into());
+    meta.insert("deletionGracePeriodSeconds", grace.into());
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Store;
 use crate::admission::webhook;
 use crate::cancellation;
+use crate::json::Value;
 use crate::status::found_warnings;
 use crate::storage::{Conflict, StoredObject, Table, Transaction};
 

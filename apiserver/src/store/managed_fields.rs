@@ -1,10 +1,9 @@
 //! Managed fields: the owners of the fields that a request writes.
 
-use serde_json::Value;
-
 use super::Store;
 use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, equal_but_for_times};
+use crate::json::Value;
 use crate::meta::object::meta_mut;
 use crate::schema;
 
@@ -72,7 +71,7 @@ pub(super) fn is_no_change(next: &mut Value, current: &Value) -> bool {
     if equal(next, current) {
         return true;
     }
-    meta_mut(next).insert("managedFields".to_owned(), newer);
+    meta_mut(next).insert("managedFields", newer);
     false
 }
 

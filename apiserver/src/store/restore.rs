@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Store;
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::meta::object::meta_mut;
 use crate::status::ApiError;

@@ -3,11 +3,10 @@
 use std::mem;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use super::refusals::{check_name, parse_rv};
 use super::{Store, Subresource, WriteResult, managed_fields};
 use crate::cancellation;
+use crate::json::{Map, Value};
 use crate::meta::ResourceVersion;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::request::options::Preconditions;
@@ -169,9 +168,9 @@ impl Store<'_> {
         let loses = status.is_some() || self.resource.custom.is_some();
         let is_other = |field: &str| field == "metadata" || (field == "status" && loses);
         let mut next = revert(sent, current, is_other);
-        next.insert("metadata".to_owned(), Value::Object(metadata));
+        next.insert("metadata", Value::Object(metadata));
         if let Some(status) = status {
-            next.insert("status".to_owned(), status);
+            next.insert("status", status);
         }
         Value::Object(next)
     }
@@ -242,7 +241,7 @@ impl Store<'_> {
             self.strategy.counts_annotations() && annotations(next) != annotations(current);
         if !same || fields(next) != fields(current) || annotated {
             let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-            meta_mut(next).insert("generation".to_owned(), generation.into());
+            meta_mut(next).insert("generation", generation.into());
         }
     }
 }
@@ -252,11 +251,7 @@ fn is_empty_list(value: &Value) -> bool {
 }
 
 /// `sent` with all fields but its own as they are `held`. What is the same is not copied.
-fn revert(
-    mut sent: Map<String, Value>,
-    held: &Value,
-    is_own: impl Fn(&str) -> bool,
-) -> Map<String, Value> {
+fn revert(mut sent: Map, held: &Value, is_own: impl Fn(&str) -> bool) -> Map {
     sent.retain(|field, value| is_own(field) || held.get(field) == Some(value));
     for (field, value) in held.as_object().into_iter().flatten() {
         if !is_own(field) && !sent.contains_key(field) {

@@ -1,10 +1,9 @@
 //! Validation of objects: the metadata, as often as the kind's upstream strategy does, and the
 //! kind's own rules.
 
-use serde_json::Value;
-
 use super::{Store, Subresource};
 use crate::admission::devices;
+use crate::json::Value;
 use crate::meta::validation::{self, NameRule};
 use crate::registry::MetadataCheck;
 use crate::status::{ApiError, FieldErrors, FieldPath};

@@ -1,7 +1,6 @@
 //! A made-up kind: its group, its facts, its types and its behavior.
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::registry::columns::Printable;
 use crate::registry::rest::{Part, SubresourceRest};

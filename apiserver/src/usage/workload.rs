@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::json::Value;
 use crate::meta::GroupVersion;
 use crate::registry::catalog::Catalog;
 use crate::storage::{ObjectKey, StoredObject};

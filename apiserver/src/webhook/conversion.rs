@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::{CallError, WebhookCalls, WebhookClient, WebhookConfig};
 use crate::clock::nanos_between;
+use crate::json::{Value, json};
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind, ResourceVersion};
 use crate::metrics::conversion::{ConversionCall, Converted};

@@ -7,10 +7,10 @@ use std::io;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
-use serde_json::Value;
 use tokio_rustls::TlsConnector;
 
 use super::tls::{self, Identity};
+use crate::json::Value;
 use crate::yaml::decode::Yaml;
 
 /// The reason why a kubeconfig cannot be used, in the words of client-go.

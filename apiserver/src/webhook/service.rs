@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
 
 use super::{CallError, LocalServices, WebhookClient};
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;

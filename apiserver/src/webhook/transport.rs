@@ -11,13 +11,13 @@ use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::{CallError, Failed, WebhookClient, WebhookConfig, WebhookKubeconfig, service, tls};
+use crate::json::Value;
 use crate::x509::ca_bundle;
 
 /// The user agent of calls to webhooks of admission.

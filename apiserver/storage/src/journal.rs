@@ -4,9 +4,9 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::{EventType, StoredObject};
+use crate::json::Value;
 use crate::meta::{GroupVersionResource, ResourceVersion};
 
 /// The number of newest entries that keep their objects decoded; others are decoded on demand.
@@ -136,7 +136,7 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::ObjectKey;

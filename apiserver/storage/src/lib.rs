@@ -19,7 +19,7 @@ use dashmap::mapref::multiple::RefMulti;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use kubeproof_machinery::{meta, nesting, schema};
+use kubeproof_machinery::{json, meta, nesting, schema};
 use meta::EVENTS_GROUP;
 use meta::{GroupResource, GroupVersionResource, ResourceVersion};
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::nesting;
 use crate::pairs::Pairs;

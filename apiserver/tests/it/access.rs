@@ -10,8 +10,8 @@ mod node;
 mod tokens;
 mod webhooks;
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Authorization};
-use serde_json::{Value, json};
 
 use crate::support::requests::{answer, respond};
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, MetricValue, Tls, serve};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kubeproof_apiserver::audit::{Audit, Event, Sink, SinkError, Stage};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 use crate::support::audit::{Events, policy};
 use crate::support::requests::{Answer, answer, read, respond, send, send_as};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use crate::support::requests::outcome;
 use crate::support::webhook_server::{Reply, WebhookServer};

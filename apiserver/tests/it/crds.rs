@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 use crate::support::requests::{answer, respond};
 
@@ -355,7 +355,7 @@ fn fields(schema: &Value) -> BTreeSet<String> {
                 .into_iter()
                 .map(|below| format!("{name}.{below}")),
         );
-        found.insert(name.clone());
+        found.insert(name.to_string());
     }
     for (keyword, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
         let below = fields(&schema[keyword]).into_iter();
@@ -387,7 +387,11 @@ async fn all_definitions_together_are_in_the_document_of_version_2() {
         let declared = &resource.schema()["properties"]["spec"];
         let keys = |schema: &Value| -> Vec<String> {
             let properties = schema["properties"].as_object();
-            properties.unwrap().keys().cloned().collect()
+            properties
+                .unwrap()
+                .keys()
+                .map(ToString::to_string)
+                .collect()
         };
         assert_eq!(keys(spec), keys(declared), "{wanted}");
         // What this version of OpenAPI can't say is left out, so there may be less further below.

@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::fault::Fault;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock, Dropped, ResponseBody, Webhook};
-use serde_json::{Value, json};
 
 use crate::support::requests::{answer, server};
 
@@ -52,7 +52,7 @@ async fn create(server: &ApiServer, name: &str) -> String {
 }
 
 fn inject(server: &ApiServer, fault: Value) {
-    server.inject(serde_json::from_value::<Fault>(fault).unwrap());
+    server.inject(serde_json::from_value::<Fault>(fault.into()).unwrap());
 }
 
 async fn watch(server: &ApiServer, query: &str) -> ResponseBody {

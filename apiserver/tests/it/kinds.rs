@@ -10,7 +10,7 @@ mod volumes;
 mod writes;
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use crate::support::requests::{Answer, send};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, SinkExt, StreamExt};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{
     ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
     LogOptions, OutputStream, PodPorts, PodReference, PortConnection, serve,
 };
-use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, ManifestError, Manifests};
-use serde_json::{Value, json};
 
 use crate::support::requests::send;
 

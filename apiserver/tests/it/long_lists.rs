@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, ResponseBody};
-use serde_json::{Value, json};
 
 use crate::support::requests::respond;
 

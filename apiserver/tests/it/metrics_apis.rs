@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock, MetricError, MetricValue};
-use serde_json::{Value, json};
 
 use crate::support::requests::{answer, respond, send};
 

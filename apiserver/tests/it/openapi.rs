@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 const V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";

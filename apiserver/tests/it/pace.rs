@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Pace, ResponseBody};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::support::requests::{read, respond};

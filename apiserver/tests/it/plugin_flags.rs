@@ -2,10 +2,10 @@
 //!
 //! Source: `pkg/kubeapiserver/options/plugins.go`, `plugin/pkg/admission`.
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{
     AdmissionConfiguration, AdmissionFlags, AdmissionPlugins, ApiServer, Clock,
 };
-use serde_json::{Value, json};
 
 use crate::support::requests::{Answer, read, respond, send, send_as};
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use crate::support::requests::{send_typed, server};
 

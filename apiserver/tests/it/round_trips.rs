@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use generator::{Generator, Schemas};
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Map, Value};
+use kubeproof_apiserver::json::{Map, Value};
 
 use crate::support::requests::{Answer, send};
 
@@ -176,7 +176,7 @@ impl Subject {
     /// An object that has its defaults gets no others.
     async fn check_defaults(&mut self, created: &Value) {
         let mut again = content(created);
-        again["metadata"] = serde_json::json!({});
+        again["metadata"] = kubeproof_apiserver::json::json!({});
         for field in ["labels", "annotations", "name"] {
             if !created["metadata"][field].is_null() {
                 again["metadata"][field] = created["metadata"][field].clone();
@@ -187,7 +187,7 @@ impl Subject {
         let path = self
             .resource
             .object(created["metadata"]["name"].as_str().unwrap());
-        let now = serde_json::json!({ "gracePeriodSeconds": 0 });
+        let now = kubeproof_apiserver::json::json!({ "gracePeriodSeconds": 0 });
         self.send("DELETE", &path, &now).await;
         let path = format!("{}?dryRun=All", self.resource.collection);
         let answer = self.send("POST", &path, &again).await;
@@ -210,7 +210,7 @@ fn has_status_of_the_server(object: &Value) -> bool {
 /// The object without its metadata and status, and without what no two objects may share.
 fn content(object: &Value) -> Value {
     let mut content = object.clone();
-    let fields: &mut Map<String, Value> = content.as_object_mut().unwrap();
+    let fields: &mut Map = content.as_object_mut().unwrap();
     fields.remove("metadata");
     fields.remove("status");
     if object["kind"] == "Service"

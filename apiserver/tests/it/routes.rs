@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::{Value, json};
 
 use crate::support::requests::{read, respond};
 

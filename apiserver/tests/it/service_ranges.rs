@@ -4,8 +4,8 @@
 
 use std::net::IpAddr;
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, ServiceRanges};
-use serde_json::{Value, json};
 
 use crate::support::requests::{read, respond};
 

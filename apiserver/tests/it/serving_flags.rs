@@ -1,7 +1,7 @@
 //! Flags that choose what a server serves and how: feature gates, and APIs that are on.
 
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, FeatureGates, RuntimeConfig};
-use serde_json::{Value, json};
 
 use crate::support::requests::send;
 

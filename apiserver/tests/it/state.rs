@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, ServerState};
-use serde_json::{Value, json};
 
 use crate::support::requests::{send, send_as};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::meta::GroupResource;
 use kubeproof_apiserver::{ApiServer, Clock, Dropped, ResponseBody, WatchControl};
-use serde_json::{Value, json};
 
 use crate::support::requests::{read, respond, server};
 

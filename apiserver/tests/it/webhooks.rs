@@ -10,8 +10,8 @@ mod subresources;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 use crate::support::ports::RefusingPort;
 use crate::support::requests::{Answer, send};

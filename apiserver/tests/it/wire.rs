@@ -16,8 +16,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock, RequestTimeouts, ResponseBody};
-use serde_json::{Value, json};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use crate::support::requests::{Answer, send, server};
 

@@ -1,7 +1,7 @@
 //! Server-side apply, and the unknown fields that it refuses.
 
 use kubeproof_apiserver::FieldValidation;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::{Api, ApiError};
 
@@ -126,7 +126,7 @@ fn remove_at(value: &mut Value, path: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

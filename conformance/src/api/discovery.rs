@@ -115,7 +115,7 @@ mod tests {
 
     use http::Response;
     use kube::Client;
-    use serde_json::{Value, json};
+    use kubeproof_machinery::json::{Value, json};
     use tower::service_fn;
 
     use super::*;

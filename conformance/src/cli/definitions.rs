@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 use kubeproof::scenario::read_objects;
 use kubeproof_apiserver::Manifests;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// Reads the definitions in the file, or in the files of the directory, at `path`, each with its file. Other objects are
 /// left out.

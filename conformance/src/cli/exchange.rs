@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use kubeproof::exchange::{
     Case, NetworkOptions, RecordedFile, Target, Trust, compare, replay, replay_in_process,
 };
+use kubeproof_machinery::json::Value;
 use regex::Regex;
-use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::{known, out};

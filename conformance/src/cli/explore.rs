@@ -23,7 +23,7 @@ use kubeproof::explore::{self, Kind, Options, Plan, Planned, Points, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::{replay, report};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::chosen::Chosen;
 use super::program::{self, ProgramArgs};

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::{Client, Config};
 use kubeproof::incident;
 use kubeproof_apiserver::Manifests;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::{kubeconfig, out, values};
 

@@ -14,8 +14,8 @@ use kube::Client;
 use kube::core::Status;
 use kubeproof::incident;
 use kubeproof_apiserver::{Manifest, Manifests, ServerState};
+use kubeproof_machinery::json::{Value, json};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::export::{self, ServerArgs};
 use super::{out, values};

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use kubeproof::first_scenario::{FirstScenario, Subject};
 use kubeproof::scenario::read_objects;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::new::{self, ScenarioName};
 use super::{definitions, out, values};

@@ -9,8 +9,8 @@ use http::Uri;
 use http::uri::Scheme;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use kubeproof_machinery::json::json;
 use serde::Deserialize as _;
-use serde_json::json;
 
 /// The current context in the kubeconfig at `path`.
 ///
@@ -96,11 +96,11 @@ mod tests {
 
     use kube::Client;
     use kube::config::Kubeconfig;
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::{config, current};
 
-    async fn of(cluster: serde_json::Value) -> kube::Config {
+    async fn of(cluster: kubeproof_machinery::json::Value) -> kube::Config {
         let text = json!({
             "clusters": [{"name": "one", "cluster": cluster}],
             "users": [{"name": "one", "user": {}}],

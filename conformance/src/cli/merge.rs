@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use kubeproof::report::{self, Page, ScenarioReport};
-use serde_json::Value;
+use kubeproof_machinery::json::{Value, from_value};
 
 use super::manual;
 use super::shard::record::{FILE, Head, Runs};
@@ -118,7 +118,7 @@ impl Shard {
         };
         let begin = lines[..end].iter().rposition(is_head);
         let begin = begin.with_context(|| format!("{} lacks its beginning", file.display()))?;
-        let head = serde_json::from_value(lines[begin]["shard"].clone());
+        let head = from_value(lines[begin]["shard"].clone());
         let head = head.with_context(|| format!("{} is of another version", file.display()))?;
         let lines = lines[begin + 1..end].to_vec();
         Ok(Self {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kubeproof::first_scenario::REFERENCE;
 use kubeproof::suite;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::out;
 

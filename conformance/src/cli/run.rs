@@ -23,7 +23,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::scenario;
 use kubeproof::suite::{self, Update, Verdict};
 use kubeproof_apiserver::Clock;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::chosen::Chosen;
 use super::manual;

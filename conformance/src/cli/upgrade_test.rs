@@ -10,7 +10,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::scenario::{Controllers, HumanDuration, ScenarioFile};
 use kubeproof::testbed::{AccountName, ExternalPrograms, ServedService};
 use kubeproof::upgrade::{self, Change, Finding, Report, Versions};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::chosen::Chosen;
 use super::shard::Shard;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use kubeproof_machinery::json::{SmolStr, Value};
 
 use super::text;
 
@@ -42,7 +42,7 @@ pub fn compare(want: &[Value], got: &[Value]) -> Vec<Difference> {
 fn visit(want: &Value, got: &Value, path: &str, places: &mut Vec<String>) {
     match (want, got) {
         (Value::Object(wanted), Value::Object(found)) => {
-            let keys: BTreeSet<&String> = wanted.keys().chain(found.keys()).collect();
+            let keys: BTreeSet<&SmolStr> = wanted.keys().chain(found.keys()).collect();
             for key in keys {
                 let path = format!("{path}.{key}");
                 match (wanted.get(key), found.get(key)) {
@@ -87,7 +87,7 @@ fn shown(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kubeproof_machinery::json::{Map, Value};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value};
 
 use super::text;
 

@@ -8,8 +8,8 @@ mod table;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use kubeproof_machinery::json::{Map, Value};
 use regex::{Captures, Regex};
-use serde_json::{Map, Value};
 
 static UUID: LazyLock<Regex> =
     LazyLock::new(|| pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"));
@@ -49,7 +49,7 @@ impl Normalizer {
         }
     }
 
-    fn object(&mut self, fields: &Map<String, Value>) -> Value {
+    fn object(&mut self, fields: &Map) -> Value {
         let generate_name = fields.get("generateName").and_then(Value::as_str);
         let marked = fields.iter().map(|(key, value)| {
             let mark = mark(key, value, generate_name);
@@ -114,7 +114,7 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::time::EPOCH;

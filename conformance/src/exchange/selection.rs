@@ -1,6 +1,6 @@
 //! The part of an answer that a step compares, and the parts it saves or leaves out.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::format::Pick;
 use super::variables::Variables;
@@ -88,7 +88,7 @@ pub(super) fn drop_path(value: &mut Value, path: &[&str]) {
             if *part == "*" {
                 fields.clear();
             } else {
-                fields.remove(*part);
+                fields.remove(part);
             }
         }
         Value::Object(fields) => {
@@ -112,7 +112,7 @@ pub(super) fn drop_path(value: &mut Value, path: &[&str]) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::{from_value, json};
 
     use super::*;
 
@@ -131,7 +131,7 @@ mod tests {
         let variables = Variables::of_case("me");
         let body = json!({"items": [{"m": {"name": "x"}}, {"m": {"name": "me"}}]});
         let picked = |path: Value| {
-            let path: Vec<Pick> = serde_json::from_value(path).unwrap();
+            let path: Vec<Pick> = from_value(path).unwrap();
             pick(&body, &path, &variables)
         };
         assert_eq!(picked(json!(["items", 0, "m"])).unwrap()["name"], "x");

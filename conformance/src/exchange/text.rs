@@ -5,8 +5,8 @@
 
 use std::io::{self, Write};
 
+use kubeproof_machinery::json::Value;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 
 /// Integers this large are read as floating point numbers; those below `TEN_TO_21` are what Go
@@ -111,7 +111,7 @@ fn float(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

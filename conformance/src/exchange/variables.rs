@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use kubeproof_machinery::json::Value;
 use regex::{Captures, Regex};
-use serde_json::Value;
 
 static NAME: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\$\{(\w+)\}").expect("a constant pattern"));
@@ -35,7 +35,7 @@ impl Variables {
     pub(super) fn text(&self, template: &str) -> String {
         let value = |captures: &Captures<'_>| match self.0.get(&captures[1]) {
             None => captures[0].to_owned(),
-            Some(Value::String(text)) => text.clone(),
+            Some(Value::String(text)) => text.to_string(),
             Some(other) => other.to_string(),
         };
         NAME.replace_all(template, value).into_owned()
@@ -64,7 +64,7 @@ impl Variables {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::StatusCode;
 use http_body_util::BodyExt;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

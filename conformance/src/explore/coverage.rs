@@ -7,7 +7,7 @@ use std::str::FromStr;
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// The number of points that are tried with each kind of fault.
 #[doc(hidden)]
@@ -217,7 +217,7 @@ fn condition(object: Option<&Value>) -> String {
 mod tests {
     use jiff::Timestamp;
     use kubeproof_apiserver::meta::GroupVersionResource;
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

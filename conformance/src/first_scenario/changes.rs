@@ -1,6 +1,6 @@
 //! The changes of an object that its schema allows, one field each.
 
-use serde_json::{Map, Value, json};
+use kubeproof_machinery::json::{Map, Value, json};
 
 use super::nested;
 use super::values::{candidates, example, type_of};
@@ -97,7 +97,7 @@ fn walk_object(schema: &Value, object: &Value, place: &Place, found: &mut Vec<Ra
         let known = entries
             .last()
             .map(|(name, value)| (name.clone(), value.clone()));
-        let (name, now) = known.unwrap_or_else(|| ("example".to_owned(), Value::Null));
+        let (name, now) = known.unwrap_or_else(|| ("example".into(), Value::Null));
         let child = place.child(&name);
         // A dot in a key would be a path.
         if !name.contains('.') {
@@ -152,7 +152,7 @@ fn present(schema: &Value) -> Option<Value> {
             "object" | "array" => return None,
             _ => candidates(schema, &Value::Null).into_iter().next()?,
         };
-        Some(json!({ name: value }))
+        Some(json!({ name.as_str(): value }))
     })
 }
 
@@ -163,7 +163,7 @@ fn inferred(value: &Value) -> Value {
             let properties = object
                 .iter()
                 .map(|(name, value)| (name.clone(), inferred(value)));
-            json!({"type": "object", "properties": properties.collect::<Map<_, _>>()})
+            json!({"type": "object", "properties": properties.collect::<Map>()})
         }
         Value::Array(items) => {
             let items = items.first().map_or_else(|| json!({}), inferred);

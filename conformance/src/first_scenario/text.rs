@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::REFERENCE;
 

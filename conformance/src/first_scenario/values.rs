@@ -1,6 +1,6 @@
 //! Values within the limits of a schema.
 
-use serde_json::{Map, Value, json};
+use kubeproof_machinery::json::{Map, Value, json};
 
 use super::pattern::matching;
 
@@ -51,7 +51,11 @@ fn object(schema: &Value) -> Value {
     let mut others = schema["properties"].as_object().into_iter().flatten();
     while (object.len() as u64) < asked {
         match others.next() {
-            Some((name, schema)) => drop(object.entry(name).or_insert_with(|| example(schema))),
+            Some((name, schema)) => drop(
+                object
+                    .entry(name.clone())
+                    .or_insert_with(|| example(schema)),
+            ),
             None => {
                 let name = format!("{TEXT}-{}", object.len());
                 object.insert(name, example(&schema["additionalProperties"]));

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::Manifest;
+use kubeproof_machinery::json::Value;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{IncidentError, Key, key};
 

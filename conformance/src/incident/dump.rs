@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use kubeproof_apiserver::{Manifest, Manifests};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::{IncidentError, Latest};
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::Refusal;
 

@@ -5,7 +5,7 @@ use kube::Api;
 use kubeproof_apiserver::embedded;
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::go_value::{int_or_string, parse_int_error, scaled, strings};
 use super::update_strategy::{

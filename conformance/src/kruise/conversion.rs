@@ -2,7 +2,7 @@
 //!
 //! Source: openkruise/kruise apis/apps/v1alpha1 (`ConvertTo`, `ConvertFrom`).
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 const EXCLUDE_LABEL: &str = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
 /// The fields of a strategy that are one level deeper in the newer version.
@@ -83,7 +83,7 @@ pub(super) fn converted(object: &Value, desired: &str) -> Value {
 fn drop_fields(object: &mut Value, fields: &[&str]) {
     if let Some(object) = object.as_object_mut() {
         for field in fields {
-            object.remove(*field);
+            object.remove(field);
         }
     }
 }

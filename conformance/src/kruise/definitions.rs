@@ -9,7 +9,7 @@ use kubeproof_controller::kruise::launch_priority::{
     LAUNCH_ANNOTATION, ORDERED, PRIORITY_VARIABLE,
 };
 use kubeproof_controller::kruise::{ImagePullJob, NodeImage};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 /// The namespace of the service of the webhooks.
 pub const SERVICE_NAMESPACE: &str = "kruise-system";
@@ -169,7 +169,8 @@ pub fn image_objects() -> Vec<Value> {
 
 /// The definition with an older version of the same form in front.
 fn definition(newest: &CustomResourceDefinition) -> Value {
-    let mut definition = serde_json::to_value(newest).expect("a definition has a form in JSON");
+    let mut definition =
+        kubeproof_machinery::json::to_value(newest).expect("a definition has a form in JSON");
     let newest = &mut definition["spec"]["versions"][0];
     let schema = &mut newest["schema"]["openAPIV3Schema"];
     // Objects without a spec are those of Go with an empty one.

@@ -3,7 +3,7 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use kubeproof_machinery::int_or_percent::{IntOrPercent, IntOrPercentError, Round};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// An `IntOrString` with `%#v`.
 pub(super) fn int_or_string(value: &Value) -> String {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::selector::LabelSelector;
 use kubeproof_controller::kruise::Gates;
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_node::familiar_name;
-use serde_json::{Value, json};
 
 use super::update_strategy::fill;
 use super::{Change, Refusal, Request};
@@ -192,7 +192,7 @@ pub(super) fn validate_node_image(request: &Request<'_>, gates: Gates) -> Result
         return Err(disabled("KruiseDaemon"));
     }
     let images = request.object["spec"]["images"].as_object();
-    let count = images.map_or(0, serde_json::Map::len);
+    let count = images.map_or(0, kubeproof_machinery::json::Map::len);
     if count > IMAGES_MAX {
         let fault = format!("spec images length {count} can not be more than {IMAGES_MAX}");
         return Err(Refusal::bad_request(fault));

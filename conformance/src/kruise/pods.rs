@@ -4,8 +4,8 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kubeproof_controller::kruise::launch_priority::barrier_variables;
+use kubeproof_machinery::json::json;
 use kubeproof_runtime::decode::from_value;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{Change, Refusal, Request};
@@ -61,7 +61,7 @@ fn generated_name(prefix: &str, uid: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use kubeproof_machinery::json::Value;
 
     use super::*;
 

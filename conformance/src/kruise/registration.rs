@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::definitions::{MUTATING, Place, VALIDATING};
 
@@ -69,7 +69,7 @@ pub async fn withdraw(client: &Client) -> kube::Result<()> {
     Ok(())
 }
 
-async fn convert_by(client: &Client, spec: &serde_json::Value) -> kube::Result<()> {
+async fn convert_by(client: &Client, spec: &kubeproof_machinery::json::Value) -> kube::Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let patch = Patch::Merge(json!({ "spec": spec }));
     for name in DEFINITIONS {

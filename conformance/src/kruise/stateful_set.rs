@@ -6,7 +6,7 @@ use kubeproof_apiserver::embedded;
 use kubeproof_apiserver::meta::validation::NameRule;
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::claim_templates;
 use super::go_value::{int_or_string, ints_or_strings, scaled};

@@ -1,3 +1,5 @@
+use kubeproof_runtime::decode::from_value;
+
 use super::*;
 
 fn refused(decided: Result<(), Refusal>) -> String {
@@ -392,14 +394,14 @@ async fn a_fork_looks_up_its_own_pods() {
         let client = in_process::client(server, None);
         kube::Api::<kube::core::DynamicObject>::namespaced_with(client, "default", &resource)
     };
-    let set = serde_json::from_value(set).unwrap();
+    let set = from_value(set).unwrap();
     let created = api(&server)
         .create(&Default::default(), &set)
         .await
         .unwrap();
 
     let fork = server.fork();
-    let pod = serde_json::from_value(json!({
+    let pod = from_value(json!({
         "metadata": {"name": "its", "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1",
             "kind": "CloneSet", "name": "sample", "uid": created.metadata.uid, "controller": true}]},
         "spec": {"containers": [{"name": "c", "image": "nginx:1.25"}]},

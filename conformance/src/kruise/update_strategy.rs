@@ -5,8 +5,8 @@ use kubeproof_apiserver::meta::selector::LabelSelector;
 use kubeproof_apiserver::meta::validation::validate_label_selector;
 use kubeproof_apiserver::status::{CauseReason, FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::json_diff::{Verb, diff};
-use serde_json::{Value, json};
 
 use super::Refusal;
 
@@ -100,8 +100,10 @@ pub(super) fn changes_others(new: &Value, old: &Value, mutable: &[&str]) -> bool
     let others = |object: &Value| {
         let mut spec = object["spec"].as_object().cloned().unwrap_or_default();
         spec.retain(|field, value| {
-            let is_empty =
-                value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+            let is_empty = value.is_null()
+                || value
+                    .as_object()
+                    .is_some_and(kubeproof_machinery::json::Map::is_empty);
             !mutable.contains(&field.as_str()) && !is_empty
         });
         spec
@@ -183,7 +185,10 @@ pub(super) fn priority_fault(strategy: &Value) -> Option<String> {
             return Some("weight must be valid number in the range 1-100".to_owned());
         }
         let selector = &term["matchSelector"];
-        if selector.as_object().is_none_or(serde_json::Map::is_empty) {
+        if selector
+            .as_object()
+            .is_none_or(kubeproof_machinery::json::Map::is_empty)
+        {
             return Some("selector can not be empty".to_owned());
         }
         if let Err(error) = LabelSelector::from_object(selector) {
@@ -224,7 +229,8 @@ pub(super) fn change_beside_images(old: &Value, new: &Value) -> Option<String> {
         &old["spec"]["template"]["spec"],
         &new["spec"]["template"]["spec"],
     );
-    let operations = diff(old, new);
+    let [old, new] = [old, new].map(|spec| spec.clone().into());
+    let operations = diff(&old, &new);
     let mut others = operations
         .iter()
         .filter(|one| one.verb != Verb::Replace || !is_image(&one.path));

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry, StateError};
+use kubeproof_machinery::json::Value;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::fault_plan::PlanError;
 use crate::time::EPOCH;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::generated::GeneratedNames;
 use crate::user_agent::actor;

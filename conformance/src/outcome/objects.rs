@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use regex::{Captures, Regex};
-use serde_json::Value;
 
 use super::facts::{Facts, Object};
 use crate::generated::GeneratedNames;
@@ -309,7 +309,7 @@ pub(crate) fn objects_in_words(facts: &Facts) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

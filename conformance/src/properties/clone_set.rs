@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_machinery::int_or_percent::Round;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::known::{Caches, KnownPods};
 use super::pods::{

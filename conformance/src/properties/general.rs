@@ -55,7 +55,7 @@ mod specs;
 mod status;
 
 use kubeproof_apiserver::JournalEntry;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::pods::{name, namespace};
 use super::{Caches, RustProperty};

@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry, JournaledObject};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::{Caches, DeclaredProperties, Observed, violations};
 

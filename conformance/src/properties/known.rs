@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Hit};
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::pods::{is_active, is_changed_in_place, is_deletion, is_ready, name, namespace};
 use crate::user_agent::actor;
@@ -194,7 +194,7 @@ impl KnownPods {
 mod tests {
     use jiff::ToSpan;
     use kubeproof_apiserver::meta::GroupVersionResource;
-    use serde_json::json;
+    use kubeproof_machinery::json::{from_value, json};
 
     use super::*;
 
@@ -228,7 +228,7 @@ mod tests {
                 .as_object_mut()
                 .unwrap()
                 .extend(effect.as_object().unwrap().clone());
-            serde_json::from_value(fault).unwrap()
+            from_value(fault).unwrap()
         };
         let unanswered = |effect: Value, after_rv: u64| {
             let hit = Hit {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::general::HOT_REQUEUE;
 use super::{Property, Violation, World};
@@ -134,7 +134,7 @@ mod tests {
     use jiff::Timestamp;
     use kubeproof_apiserver::EventType;
     use kubeproof_apiserver::meta::GroupVersionResource;
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

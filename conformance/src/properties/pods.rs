@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_machinery::int_or_percent::{IntOrPercent, Round};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::World;
 

@@ -1,6 +1,6 @@
 //! The revisions of a workload, as its ControllerRevisions show them.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::World;
 use super::pods::{controller_of, name, namespace, revision, uid};

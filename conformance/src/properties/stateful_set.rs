@@ -10,7 +10,7 @@ mod unavailable;
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::known::Caches;
 use super::pods::{controller, least_fault, missing_claims, name, namespace, shared_claims, uid};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::pods::controller_of;
 use crate::user_agent;

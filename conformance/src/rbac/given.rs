@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::needs::UserNeeds;
 use super::permission::{Permission, Scope, Target, Uses, is_path_of};
@@ -287,7 +287,7 @@ fn is_target_of(rule: &Target, target: &Target) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::super::Needs;
     use super::super::tests::{log, request};

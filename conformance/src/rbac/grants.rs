@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::permission::{Permission, Scope, Target, Uses};
 
@@ -213,7 +213,7 @@ fn is_verb_of_grants(permission: &Permission) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::super::tests::{log, request};
     use super::super::{GivenRoles, Needs};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kubeproof_machinery::json::Value;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::grants::{self, Grant};
 use super::permission::{Permission, Scope, Target, Uses};
@@ -316,12 +316,13 @@ mod tests {
     #[test]
     fn administrators_are_told_apart_by_their_programs_and_the_impersonated_count() {
         let mut admin = request("get", " pods", "a/b", 200);
-        admin["user"] = serde_json::json!({"username": "admin", "groups": [MASTERS]});
+        admin["user"] =
+            kubeproof_machinery::json::json!({"username": "admin", "groups": [MASTERS]});
         admin["userAgent"] = "manager/v1 (linux)".into();
         let mut other = admin.clone();
         other["userAgent"] = "kubectl/v1.36".into();
         let mut impersonating = admin.clone();
-        impersonating["impersonatedUser"] = serde_json::json!({"username": "jane"});
+        impersonating["impersonatedUser"] = kubeproof_machinery::json::json!({"username": "jane"});
         other["auditID"] = "other".into();
         impersonating["auditID"] = "impersonating".into();
         let log = log(&[admin, other, impersonating]);

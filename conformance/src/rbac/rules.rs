@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::grants::BIND;
 use super::needs::UserNeeds;

@@ -1,6 +1,6 @@
 //! The final state of an object, a line for each fact.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// Annotations that steer the simulation, or come with the volume and not with the controller.
 const HIDDEN_ANNOTATIONS: &[&str] = &[

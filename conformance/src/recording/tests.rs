@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::*;
 

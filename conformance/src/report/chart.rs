@@ -11,8 +11,8 @@ use kubeproof_apiserver::fault::Hit;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_controller::kruise;
+use kubeproof_machinery::json::Value;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::state::{self, Shown};
 use crate::generated::GeneratedNames;

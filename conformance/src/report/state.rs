@@ -1,7 +1,7 @@
 //! The part of an object's state that a lane shows.
 
+use kubeproof_machinery::json::Value;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::timeline::RevisionNames;
 
@@ -97,7 +97,7 @@ fn condition<'a>(object: &'a Value, wanted: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

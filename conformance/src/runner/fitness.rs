@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubeproof_controller::apps::statefulset::Settings;
 use kubeproof_controller::autoscaling::horizontal;
 use kubeproof_controller::kruise::Gates;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::scenario::{Scenario, Step, Target, Timings, Verb};
 use crate::testbed::ProgramTime;

@@ -8,7 +8,7 @@ mod rollout;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::cluster::Cluster;
 use super::step_error::StepError;

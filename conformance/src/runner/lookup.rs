@@ -1,6 +1,6 @@
 //! Values in a step that are read from the server: `$(configmap/other .metadata.uid)`.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::api::{Api, ApiError};
 use crate::scenario::{Target, field};

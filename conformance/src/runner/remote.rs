@@ -8,7 +8,7 @@ mod namespaces;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::cluster::Cluster;
 use super::fitness::objects_of;

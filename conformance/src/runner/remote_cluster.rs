@@ -12,8 +12,8 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{Clock, EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -235,7 +235,7 @@ async fn follow(
             api_version: resource.api_version.clone(),
             kind: resource.kind.clone(),
         });
-        let object = Arc::new(serde_json::to_value(&object).unwrap_or_default());
+        let object = Arc::new(kubeproof_machinery::json::to_value(&object).unwrap_or_default());
         let previous = known.get(&name).cloned();
         if !is_gone && previous.as_deref() == Some(&*object) {
             continue;

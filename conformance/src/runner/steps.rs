@@ -1,7 +1,7 @@
 //! Carries out the verbs of steps.
 
 use kubeproof_apiserver::FieldValidation;
-use serde_json::{Map, Value, json};
+use kubeproof_machinery::json::{Map, Value, json};
 
 use super::cluster::Cluster;
 use super::lookup::resolve;
@@ -147,13 +147,13 @@ fn of_object(manifest: &Manifest, object: &Value, source: ApiError) -> StepError
 
 async fn delete(api: &Api, step: &DeleteStep) -> Result<(), ApiError> {
     let mut options = Map::new();
-    options.insert("apiVersion".to_owned(), json!("v1"));
-    options.insert("kind".to_owned(), json!("DeleteOptions"));
+    options.insert("apiVersion", json!("v1"));
+    options.insert("kind", json!("DeleteOptions"));
     if let Some(grace) = step.grace_period_seconds {
-        options.insert("gracePeriodSeconds".to_owned(), json!(grace));
+        options.insert("gracePeriodSeconds", json!(grace));
     }
     if let Some(policy) = &step.propagation_policy {
-        options.insert("propagationPolicy".to_owned(), json!(policy));
+        options.insert("propagationPolicy", json!(policy));
     }
     if let Some(preconditions) = &step.preconditions {
         options.insert(
@@ -170,7 +170,7 @@ async fn delete(api: &Api, step: &DeleteStep) -> Result<(), ApiError> {
 async fn annotate(api: &Api, step: &PodStep) -> Result<(), ApiError> {
     let merge = "application/merge-patch+json";
     let patch = |prefix: &str| {
-        let annotations: Map<String, Value> = step
+        let annotations: Map = step
             .annotations()
             .into_iter()
             .map(|(key, value)| (format!("{prefix}{PREFIX}/{key}"), json!(value)))

@@ -9,9 +9,9 @@ use std::fmt;
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::meta::ResourceVersion;
+use kubeproof_machinery::json::{Value, from_value};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::fault_plan::{Kind, Plan, Planned};
 
@@ -290,8 +290,8 @@ impl Faults {
                 Self::Plan(plan)
             }
             value => {
-                let pattern: Pattern = serde_json::from_value(value)
-                    .map_err(|error| format!("the pattern of faults: {error}"))?;
+                let pattern: Pattern =
+                    from_value(value).map_err(|error| format!("the pattern of faults: {error}"))?;
                 pattern.check()?;
                 Self::Pattern(Box::new(pattern))
             }
@@ -444,11 +444,11 @@ impl TryFrom<Value> for May {
     fn try_from(value: Value) -> Result<Self, String> {
         let has = |key: &str| value.get(key).is_some();
         let read = if has("object") {
-            serde_json::from_value(value).map(Self::Fields)
+            from_value(value).map(Self::Fields)
         } else if has("event") {
-            serde_json::from_value(value).map(Self::Event)
+            from_value(value).map(Self::Event)
         } else if has("failingStep") {
-            serde_json::from_value(value).map(Self::Failure)
+            from_value(value).map(Self::Failure)
         } else {
             return Err(format!(
                 "{value} is none of: an `object`, an `event`, a `failingStep`"

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use kubeproof_apiserver::Manifests;
+use kubeproof_machinery::json::{Map, Value};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 /// An object to create or apply.
 ///
@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 /// manifests, of a dump of a cluster, or of an audit log with bodies.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "Value")]
+#[schemars(with = "serde_json::Value")]
 pub struct Manifest {
     file: Option<String>,
     merge: Option<Value>,
@@ -124,7 +125,7 @@ fn merge_into(target: &mut Value, patch: &Value) {
         if value.is_null() {
             target.remove(key);
         } else {
-            merge_into(target.entry(key).or_insert(Value::Null), value);
+            merge_into(target.entry(key.clone()).or_insert(Value::Null), value);
         }
     }
 }
@@ -144,7 +145,7 @@ pub(crate) fn in_flow(value: &Value) -> String {
             let items: Vec<String> = items.iter().map(in_flow).collect();
             format!("[{}]", items.join(", "))
         }
-        Value::String(text) if is_plain(text) => text.clone(),
+        Value::String(text) if is_plain(text) => text.to_string(),
         other => other.to_string(),
     }
 }
@@ -185,7 +186,7 @@ fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -19,7 +19,7 @@ pub(super) fn in_words(error: &serde_saphyr::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use kubeproof_machinery::json::Value;
 
     use super::*;
 

@@ -1,16 +1,16 @@
 //! The configuration of the simulated scheduler in a scenario: inline, or a file.
 
+use kubeproof_machinery::json::Value;
 use kubeproof_node::SchedulerConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 /// A KubeSchedulerConfiguration of `kubescheduler.config.k8s.io/v1`.
 ///
 /// Written inline, or as the path of a file, relative to the scenario's file.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(try_from = "Value")]
-#[schemars(with = "Value")]
+#[schemars(with = "serde_json::Value")]
 pub struct SchedulerConfiguration {
     file: Option<String>,
     read: SchedulerConfig,
@@ -22,7 +22,7 @@ impl TryFrom<Value> for SchedulerConfiguration {
     fn try_from(value: Value) -> Result<Self, String> {
         if let Value::String(file) = value {
             return Ok(Self {
-                file: Some(file),
+                file: Some(file.to_string()),
                 read: SchedulerConfig::default(),
             });
         }
@@ -56,7 +56,7 @@ impl SchedulerConfiguration {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The format of scenarios as a JSON Schema, by which editors complete and check.
 
+use kubeproof_machinery::json::Value;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::Value;
 
 use super::{HumanDuration, Scenario};
 
@@ -13,7 +13,7 @@ pub fn schema() -> Value {
     let mut schema = generator.into_root_schema_for::<Scenario>().to_value();
     schema["$comment"] =
         "# yaml-language-server: $schema=FILE, as the first line of a scenario".into();
-    schema
+    schema.into()
 }
 
 /// A fault, as the server reads it: exactly one effect, which is any field but `name`, `on`, `after`, `times` and `for`.

@@ -7,9 +7,9 @@ mod table;
 mod words;
 
 use kubeproof_apiserver::FieldValidation;
+use kubeproof_machinery::json::Value;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::manifest::Manifest;
 use crate::time::HumanDuration;
@@ -153,6 +153,7 @@ pub struct UpdateStep {
     /// `status` or another subresource.
     pub subresource: Option<String>,
     /// The object that replaces it.
+    #[schemars(with = "serde_json::Value")]
     pub object: Value,
 }
 
@@ -168,6 +169,7 @@ pub struct PatchStep {
     /// `status` or another subresource.
     pub subresource: Option<String>,
     /// The patch.
+    #[schemars(with = "serde_json::Value")]
     pub patch: Value,
 }
 
@@ -225,6 +227,7 @@ pub struct DeleteStep {
     /// `Background`, `Foreground` or `Orphan`.
     pub propagation_policy: Option<String>,
     /// `uid` and `resourceVersion` that must hold.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub preconditions: Option<Value>,
 }
 
@@ -249,10 +252,13 @@ pub struct PodStep {
     /// The phase it is driven to.
     pub phase: Option<String>,
     /// Seconds from bound to Running, or `never`.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub start_seconds: Option<Value>,
     /// Seconds from Running to ready, or `never`.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub ready_seconds: Option<Value>,
     /// Seconds from terminating to gone, or `never`.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub stop_seconds: Option<Value>,
 }
 
@@ -316,6 +322,7 @@ pub struct WaitStep {
     /// A JSON pointer or dotted path, such as `.status.readyReplicas`.
     pub field: Option<String>,
     /// The value of the field; any value will do when absent.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub is: Option<Value>,
     /// Whether the object has to be gone.
     #[serde(default)]
@@ -359,7 +366,7 @@ fn rename_in(value: &mut Value, rename: &dyn Fn(&str) -> Option<String>) {
         Value::Array(items) => items.iter_mut().for_each(|value| rename_in(value, rename)),
         Value::String(text) => {
             if let Some(other) = rename(text) {
-                *text = other;
+                *text = other.into();
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -1,6 +1,6 @@
 //! A scenario as a document of which parts can be dropped.
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::entry;
 use crate::explore::Plan;

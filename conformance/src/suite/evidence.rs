@@ -18,7 +18,10 @@ pub(super) fn evidence(file: &ScenarioFile) -> String {
 
 /// The line of the metadata that says what a golden's content is known from.
 fn evidence_line(evidence: &str) -> String {
-    format!("description: {}", serde_json::Value::from(evidence))
+    format!(
+        "description: {}",
+        kubeproof_machinery::json::Value::from(evidence)
+    )
 }
 
 /// Whether the metadata of `snapshot` states this evidence. A golden that states none is derived.

@@ -60,7 +60,7 @@ fn new_header(path: &Path) -> String {
     let absolute = absolute(path);
     let source = absolute.strip_prefix(root(path)).unwrap_or(&absolute);
     // A JSON string is a YAML string, whatever the name of the file.
-    let source = serde_json::Value::from(source.display().to_string());
+    let source = kubeproof_machinery::json::Value::from(source.display().to_string());
     format!("---\nsource: {source}\n---\n")
 }
 

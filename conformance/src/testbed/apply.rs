@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, Manifest, Manifests};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::{Testbed, TestbedError};
 use crate::api::Api;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{JournalEntry, Livelock};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 use similar::TextDiff;
 
 use super::monitor::Settled;

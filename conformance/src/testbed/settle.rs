@@ -214,7 +214,8 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::Api;
     use kube::api::PostParams;
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
+    use kubeproof_runtime::decode::from_value;
 
     use super::*;
 
@@ -227,7 +228,7 @@ mod tests {
         assert!(!testbed.pulse().beats());
         testbed.settle(Duration::from_secs(60)).await.unwrap();
         let maps: Api<ConfigMap> = Api::default_namespaced(testbed.client());
-        let map = serde_json::from_value(json!({ "metadata": { "name": "a" } })).unwrap();
+        let map = from_value(json!({ "metadata": { "name": "a" } })).unwrap();
         // The process is a branch from here on.
         let params = PostParams::default();
         let refused = maps.create(&params, &map);

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use http::Request;
 use hyper::body::Incoming;
 use kubeproof_apiserver::{ApiServer, Tls, serve, serve_requests, serve_tls};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;

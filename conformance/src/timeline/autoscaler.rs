@@ -1,6 +1,6 @@
 //! The status of a HorizontalPodAutoscaler.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::{conditions, diff};
 
@@ -61,7 +61,7 @@ fn metric_in_words(metric: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Conditions of any kind, identified by their type.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// The conditions of a status whose own status or reason is new, together where both are the same.
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
@@ -61,7 +61,7 @@ pub(super) fn without(status: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use kubeproof_machinery::json::{SmolStr, Value};
 
 use super::conditions;
 
@@ -27,7 +27,7 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     }
     match (old, new) {
         (Value::Object(before), Value::Object(after)) => {
-            let mut keys: Vec<&String> = before.keys().chain(after.keys()).collect();
+            let mut keys: Vec<&SmolStr> = before.keys().chain(after.keys()).collect();
             keys.sort();
             keys.dedup();
             for key in keys {
@@ -37,7 +37,7 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
                     continue;
                 }
                 let path = if path.is_empty() {
-                    key.clone()
+                    key.to_string()
                 } else {
                     format!("{path}.{key}")
                 };
@@ -81,14 +81,16 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Null => "unset".to_owned(),
         // A text that is empty or has several lines is in quotes.
-        Value::String(text) if !text.is_empty() && !text.contains(char::is_control) => text.clone(),
+        Value::String(text) if !text.is_empty() && !text.contains(char::is_control) => {
+            text.to_string()
+        }
         other => other.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

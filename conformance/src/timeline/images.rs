@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::diff;
 
@@ -88,7 +88,7 @@ fn phases(status: &Value) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The records of an update in place by OpenKruise's workloads, in a few words.
 
-use serde_json::Value;
+use kubeproof_machinery::json::{SmolStr, Value};
 
 /// The annotations that record the progress of an update, and the pending part of it.
 const STATE: &str = "apps.kruise.io/inplace-update-state";
@@ -31,7 +31,7 @@ pub(super) fn describe(key: &str, value: &str) -> String {
             names.join(" ")
         })
         .collect();
-    let mut next: Vec<&String> = ["nextContainerImages", "nextContainerRefMetadata"]
+    let mut next: Vec<&SmolStr> = ["nextContainerImages", "nextContainerRefMetadata"]
         .iter()
         .filter_map(|field| record[field].as_object())
         .flat_map(|waiting| waiting.keys())
@@ -43,7 +43,7 @@ pub(super) fn describe(key: &str, value: &str) -> String {
         batches.join("] [")
     );
     if !next.is_empty() {
-        let next: Vec<&str> = next.into_iter().map(String::as_str).collect();
+        let next: Vec<&str> = next.into_iter().map(SmolStr::as_str).collect();
         words.push_str(&format!(", then {}", next.join(" ")));
     }
     words.push(')');

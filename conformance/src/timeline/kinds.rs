@@ -1,7 +1,7 @@
 //! The meaning of a write, by kind.
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::names::RevisionNames;
 use super::{autoscaler, conditions, diff, images, meta, node};

@@ -1,6 +1,6 @@
 //! Changes of metadata that any kind can show: owners, labels, finalizers, termination.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::in_place;
 use super::names::RevisionNames;
@@ -135,7 +135,7 @@ fn differing_keys(old: &Value, new: &Value) -> Vec<String> {
     let keys = |map: &Value| -> Vec<String> {
         map.as_object()
             .into_iter()
-            .flat_map(|map| map.keys().cloned())
+            .flat_map(|map| map.keys().map(ToString::to_string))
             .collect()
     };
     let mut all = keys(old);
@@ -166,7 +166,7 @@ fn words(list: &Value) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

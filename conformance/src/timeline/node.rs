@@ -1,6 +1,6 @@
 //! The changes of a node that affect its pods.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::conditions;
 
@@ -37,7 +37,7 @@ fn taints(node: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::Request;
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::findings::{Finding, name_of};
 use crate::api::ApiError;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use crate::heartbeat::is_heartbeat;
 use crate::scenario::FindingKind;
@@ -326,7 +326,7 @@ pub(super) fn own_fields(object: &Value) -> Value {
 mod tests {
     use jiff::Timestamp;
     use kubeproof_apiserver::meta::{GroupVersionResource, ResourceVersion};
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

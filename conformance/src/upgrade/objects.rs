@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_machinery::json::Value;
 use regex::Regex;
-use serde_json::Value;
 
 use super::findings::{name_of, own_fields};
 use crate::heartbeat::is_heartbeat;
@@ -54,7 +54,7 @@ pub(super) fn in_words(journal: &[JournalEntry]) -> String {
 mod tests {
     use jiff::Timestamp;
     use kubeproof_apiserver::meta::{GroupVersionResource, ResourceVersion};
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

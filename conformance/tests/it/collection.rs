@@ -1,8 +1,8 @@
 //! Garbage collection of owned objects and of namespaces, at sizes that scenarios do not have.
 
 use kubeproof::api::Api;
+use kubeproof::json::{Value, json};
 use kubeproof::testbed::{QUIET, Testbed, TestbedOptions};
-use serde_json::{Value, json};
 
 const NAMESPACE: &str = "crowded";
 const OBJECTS_PER_KIND: usize = 50;

@@ -2,9 +2,9 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use kubeproof::json::{Map, Value, json, to_value};
 use kubeproof::kruise;
 use kubeproof_controller::kruise::{CloneSet, StatefulSet, v1alpha1};
-use serde_json::{Map, Value, json};
 
 /// A schema without descriptions and without the nullability of optional fields.
 fn plain(schema: &Value) -> Value {
@@ -30,7 +30,7 @@ fn plain(schema: &Value) -> Value {
                     }
                     _ => (key.clone(), plain(value)),
                 });
-            Value::Object(kept.collect::<Map<_, _>>())
+            Value::Object(kept.collect::<Map>())
         }
         Value::Array(items) => Value::Array(items.iter().map(plain).collect()),
         other => other.clone(),
@@ -92,10 +92,7 @@ fn generated_definitions_are_upstreams() {
         (v1alpha1::CloneSet::crd(), "clonesets", "v1alpha1"),
     ];
     for (definition, plural, name) in generated {
-        let (ours, theirs) = (
-            serde_json::to_value(definition).expect("JSON"),
-            official(plural),
-        );
+        let (ours, theirs) = (to_value(definition).expect("JSON"), official(plural));
         assert_eq!(names(&ours), names(&theirs), "{plural}");
         let (ours, theirs) = (version(&ours, name), version(&theirs, name));
         for part in ["columns", "subresources", "spec", "status"] {

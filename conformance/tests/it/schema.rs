@@ -1,8 +1,8 @@
 //! The JSON Schema of scenarios: it takes what the reader takes, and refuses what that refuses.
 
+use kubeproof::json::Value;
 use kubeproof::scenario::{Scenario, schema};
 use kubeproof::suite;
-use serde_json::Value;
 
 /// Why `value` is not as `schema` says, of the parts of JSON Schema that are used; `None` if it is.
 fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
@@ -60,7 +60,7 @@ fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
             let required = schema["required"].as_array().into_iter().flatten();
             let missing = required
                 .filter_map(Value::as_str)
-                .find(|name| !fields.contains_key(*name));
+                .find(|name| !fields.contains_key(name));
             if let Some(missing) = missing {
                 return Some(format!("{missing} is missing"));
             }

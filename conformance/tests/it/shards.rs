@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use kubeproof::json::Value;
 use kubeproof::suite;
 use kubeproof_apiserver::{ApiServer, Manifests};
-use serde_json::Value;
 
 use crate::branches::unexplained;
 use crate::outside::ROLE;

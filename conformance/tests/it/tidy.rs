@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kubeproof::runner::remote::unportable;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
+use regex::Regex;
 
 /// Names of behaviors, one a line.
 const KRUISE_CATALOG: &str = include_str!("../../kruise-catalog.txt");
@@ -224,6 +225,20 @@ fn controllers_decode_objects_from_texts() {
         valued.is_empty(),
         "use kubeproof_runtime::decode: {valued:?}"
     );
+}
+
+/// Values of two types would be converted at each border, and `serde_json`'s take more work.
+#[test]
+fn the_server_has_one_type_of_values() {
+    let theirs = Regex::new(r"serde_json::(json!|Value|Map|\{[^}]*\b(json|Value|Map)\b)").unwrap();
+    let own = Path::new("apiserver/machinery/src/json");
+    let other = offenders(|path, text| {
+        path.starts_with("apiserver")
+            && path.with_extension("") != own
+            && !path.starts_with(own)
+            && theirs.is_match(text)
+    });
+    assert!(other.is_empty(), "use kubeproof_machinery::json: {other:?}");
 }
 
 #[test]

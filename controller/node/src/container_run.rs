@@ -195,8 +195,8 @@ pub(super) enum Halt {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_machinery::json::json;
     use kubeproof_runtime::decode::from_value;
-    use serde_json::json;
 
     use super::*;
 

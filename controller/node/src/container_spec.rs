@@ -176,8 +176,8 @@ fn matches(rule: &ContainerRestartRule, code: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use kubeproof_machinery::json::json;
     use kubeproof_runtime::decode::from_value;
-    use serde_json::json;
 
     use super::*;
 

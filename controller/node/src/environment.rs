@@ -367,8 +367,8 @@ mod tests {
     use std::sync::Arc;
 
     use k8s_openapi::api::core::v1::HTTPGetAction;
+    use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
-    use serde_json::{Value, json};
 
     use super::super::server::{Answer, Server};
     use super::*;

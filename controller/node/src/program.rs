@@ -135,8 +135,8 @@ fn flag<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_machinery::json::json;
     use kubeproof_runtime::decode::from_value;
-    use serde_json::json;
 
     use super::*;
 

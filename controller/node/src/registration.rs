@@ -9,13 +9,13 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Client, Resource};
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::taints::NOT_READY;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use super::faults::{Faults, Link};
 use super::status::wire_time;

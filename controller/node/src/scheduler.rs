@@ -28,6 +28,7 @@ use k8s_openapi::api::storage::v1::{
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::pod::reference;
 use kubeproof_runtime::recorder::{EventParams, EventType, Recorder};
@@ -36,7 +37,6 @@ use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::worker::debounce;
-use serde_json::{Value, json};
 
 use super::fit::{
     self, Cluster, CompileSelector, Devices, FitError, NoPlan, NodeInfo, Plan, Profile, Storage,

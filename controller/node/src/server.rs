@@ -179,8 +179,8 @@ fn others(spec: &Spec) -> Option<Vec<i32>> {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
-    use serde_json::{Value, json};
 
     use super::*;
 

@@ -20,13 +20,13 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::ObjectMeta;
 use kube::discovery::{self, Scope};
 use kube::runtime::watcher::{self, Event};
+use kubeproof_machinery::json::{Value, json, to_value};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector;
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, Change, ObjectKey, Store};
 use kubeproof_runtime::sync_error::answered;
-use serde_json::{Value, json};
 
 use super::identity;
 use environment::Environment;
@@ -168,11 +168,11 @@ impl Stager {
 
     fn apply(&mut self, object: Arc<DynamicObject>) {
         let key = ObjectKey::of(&*object);
-        let Ok(mut value) = serde_json::to_value(&*object) else {
+        let Ok(mut value) = to_value(&*object) else {
             return;
         };
-        value["apiVersion"] = json!(self.resource.api_version);
-        value["kind"] = json!(self.resource.kind);
+        value["apiVersion"] = self.resource.api_version.clone().into();
+        value["kind"] = self.resource.kind.clone().into();
         if !self.is_managed(&value) {
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json, to_value};
 
 use super::container_run::{ContainerRun, ContainerRuns, Ended, Halt};
 use super::container_spec::{self, ContainerSpec, List};
@@ -287,7 +287,7 @@ impl Report<'_> {
         let lists = [&before.container_statuses, &before.init_container_statuses];
         let mut all = lists.into_iter().flatten().flatten();
         let reported = all.find(|status| status.name == container.name)?;
-        serde_json::to_value(reported).ok()
+        to_value(reported).ok()
     }
 
     fn unready_message(&self, readiness: Option<&Readiness>) -> String {

@@ -1,9 +1,7 @@
 //! Decodes objects of the API from values.
 
-use std::borrow::Borrow;
-
+use serde::Serialize;
 use serde::de::{DeserializeOwned, Error};
-use serde_json::Value;
 
 /// Decodes an object as serde_json's `from_value` does, but from the text of the value.
 ///
@@ -12,8 +10,9 @@ use serde_json::Value;
 ///
 /// # Errors
 /// Why the value is no such object, without a place in its text.
-pub fn from_value<T: DeserializeOwned>(value: impl Borrow<Value>) -> serde_json::Result<T> {
-    serde_json::from_str(&value.borrow().to_string()).map_err(|error| without_place(&error))
+pub fn from_value<T: DeserializeOwned>(value: impl Serialize) -> serde_json::Result<T> {
+    let text = serde_json::to_string(&value)?;
+    serde_json::from_str(&text).map_err(|error| without_place(&error))
 }
 
 /// The error without the line and the column that it ends with: nobody wrote the text.
@@ -27,7 +26,7 @@ fn without_place(error: &serde_json::Error) -> serde_json::Error {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde::Deserialize;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -16,7 +16,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
@@ -160,7 +160,7 @@ impl Controller {
             documents.insert(path, document);
         }
         let kinds: Vec<TypedKind<'_>> = kinds.iter().map(|own| own.typed(&documents)).collect();
-        let spec = serde_json::to_value(spec).map_err(|source| Error::Malformed {
+        let spec = json::to_value(spec).map_err(|source| Error::Malformed {
             what: "the spec of a ValidatingAdmissionPolicy".to_owned(),
             source,
         })?;
@@ -175,7 +175,7 @@ impl Controller {
     /// The OpenAPI document at `path`, if it exists.
     async fn document(&self, path: &str) -> Result<Option<Value>, Error> {
         match rest_mapper::get(&self.ctx.client, path, "application/json").await {
-            Ok(document) => Ok(Some(document)),
+            Ok(document) => Ok(Some(document.into())),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }

@@ -13,9 +13,9 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::{Manager, Options};
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_node::Stage;
 use kubeproof_runtime::decode::from_value;
-use serde_json::{Value, json};
 
 use crate::support::options;
 

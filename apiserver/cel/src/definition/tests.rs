@@ -1,6 +1,6 @@
 //! Which rules definitions may not have.
 
-use serde_json::{Value as Json, json};
+use kubeproof_machinery::json::{Value as Json, json};
 
 use super::{RuleFaults, RuleScope};
 use kubeproof_machinery::status::FieldPath;

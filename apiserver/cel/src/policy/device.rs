@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kubeproof_machinery::json::Value as Json;
 use kubeproof_machinery::schema::quantity::Quantity;
-use serde_json::Value as Json;
 
 use super::super::{
     program::CALL_COST_MAX,
@@ -104,7 +104,7 @@ fn not_a_bool(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::super::{Returns, Scope};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Map, Value as Json};
+use kubeproof_machinery::json::{Map, Value as Json};
 
 use crate::{
     schema::escape,
@@ -24,7 +24,7 @@ pub struct UnknownReference;
 /// # Errors
 /// `UnknownReference` when a schema that is needed is missing.
 pub fn resource_type(
-    schemas: &Map<String, Json>,
+    schemas: &Map,
     definition: &str,
     type_name: &str,
 ) -> Result<Option<Arc<DeclType>>, UnknownReference> {
@@ -38,7 +38,7 @@ pub fn resource_type(
 }
 
 struct Reader<'s> {
-    schemas: &'s Map<String, Json>,
+    schemas: &'s Map,
     /// The definitions that are being read, outermost first.
     open: Vec<&'s str>,
 }
@@ -122,9 +122,9 @@ impl<'s> Reader<'s> {
             let text = || Arc::new(simple(Type::String));
             let names = ["name", "generateName"].map(|name| (name.to_owned(), text()));
             let metadata = Arc::new(object(BTreeMap::from(names)));
-            fields.insert("kind".to_owned(), text());
-            fields.insert("apiVersion".to_owned(), text());
-            fields.insert("metadata".to_owned(), metadata);
+            fields.insert("kind".to_string(), text());
+            fields.insert("apiVersion".to_string(), text());
+            fields.insert("metadata".to_string(), metadata);
         }
         Ok(object(fields))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value as Json;
+use kubeproof_machinery::json::Value as Json;
 
 use kubeproof_machinery::meta::order::Ordered;
 use kubeproof_machinery::schema::structural::{ListType, Structural};

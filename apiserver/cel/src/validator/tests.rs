@@ -1,6 +1,6 @@
 //! Which faults rules find in objects, and which of them are forgiven.
 
-use serde_json::{Value as Json, json};
+use kubeproof_machinery::json::{Value as Json, json};
 
 use super::Validator;
 use kubeproof_machinery::schema::structural::Structural;

@@ -5,9 +5,8 @@ mod validation;
 
 pub use expressions::{validate_validation, validate_variables};
 
-use serde_json::{Map, Value, json};
-
 use crate::columns::{Printable, or_unset};
+use crate::json::{Map, Value, json};
 use crate::{MetadataCheck, ResetFields, Strategy};
 
 use super::webhook_configuration::{default_matching, default_scopes};
@@ -127,7 +126,7 @@ impl Strategy for AdmissionPolicyBinding {
     }
 }
 
-fn default_constraints(spec: &mut Map<String, Value>, field: &str) {
+fn default_constraints(spec: &mut Map, field: &str) {
     if let Some(constraints) = spec.get_mut(field).and_then(Value::as_object_mut) {
         default_matching(constraints);
         for rules in ["resourceRules", "excludeResourceRules"] {

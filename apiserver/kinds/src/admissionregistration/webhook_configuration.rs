@@ -2,9 +2,8 @@
 
 pub(crate) mod validation;
 
-use serde_json::{Map, Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Map, Value, json};
 use crate::meta::object::default;
 use crate::status::FieldErrors;
 use crate::unstructured::{items_mut, object_in};
@@ -68,13 +67,13 @@ impl Strategy for WebhookConfiguration {
     }
 }
 
-pub(crate) fn default_matching(map: &mut Map<String, Value>) {
+pub(crate) fn default_matching(map: &mut Map) {
     default(map, "matchPolicy", "Equivalent");
     object_in(map, "namespaceSelector");
     object_in(map, "objectSelector");
 }
 
-pub(crate) fn default_scopes(map: &mut Map<String, Value>, rules: &str) {
+pub(crate) fn default_scopes(map: &mut Map, rules: &str) {
     for rule in items_mut(map, rules) {
         default(rule, "scope", "*");
     }

@@ -10,9 +10,8 @@ mod versions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::columns::Printable;
+use crate::json::Value;
 use crate::meta::{GroupResource, GroupVersionKind};
 use crate::schema::Object;
 use crate::schema::structural::Structural;

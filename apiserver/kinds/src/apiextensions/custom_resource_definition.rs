@@ -6,8 +6,7 @@ pub mod finalizer;
 mod formats;
 mod validation;
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::status::FieldErrors;
@@ -47,7 +46,7 @@ impl Strategy for CustomResourceDefinition {
             && let Some(stored) = storage_version(definition)
         {
             let stored = json!([stored]);
-            child_mut(definition, "status").insert("storedVersions".to_owned(), stored);
+            child_mut(definition, "status").insert("storedVersions", stored);
         }
     }
 
@@ -87,7 +86,7 @@ fn is_empty(list: &Value) -> bool {
 fn default_spec(definition: &mut Value) {
     let spec = child_mut(definition, "spec");
     if !spec.contains_key("conversion") {
-        spec.insert("conversion".to_owned(), json!({ "strategy": "None" }));
+        spec.insert("conversion", json!({ "strategy": "None" }));
     }
     if let Some(service) = spec
         .get_mut("conversion")

@@ -3,10 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
@@ -174,7 +174,7 @@ fn validate_backend(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

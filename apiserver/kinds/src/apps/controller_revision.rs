@@ -1,8 +1,7 @@
 //! ControllerRevisions.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::status::{FieldErrors, FieldPath};
 use crate::{MetadataCheck, Strategy};
 

@@ -1,8 +1,7 @@
 //! Conversion to upstream's internal version: some numbers are annotations in version 1 and fields
 //! of the internal types.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::object::meta_mut;
 
 /// The template generation of a DaemonSet.
@@ -92,7 +91,7 @@ fn drop_if_empty(metadata: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,7 +1,5 @@
 //! DaemonSets.
 
-use serde_json::{Value, json};
-
 use super::conversion::{self, TEMPLATE_GENERATION};
 use crate::columns::workload::{TEMPLATE_CONTAINERS, containers};
 use crate::columns::{Printable, or_none};
@@ -10,6 +8,7 @@ use crate::core::pod::template::{
     validate_not_empty, validate_selector_stays,
 };
 use crate::core::pod::warnings;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::validate_label_selector;

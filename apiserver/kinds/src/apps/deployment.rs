@@ -1,7 +1,5 @@
 //! Deployments.
 
-use serde_json::{Value, json};
-
 use super::conversion::{self, ROLLBACK_TO};
 use crate::columns::Printable;
 use crate::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
@@ -11,6 +9,7 @@ use crate::core::pod::template::{
 };
 use crate::core::pod::warnings;
 use crate::go_struct::shown_field;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{default_text, object_in, text};
@@ -66,7 +65,7 @@ impl Strategy for Deployment {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         if new["metadata"]["annotations"] != old["metadata"]["annotations"] {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-            meta_mut(new).insert("generation".to_owned(), generation.into());
+            meta_mut(new).insert("generation", generation.into());
         }
     }
 

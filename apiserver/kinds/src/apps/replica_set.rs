@@ -1,7 +1,5 @@
 //! ReplicaSets.
 
-use serde_json::Value;
-
 use crate::Strategy;
 use crate::columns::workload::replicated;
 use crate::columns::{Printable, or_none};
@@ -10,6 +8,7 @@ use crate::core::pod::template::{
 };
 use crate::core::pod::warnings;
 use crate::core::replication_controller::validate_replica_status;
+use crate::json::Value;
 use crate::meta::object::{child_mut, default};
 use crate::status::{FieldErrors, FieldPath};
 use crate::validation::not_negative;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::columns::workload::{TEMPLATE_CONTAINERS, containers, ready_of_desired};
 use crate::core::claim_spec::{validate_claim_spec, warn_of_claim_spec};
 use crate::core::pod::defaults::default_pod_spec;
 use crate::core::pod::template::validate_labels_match;
 use crate::core::pod::{validation, warnings};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::order::Ordered;
 use crate::meta::selector::LabelSelector;
@@ -56,7 +55,7 @@ impl Strategy for StatefulSet {
                 .and_then(Value::as_str)
                 .unwrap_or_default();
             if chosen.is_empty() {
-                strategy.insert("type".to_owned(), "RollingUpdate".into());
+                strategy.insert("type", "RollingUpdate".into());
                 default(strategy, "rollingUpdate", json!({}));
             }
             if let Some(rolling) = strategy

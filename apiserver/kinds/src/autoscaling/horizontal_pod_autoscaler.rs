@@ -6,10 +6,9 @@ mod validation;
 use std::borrow::Cow;
 use std::mem;
 
-use serde_json::{Map, Value, json};
-
 use crate::Strategy;
 use crate::columns::{Printable, or_none};
+use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::is_empty;
@@ -88,10 +87,10 @@ impl Strategy for HorizontalPodAutoscaler {
     }
 }
 
-fn default_spec(spec: &mut Map<String, Value>) {
+fn default_spec(spec: &mut Map) {
     default(spec, "minReplicas", 1);
     if spec.get("metrics").is_none_or(is_empty) {
-        spec.insert("metrics".to_owned(), json!([conversion::cpu_metric(80)]));
+        spec.insert("metrics", json!([conversion::cpu_metric(80)]));
     }
     let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else {
         return;

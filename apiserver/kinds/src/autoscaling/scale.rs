@@ -1,9 +1,8 @@
 //! Scale, the kind of the `scale` subresources.
 
-use serde_json::{Value, json};
-
 use crate::Strategy;
 use crate::columns::Printable;
+use crate::json::{Value, json};
 
 /// The strategy of Scales, for their rows in tables.
 #[derive(Debug)]

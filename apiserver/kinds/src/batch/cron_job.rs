@@ -2,12 +2,11 @@
 
 mod schedule;
 
-use serde_json::{Value, json};
-
 use super::job::{default_template_of_job, validate_spec as validate_job_spec, warn_of_indexes};
 use crate::columns::workload::containers;
 use crate::columns::{Printable, or_none};
 use crate::core::pod::warnings;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{default_text, object_in, text};

@@ -3,14 +3,13 @@
 mod policies;
 mod status;
 
-use serde_json::{Map, Value, json};
-
 use crate::columns::workload::containers;
 use crate::columns::{Printable, elapsed, or_none};
 use crate::core::pod::template::{default_template, validate_labels_match};
 use crate::core::pod::validation::validate_pod_template;
 use crate::core::pod::warnings;
 use crate::go_struct::{shown, shown_field};
+use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
@@ -207,12 +206,12 @@ fn default_labels(job: &mut Value) {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let meta = meta_mut(job);
     if meta.get("labels").is_none_or(is_empty) && !is_empty(&labels) {
-        meta.insert("labels".to_owned(), labels);
+        meta.insert("labels", labels);
     }
 }
 
 /// Sets the defaults of the template and of the pod failure policy.
-pub(crate) fn default_template_of_job(spec: &mut Map<String, Value>) {
+pub(crate) fn default_template_of_job(spec: &mut Map) {
     if let Some(policy) = spec
         .get_mut("podFailurePolicy")
         .and_then(Value::as_object_mut)

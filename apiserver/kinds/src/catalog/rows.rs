@@ -3,10 +3,10 @@
 use std::borrow::Borrow;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::ResourceInfo;
 use crate::columns::Printable;
+use crate::json::Value;
 
 impl ResourceInfo {
     /// The cells of `object`, one for each of the resource's columns, as of `now`.

@@ -5,10 +5,10 @@ pub mod request;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 
 use crate::clock::rfc3339;
 use crate::columns::{Printable, human_duration};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, copy_field};
 use crate::meta::validation::NameRule;
 use crate::rest::SubresourceRest;
@@ -271,7 +271,7 @@ fn check_blocks(mut text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     fn request(conditions: &Value) -> Value {
         json!({ "status": { "conditions": conditions } })

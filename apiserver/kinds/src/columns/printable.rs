@@ -1,7 +1,8 @@
 //! Reading an object for its cells, and the formats that many columns share.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+
+use crate::json::{Value, json};
 
 /// An object at the time it is shown.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@ mod printed;
 
 use super::super::catalog::Catalog;
 use super::*;
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 const NOW: &str = "2024-01-01T00:05:00Z";
 

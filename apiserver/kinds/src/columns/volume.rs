@@ -1,8 +1,7 @@
 //! Cells that volumes, claims and classes share.
 
-use serde_json::{Value, json};
-
 use super::Printable;
+use crate::json::{Value, json};
 
 const CLASS_ANNOTATION: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 

@@ -1,8 +1,7 @@
 //! Cells that kinds with a pod template share.
 
-use serde_json::{Value, json};
-
 use super::Printable;
+use crate::json::{Value, json};
 
 /// Where most workloads have the containers of their pods.
 pub(crate) const TEMPLATE_CONTAINERS: &str = "/spec/template/spec/containers";

@@ -1,8 +1,7 @@
 //! Leases.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::status::{FieldErrors, FieldPath};
 use crate::strategy::{Context, Strategy};
 use crate::validation::not_negative;
@@ -68,7 +67,7 @@ impl Strategy for Lease {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! The spec of a PersistentVolumeClaim, wherever one occurs, and its fields that a PersistentVolume shares.
 
-use serde_json::{Value, json};
-
 use super::resource_list::warn_of_amounts;
+use crate::json::{Value, json};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, validate_label_selector};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};

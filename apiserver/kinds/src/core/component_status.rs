@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::Strategy;
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 
 /// The strategy of `componentstatuses`.

@@ -1,8 +1,7 @@
 //! ConfigMaps.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::validation::config_map_key;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, text};

@@ -1,10 +1,9 @@
 //! Pod templates and claim templates within objects of foreign kinds, whose webhooks default and
 //! validate them with Kubernetes' own code.
 
-use serde_json::{Value, json};
-
 use super::pod::defaults::default_pod_spec;
 use super::pod::validation;
+use crate::json::{Value, json};
 use crate::schema::{FieldValidation, core_type, decode_value};
 use crate::status::{FieldErrors, FieldPath};
 

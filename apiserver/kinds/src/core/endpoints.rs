@@ -1,8 +1,7 @@
 //! Endpoints.
 
-use serde_json::{Value, json};
-
 use crate::columns::{Printable, first_three};
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use crate::net::{PORT_RANGE, validate_ip, validate_reachable, warn_of_ip};
@@ -151,7 +150,7 @@ fn host_port(ip: &str, port: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

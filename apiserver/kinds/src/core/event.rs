@@ -3,9 +3,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::EVENTS_GROUP;
 use crate::meta::object::{child_mut, meta};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, qualified_name};
@@ -325,7 +324,7 @@ fn too_long(field: &str, text: &str, max: usize, errors: &mut FieldErrors) {
     }
 }
 
-fn child_fields(object: &mut Value) -> &mut serde_json::Map<String, Value> {
+fn child_fields(object: &mut Value) -> &mut crate::json::Map {
     child_mut(object, "metadata");
     object.as_object_mut().expect("an event is an object")
 }

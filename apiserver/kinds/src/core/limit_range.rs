@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::resource_list::round_amounts;
 use super::resource_names::{is_overcommit_allowed, validate_name, validate_name_in_container};
+use crate::json::Value;
 use crate::meta::object::{child_mut, default, meta_mut, name};
 use crate::meta::validation::qualified_name;
 use crate::schema::quantity::Quantity;
@@ -62,7 +61,7 @@ impl Strategy for LimitRange {
     /// One that has neither name nor prefix is named by a UUID; a prefix has become a name before.
     fn prepare_for_create(&self, range: &mut Value, context: Context<'_>) {
         if name(range).is_empty() {
-            meta_mut(range).insert("name".to_owned(), context.entropy.uid().into());
+            meta_mut(range).insert("name", context.entropy.uid().into());
         }
     }
 
@@ -246,7 +245,7 @@ fn exceeds(one: &Value, other: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

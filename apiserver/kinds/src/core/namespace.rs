@@ -1,8 +1,7 @@
 //! Namespaces.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
 use crate::rest::SubresourceRest;
@@ -51,7 +50,7 @@ impl Strategy for Namespace {
         let own = name(namespace).to_owned();
         if !own.is_empty() {
             let labels = child_mut(&mut namespace["metadata"], "labels");
-            labels.insert("kubernetes.io/metadata.name".to_owned(), own.into());
+            labels.insert("kubernetes.io/metadata.name", own.into());
         }
     }
 
@@ -108,7 +107,7 @@ impl Strategy for Namespace {
     }
 
     fn prepare_for_termination(&self, namespace: &mut Value) {
-        child_mut(namespace, "status").insert("phase".to_owned(), "Terminating".into());
+        child_mut(namespace, "status").insert("phase", "Terminating".into());
         meta_mut(namespace).remove("deletionGracePeriodSeconds");
     }
 

@@ -6,12 +6,11 @@ mod features;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::resource_list::round_amounts;
 use super::resource_names::validate_amount;
 use crate::columns::{Printable, or_none};
 use crate::go_struct::shown;
+use crate::json::{SmolStr, Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
@@ -84,9 +83,9 @@ impl Strategy for Node {
         let all = spec.get("podCIDRs").cloned().unwrap_or_default();
         let first = text(&all[0]);
         if !own.is_empty() && own != first {
-            spec.insert("podCIDRs".to_owned(), json!([own]));
+            spec.insert("podCIDRs", json!([own]));
         } else if own.is_empty() && !first.is_empty() {
-            spec.insert("podCIDR".to_owned(), first.into());
+            spec.insert("podCIDR", first.into());
         }
     }
 
@@ -307,7 +306,7 @@ fn roles(view: Printable<'_>) -> String {
         .and_then(Value::as_object)
         .into_iter()
         .flatten();
-    let role = |(label, value): (&'_ String, &'_ Value)| match label.strip_prefix(ROLE_PREFIX) {
+    let role = |(label, value): (&'_ SmolStr, &'_ Value)| match label.strip_prefix(ROLE_PREFIX) {
         Some(role) => Some(role.to_owned()),
         None if label == ROLE_LABEL => value.as_str().map(str::to_owned),
         None => None,

@@ -2,8 +2,6 @@
 
 mod sources;
 
-use serde_json::{Value, json};
-
 use super::claim_spec::{VOLUME_MODES, validate_access_modes};
 use super::node::deprecated_labels;
 use super::pod::affinity::validate_node_selector;
@@ -14,6 +12,7 @@ use crate::clock::rfc3339;
 use crate::columns::Printable;
 use crate::columns::volume::{access_modes, class, phase, scalar_or_unset};
 use crate::go_struct::{diff_sources, shown};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, copy_field, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};

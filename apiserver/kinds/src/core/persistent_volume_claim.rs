@@ -2,14 +2,13 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Value, json};
-
 use super::claim_spec::{validate_claim_spec, validate_spec, warn_of_claim_spec};
 use super::persistent_volume::warn_of_old_class;
 use super::resource_list::round_amounts;
 use super::resource_names::is_native;
 use crate::columns::Printable;
 use crate::columns::volume::{access_modes, class, phase, scalar_or_unset};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::meta::validation::{FIELD_IMMUTABLE, qualified_name, validate_immutable};
 use crate::schema::quantity::Quantity;
@@ -287,14 +286,14 @@ fn agree_on_data_source(claim: &mut Value, before: &Value) {
         spec.get("dataSourceRef").cloned(),
     ) {
         (Some(source), None) => {
-            spec.insert("dataSourceRef".to_owned(), source);
+            spec.insert("dataSourceRef", source);
         }
         (None, Some(source)) if text(&source["namespace"]).is_empty() => {
             let mut source = source;
             if let Some(fields) = source.as_object_mut() {
                 fields.remove("namespace");
             }
-            spec.insert("dataSource".to_owned(), source);
+            spec.insert("dataSource", source);
         }
         _ => {}
     }

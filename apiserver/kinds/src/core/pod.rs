@@ -21,10 +21,9 @@ pub(crate) mod volume_sources;
 pub mod volumes;
 pub mod warnings;
 
-use serde_json::{Map, Value, json};
-
 use crate::clock::rfc3339;
 use crate::columns::Printable;
+use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::request::options::DeleteOptions;
 use crate::rest::{Connecter, ProxyTarget, Stream, SubresourceRest};
@@ -229,7 +228,7 @@ impl Strategy for Pod {
 }
 
 /// Drops status fields whose feature gates are disabled.
-fn drop_gated_status(status: &mut Map<String, Value>) {
+fn drop_gated_status(status: &mut Map) {
     status.remove("nodeAllocatableResourceClaimStatuses");
     for list in [
         "containerStatuses",

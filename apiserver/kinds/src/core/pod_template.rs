@@ -1,13 +1,12 @@
 //! PodTemplates, the resource.
 
-use serde_json::{Value, json};
-
 use super::pod::template::default_template;
 use super::pod::validation::validate_pod_template;
 use super::pod::warnings;
 use crate::Strategy;
 use crate::columns::Printable;
 use crate::columns::workload::containers;
+use crate::json::{Value, json};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

@@ -1,13 +1,12 @@
 //! ReplicationControllers.
 
-use serde_json::Value;
-
 use super::pod::template::{
     MISMATCH, default_template, validate_counters, validate_endless_template,
 };
 use super::pod::warnings;
 use crate::columns::Printable;
 use crate::columns::workload::replicated;
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
@@ -52,14 +51,14 @@ impl Strategy for ReplicationController {
         default(spec, "replicas", 1);
         let unset = spec.get("selector").is_none_or(is_empty);
         if unset && !is_empty(&labels) {
-            spec.insert("selector".to_owned(), labels.clone());
+            spec.insert("selector", labels.clone());
         }
         if spec.get("template").is_some_and(Value::is_object) {
             default_template(spec);
         }
         let meta = meta_mut(controller);
         if meta.get("labels").is_none_or(is_empty) && !is_empty(&labels) {
-            meta.insert("labels".to_owned(), labels);
+            meta.insert("labels", labels);
         }
     }
 

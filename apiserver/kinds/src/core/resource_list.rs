@@ -1,7 +1,6 @@
 //! Amounts of resources, as every kind with a `ResourceList` handles them.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::schema::quantity::Quantity;
 use crate::status::FieldPath;
 use crate::unstructured::text;

@@ -6,7 +6,7 @@ use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::text;
 use crate::validation::{NOT_NEGATIVE, invalid_each};
 
-use serde_json::Value;
+use crate::json::Value;
 
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";

@@ -3,13 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::resource_list::round_amounts;
 use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
 use crate::Strategy;
 use crate::columns::{Printable, scalar};
 use crate::go_struct::shown;
+use crate::json::{Value, json};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};
@@ -228,7 +227,7 @@ fn validate_amounts(amounts: &Value, path: &FieldPath, errors: &mut FieldErrors)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

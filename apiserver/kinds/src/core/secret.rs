@@ -2,10 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 
 use super::config_map::{byte_count, validate_key, validate_size, validate_stays};
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::validation::validate_immutable;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{default_text, entries, object_in, text};
@@ -146,7 +146,7 @@ fn validate_json(data: &Value, key: &str, path: &FieldPath, errors: &mut FieldEr
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -7,9 +7,8 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::{Printable, or_none};
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
@@ -74,7 +73,7 @@ impl Strategy for Service {
             let target = port.get("targetPort");
             let unset = target.is_none_or(|target| *target == 0 || *target == "");
             if unset && let Some(number) = port.get("port").cloned() {
-                port.insert("targetPort".to_owned(), number);
+                port.insert("targetPort", number);
             }
         }
         let exposed = spec.get("externalIPs").is_some_and(|own| !is_empty(own));

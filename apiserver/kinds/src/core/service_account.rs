@@ -2,8 +2,7 @@
 
 pub mod token_request;
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::rest::SubresourceRest;
 use crate::{Context, MetadataCheck, Strategy};
 

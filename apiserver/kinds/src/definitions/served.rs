@@ -4,8 +4,6 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{CustomKind, group_of, hash};
 use crate::apiextensions::custom_resource::{
     CustomResource, ScalePaths, Versions, printer_columns,
@@ -13,6 +11,7 @@ use crate::apiextensions::custom_resource::{
 use crate::apiextensions::custom_resource_definition::conditions;
 use crate::catalog::{Catalog, CustomData, ResourceInfo, SubresourceInfo};
 use crate::columns::Column;
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::meta::object::is_terminating;
 use crate::meta::version::compare as compare_versions;

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
-
 use crate::columns::{Printable, first_three, or_unset};
+use crate::json::{Value, json};
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_immutable,
@@ -89,7 +88,7 @@ impl Strategy for EndpointSlice {
         // A topology that is dropped below also counts as a change.
         if relabeled || !["endpoints", "ports", "addressType"].into_iter().all(same) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-            meta_mut(new).insert("generation".to_owned(), generation.into());
+            meta_mut(new).insert("generation", generation.into());
         }
         if new["endpoints"] != old["endpoints"] {
             drop_topology(new, old);
@@ -328,7 +327,7 @@ fn validate_hints(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::go_struct::shown_field;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
@@ -67,7 +66,7 @@ impl Strategy for FlowSchema {
     fn default(&self, schema: &mut Value) {
         let spec = child_mut(schema, "spec");
         if spec.get("matchingPrecedence").is_none_or(|own| own == 0) {
-            spec.insert("matchingPrecedence".to_owned(), 1000.into());
+            spec.insert("matchingPrecedence", 1000.into());
         }
     }
 
@@ -357,7 +356,7 @@ fn matching_order(a: &Value, b: &Value) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

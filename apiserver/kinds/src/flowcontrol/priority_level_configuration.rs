@@ -1,9 +1,8 @@
 //! PriorityLevelConfigurations of API priority and fairness.
 
-use serde_json::{Value, json};
-
 use super::flow_schema::{validate_conditions, validate_mandatory};
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{object_in, text};

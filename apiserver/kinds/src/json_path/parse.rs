@@ -1,8 +1,7 @@
 //! Reading a path.
 
-use serde_json::Value;
-
 use super::{Filter, JsonPath, Node, Slice};
+use crate::json::Value;
 
 /// The steps of a path; `None` when it is malformed.
 pub(super) fn action(text: &str) -> Option<Vec<Node>> {

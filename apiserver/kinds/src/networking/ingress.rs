@@ -2,10 +2,9 @@
 
 pub mod validation;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::core::service::load_balancer;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::status::FieldErrors;
 use crate::{MetadataCheck, Strategy};
@@ -92,7 +91,7 @@ fn hosts(view: Printable<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

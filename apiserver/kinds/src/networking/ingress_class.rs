@@ -1,9 +1,8 @@
 //! IngressClasses.
 
-use serde_json::{Value, json};
-
 use super::ingress::validation::validate_reference;
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_label, validate_domain_prefixed_path, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};

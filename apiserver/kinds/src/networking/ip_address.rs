@@ -1,8 +1,7 @@
 //! IPAddresses: which address is whose.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, dns1123_subdomain, path_segment_name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::text;

@@ -1,9 +1,8 @@
 //! NetworkPolicies.
 
-use serde_json::{Value, json};
-
 use crate::Strategy;
 use crate::columns::{Printable, or_none};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::validate_label_selector;
 use crate::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr, warn_of_cidr};
@@ -34,7 +33,7 @@ impl Strategy for NetworkPolicy {
             } else {
                 json!(["Ingress", "Egress"])
             };
-            spec.insert("policyTypes".to_owned(), types);
+            spec.insert("policyTypes", types);
         }
     }
 

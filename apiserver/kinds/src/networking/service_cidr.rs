@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::validation::FIELD_IMMUTABLE;
 use crate::net::{validate_cidr, validate_strict_cidr};
 use crate::status::{FieldErrors, FieldPath};

@@ -1,12 +1,11 @@
 //! RuntimeClasses.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::core::node::deprecated_labels;
 use crate::core::pod::container::validate_resources;
 use crate::core::pod::placement::validate_tolerations;
 use crate::go_struct::shown;
+use crate::json::{Value, json};
 use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{entries, items, text};

@@ -2,9 +2,8 @@
 //!
 //! Source: `pkg/registry/core/pod/storage/eviction.go`.
 
-use serde_json::{Value, json};
-
 use crate::condition::set_condition;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, is_terminating, name};
 use crate::meta::selector::LabelSelector;
@@ -87,7 +86,7 @@ pub fn take_disruption(budget: &Value, pod: &str, now: &str) -> Result<Value, Ap
     let mut next = budget.clone();
     let generation = budget["metadata"]["generation"].clone();
     let status = child_mut(&mut next, "status");
-    status.insert("disruptionsAllowed".to_owned(), allowed.into());
+    status.insert("disruptionsAllowed", allowed.into());
     child_mut(&mut next["status"], "disruptedPods").insert(pod.to_owned(), now.into());
     if allowed == 0 {
         set_insufficient(&mut next, &generation, now);

@@ -1,9 +1,8 @@
 //! PodDisruptionBudgets.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::condition::validate_conditions;
+use crate::json::{Value, json};
 use crate::meta::validation::{NameRule, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 use crate::validation::{not_negative, one_of, validate_at_most_all, validate_int_or_percent};

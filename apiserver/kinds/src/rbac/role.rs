@@ -1,7 +1,6 @@
 //! Roles and ClusterRoles.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::validation::{NameRule, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items};

@@ -1,8 +1,7 @@
 //! RoleBindings and ClusterRoleBindings.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{default_text, items, items_mut, object_in, text};

@@ -1,11 +1,10 @@
 //! DeviceClasses, and the rules shared with claims: selectors and configuration of devices.
 
-use serde_json::Value;
-
 use super::devices::{LIST_MAX, validate_list};
 use crate::cel::{Returns, Scope};
 use crate::core::pod::volume_sources::validate_csi_driver_name;
 use crate::core::resource_names::is_extended;
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
 use crate::{MetadataCheck, Strategy};

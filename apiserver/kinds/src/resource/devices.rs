@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::core::pod::volume_sources::validate_csi_driver_name;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
@@ -205,7 +204,7 @@ pub(crate) fn validate_binding(own: &Value, path: &FieldPath, errors: &mut Field
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -4,8 +4,6 @@ mod status;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
-
 use super::device_class;
 use super::devices::{
     LIST_MAX, validate_binding, validate_full_name, validate_label, validate_list,
@@ -15,6 +13,7 @@ use crate::columns::Printable;
 use crate::core::pod::affinity::validate_node_selector;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
 use crate::go_struct::shown_as;
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
@@ -157,7 +156,7 @@ impl Strategy for ResourceClaimTemplate {
     }
 }
 
-fn default_spec(spec: &mut Map<String, Value>) {
+fn default_spec(spec: &mut Map) {
     let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else {
         return;
     };
@@ -169,12 +168,12 @@ fn default_spec(spec: &mut Map<String, Value>) {
     }
 }
 
-fn default_request(request: &mut Map<String, Value>) {
+fn default_request(request: &mut Map) {
     if request
         .get("allocationMode")
         .is_none_or(|own| text(own).is_empty())
     {
-        request.insert("allocationMode".to_owned(), "ExactCount".into());
+        request.insert("allocationMode", "ExactCount".into());
     }
     if request["allocationMode"] == "ExactCount" {
         default(request, "count", 1);

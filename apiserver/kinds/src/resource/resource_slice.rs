@@ -6,7 +6,6 @@ mod counters;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::devices::{
     validate_binding, validate_label, validate_list, validate_pool_name, validate_qualified_name,
@@ -16,6 +15,7 @@ use crate::clock::rfc3339;
 use crate::columns::Printable;
 use crate::core::pod::affinity::validate_node_selector;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
@@ -321,7 +321,7 @@ fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErr
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! PriorityClasses.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
+use crate::json::{Value, json};
 use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
@@ -23,7 +22,7 @@ pub(crate) struct PriorityClass;
 impl Strategy for PriorityClass {
     /// Nothing is counted afterwards.
     fn prepare_for_create(&self, class: &mut Value, _context: Context<'_>) {
-        meta_mut(class).insert("generation".to_owned(), 1.into());
+        meta_mut(class).insert("generation", 1.into());
     }
 
     fn default(&self, class: &mut Value) {
@@ -89,7 +88,7 @@ fn strangeness(class: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::{Printable, or_none};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
@@ -44,7 +43,7 @@ impl Strategy for CsiDriver {
         default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
         let modes = spec.get("volumeLifecycleModes");
         if modes.is_none_or(is_empty) {
-            spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+            spec.insert("volumeLifecycleModes", json!(["Persistent"]));
         }
     }
 
@@ -65,7 +64,7 @@ impl Strategy for CsiDriver {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         if new["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-            meta_mut(new).insert("generation".to_owned(), generation.into());
+            meta_mut(new).insert("generation", generation.into());
         }
     }
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::go_struct::shown_as;
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::child_mut;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1123_subdomain, qualified_name};

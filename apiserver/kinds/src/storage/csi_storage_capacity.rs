@@ -1,8 +1,7 @@
 //! CSIStorageCapacities.
 
-use serde_json::Value;
-
 use crate::core::node::deprecated_labels;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::text;

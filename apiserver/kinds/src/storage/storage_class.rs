@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-
 use super::volume_attributes_class::validate_parameters;
 use crate::columns::Printable;
 use crate::columns::volume::named_default;
 use crate::core::node::deprecated_labels;
+use crate::json::{Value, json};
 use crate::meta::object::default;
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};

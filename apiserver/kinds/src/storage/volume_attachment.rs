@@ -1,11 +1,10 @@
 //! VolumeAttachments.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::core::persistent_volume::validate_inline;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
 use crate::go_struct::shown_as;
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
 use crate::schema::{Schema, builtin};
@@ -137,7 +136,7 @@ fn validate_attachment(attachment: &Value) -> FieldErrors {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

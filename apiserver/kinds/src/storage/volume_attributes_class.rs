@@ -1,9 +1,8 @@
 //! VolumeAttributesClasses.
 
-use serde_json::{Value, json};
-
 use crate::columns::Printable;
 use crate::columns::volume::named_default;
+use crate::json::{Value, json};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, text};

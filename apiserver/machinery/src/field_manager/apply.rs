@@ -1,12 +1,11 @@
 //! Server-side apply: merging a configuration into an object, and conflicts.
 
-use serde_json::Value;
-
 use super::compare::Comparison;
 use super::managers::{Entry, Fields, ManagerId, Managers, Operation};
 use super::path::{self, PathElement};
 use super::set::FieldSet;
 use super::{FieldManager, UNOWNED, merge, owned, set_managed_fields, validate};
+use crate::json::Value;
 use crate::meta::GroupVersion;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::{ApiError, Cause};

@@ -3,11 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
 use super::typed::{List, Shape, entries, items};
+use crate::json::{Map, Value};
 
 /// The fields in which a new object differs from an old one; each is in one set at most.
 #[derive(Debug, Default)]
@@ -204,10 +203,7 @@ impl Difference {
 type Pair<'v> = (&'v str, Option<&'v Value>, Option<&'v Value>);
 
 /// The entries of two maps by their names, in order.
-fn pairs<'v>(
-    old: Option<&'v Map<String, Value>>,
-    new: Option<&'v Map<String, Value>>,
-) -> impl Iterator<Item = Pair<'v>> {
+fn pairs<'v>(old: Option<&'v Map>, new: Option<&'v Map>) -> impl Iterator<Item = Pair<'v>> {
     let mut old = old.into_iter().flatten().peekable();
     let mut new = new.into_iter().flatten().peekable();
     std::iter::from_fn(move || {

@@ -1,10 +1,9 @@
 //! Applying a configuration without owners, as mutations of admission policies do.
 
-use serde_json::Value;
-
 use super::merge::merge;
 use super::typed::Shape;
 use super::validate::validate;
+use crate::json::Value;
 use crate::schema::Object;
 
 /// `live` with the fields that `applied` sets.

@@ -3,11 +3,10 @@
 //! The outcome is that of [`Comparison`](super::compare::Comparison) with the object before its
 //! creation, whose fields are null or empty; anything else is left to it.
 
-use serde_json::Value;
-
 use super::path::{PathElement, write_string};
 use super::set::{FieldSet, Node, write_field};
 use super::typed::{List, Shape, entries, items};
+use crate::json::Value;
 
 /// Returns the `FieldsV1` of what `new` sets, as text: all that is not in `nothing`, except the fields in
 /// `reset` with everything below them, and the fields in `unowned`. `None` if it has to be determined by

@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
-
 use super::set::FieldSet;
+use crate::json::{Map, SmolStr, Value, json};
 use crate::meta::fields;
 
 /// Update entries that an object may have; the oldest beyond it are merged into one.
@@ -325,7 +324,7 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 
 /// Whether two lists of entries differ in nothing but times.
 pub fn equal_but_for_times(left: &Value, right: &Value) -> bool {
-    fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    fn timeless(entry: &Value) -> impl Iterator<Item = (&SmolStr, &Value)> {
         let fields = entry.as_object().into_iter().flatten();
         fields.filter(|(name, _)| *name != "time")
     }

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
-
 use super::path::PathElement;
 use super::typed::{List, Shape, entries, items};
+use crate::json::{Map, Value};
 
 /// `live` with the fields that `applied` sets; nothing is removed.
 ///
@@ -31,13 +30,9 @@ pub(super) fn merge(shape: Shape<'_>, live: &Value, applied: &Value) -> Option<V
     }
 }
 
-fn merge_entries(
-    shape: Shape<'_>,
-    live: &Map<String, Value>,
-    applied: &Map<String, Value>,
-) -> Option<Value> {
+fn merge_entries(shape: Shape<'_>, live: &Map, applied: &Map) -> Option<Value> {
     // Each value is copied once: a copy of all of `live` would be thrown away for the fields that are applied.
-    let kept = live.iter().filter(|(name, _)| !applied.contains_key(*name));
+    let kept = live.iter().filter(|(name, _)| !applied.contains_key(name));
     let kept = kept.map(|(name, value)| (name.clone(), value.clone()));
     let outcomes = applied.iter().filter_map(|(name, value)| {
         let outcome = match live.get(name) {
@@ -46,7 +41,7 @@ fn merge_entries(
         };
         Some((name.clone(), outcome))
     });
-    let merged: Map<String, Value> = kept.chain(outcomes).collect();
+    let merged: Map = kept.chain(outcomes).collect();
     (!merged.is_empty()).then_some(Value::Object(merged))
 }
 

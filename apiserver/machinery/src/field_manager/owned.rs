@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
 use super::typed::{Shape, entries, items};
+use crate::json::Value;
 
 /// The fields that `value` sets: its leaves, the keys of its maps, the items of its lists.
 pub(super) fn field_set(shape: Shape<'_>, value: &Value) -> FieldSet {
@@ -76,7 +75,7 @@ pub(super) fn without(shape: Shape<'_>, value: &Value, removed: &FieldSet) -> Va
                 };
                 Some((name.clone(), value))
             });
-            let kept: serde_json::Map<String, Value> = kept.collect();
+            let kept: crate::json::Map = kept.collect();
             if kept.is_empty() {
                 Value::Null
             } else {

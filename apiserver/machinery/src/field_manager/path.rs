@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// One step from a value to a value inside of it.
 ///
@@ -38,7 +38,11 @@ impl PathElement {
             "f" => Self::field(rest),
             "v" => Self::Value(json()?),
             "k" => match json()? {
-                Value::Object(keys) => Self::Key(keys.into_iter().collect()),
+                Value::Object(keys) => Self::Key(
+                    keys.into_iter()
+                        .map(|(name, value)| (name.into(), value))
+                        .collect(),
+                ),
                 other => return Err(format!("expected the keys of an item, got {other}")),
             },
             "i" => Self::Index(
@@ -186,7 +190,7 @@ fn compare_values(left: &Value, right: &Value) -> Ordering {
         (Value::Number(left), Value::Number(right)) => match (left.as_i64(), right.as_i64()) {
             (Some(left), Some(right)) => left.cmp(&right),
             _ => {
-                let number = |value: &serde_json::Number| value.as_f64().unwrap_or(f64::INFINITY);
+                let number = |value: &crate::json::Number| value.as_f64().unwrap_or(f64::INFINITY);
                 number(left).total_cmp(&number(right))
             }
         },

@@ -1,9 +1,8 @@
 //! The owners of the replicas, seen through the scale subresource.
 
-use serde_json::Value;
-
 use super::managers::{Entry, Fields, Managers};
 use super::set::FieldSet;
+use crate::json::Value;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 

@@ -6,9 +6,8 @@ mod within;
 use std::cmp::Ordering;
 use std::mem;
 
-use serde_json::Value;
-
 use super::path::{PathElement, is_plain, write_string};
+use crate::json::Value;
 use crate::meta::fields;
 
 /// A set of paths into an object.
@@ -302,7 +301,7 @@ impl FieldSet {
                 && !node.children.is_empty()
                 && let Some(fields) = below.as_object_mut()
             {
-                fields.insert(".".to_owned(), Value::Object(serde_json::Map::new()));
+                fields.insert(".", Value::Object(crate::json::Map::new()));
             }
             (element.serialize(), below)
         };
@@ -335,10 +334,9 @@ pub(super) fn write_field(json: &mut String, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::path;
     use super::*;
+    use crate::json::json;
 
     fn set(fields: Value) -> FieldSet {
         FieldSet::from_fields(&fields).unwrap()

@@ -1,12 +1,11 @@
 //! Ownership, conflicts and merging by example.
 
-use serde_json::{Value, json};
-
 use super::apply::LAST_APPLIED;
 use super::compare::Comparison;
 use super::managers::{Managers, is_reset};
 use super::typed::Shape;
 use super::*;
+use crate::json::{Value, json};
 
 const EARLIER: &str = "2020-01-01T00:00:00Z";
 const NOW: &str = "2020-01-02T00:00:00Z";

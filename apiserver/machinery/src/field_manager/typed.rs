@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
-
 use super::path::PathElement;
+use crate::json::{Map, Value};
 use crate::schema::{Field, ListType, Object, Schema};
 
 /// The schema of an undeclared value.
@@ -135,7 +134,7 @@ impl<'s> List<'s> {
         }
     }
 
-    fn key_of(self, fields: &Map<String, Value>) -> Result<PathElement, String> {
+    fn key_of(self, fields: &Map) -> Result<PathElement, String> {
         let mut key: Vec<(String, Value)> = self
             .keys
             .iter()
@@ -177,7 +176,7 @@ impl<'s> List<'s> {
 }
 
 /// The entries of a map; null is an empty one.
-pub(super) fn entries(value: Option<&Value>) -> Option<&Map<String, Value>> {
+pub(super) fn entries(value: Option<&Value>) -> Option<&Map> {
     value
         .and_then(Value::as_object)
         .filter(|map| !map.is_empty())

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Number, Value};
-
 use super::path::PathElement;
 use super::typed::Shape;
+use crate::json::{Map, Number, Value};
 use crate::schema::{Field, Object, Schema};
 
 /// A fault and where it is.
@@ -72,7 +71,7 @@ impl Walk<'_> {
         self.path.truncate(length);
     }
 
-    fn fields(&mut self, object: &Object, entries: &Map<String, Value>) {
+    fn fields(&mut self, object: &Object, entries: &Map) {
         for (name, value) in entries {
             let step = format!(".{name}");
             match object.field(name) {
@@ -155,7 +154,7 @@ pub(super) fn fits(shape: Shape<'_>, value: &Value) -> bool {
     }
 }
 
-fn fields_fit(object: &Object, entries: &Map<String, Value>) -> bool {
+fn fields_fit(object: &Object, entries: &Map) -> bool {
     entries
         .iter()
         .all(|(name, value)| match object.field(name) {
@@ -200,7 +199,7 @@ fn shown(value: &Value) -> String {
 fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(go_print).collect();
             format!("[{}]", items.join(" "))

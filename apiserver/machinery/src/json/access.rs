@@ -1,17 +1,17 @@
-//! What a value is, and the values in it.
+//! Questions about the type of a value, and access to the values inside it.
 
 use std::mem;
 use std::ops;
 
 use super::{Map, Number, SmolStr, Value};
 
-/// What indexes a value: the name of a member or the position of an item.
+/// An index of a value: the name of a member or the position of an item.
 pub trait Index {
-    /// The value there, if there is one.
+    /// The value at this index; `None` if the value has no such member or item.
     fn of<'v>(&self, value: &'v Value) -> Option<&'v Value>;
-    /// The value there, if there is one.
+    /// The value at this index; `None` if the value has no such member or item.
     fn of_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// The value there. A missing member is added as null, to null as well as to an object.
+    /// The value at this index. A missing member is added as null; null becomes an object first.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl Index for usize {
 impl<I: Index> ops::Index<I> for Value {
     type Output = Self;
 
-    /// The value there, or null.
+    /// The value at this index; null if the value has no such member or item.
     #[inline]
     fn index(&self, index: I) -> &Self {
         static NULL: Value = Value::Null;
@@ -130,13 +130,13 @@ impl<I: Index> ops::IndexMut<I> for Value {
 }
 
 impl Value {
-    /// The member of this name, or the item at this position.
+    /// The member of this name or the item at this position.
     #[inline]
     pub fn get<I: Index>(&self, index: I) -> Option<&Self> {
         index.of(self)
     }
 
-    /// The member of this name, or the item at this position.
+    /// The member of this name or the item at this position.
     #[inline]
     pub fn get_mut<I: Index>(&mut self, index: I) -> Option<&mut Self> {
         index.of_mut(self)

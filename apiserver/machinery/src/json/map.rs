@@ -11,9 +11,9 @@ use super::{SmolStr, Value};
 
 /// The members of an object, sorted by name.
 ///
-/// They lie in one list. A name among few is found by a scan of the list, a name among many by halving; either compares
-/// a number for nearly all members. A member that follows all others by name is added at the end; any other addition or
-/// removal moves the members behind it.
+/// The members are one list. A look-up compares the first eight bytes of names as numbers, and whole names only where
+/// these are equal: a short list is scanned, a longer one is halved. An addition or a removal moves the members with
+/// later names.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Map {
     members: Vec<Member>,
@@ -393,7 +393,7 @@ pub enum Entry<'m> {
 }
 
 impl<'m> Entry<'m> {
-    /// The value; this one, if there is none yet.
+    /// The value of the member. A missing member is added with `value` first.
     pub fn or_insert(self, value: Value) -> &'m mut Value {
         match self {
             Self::Occupied(entry) => entry.into_mut(),
@@ -401,7 +401,7 @@ impl<'m> Entry<'m> {
         }
     }
 
-    /// The value; what the function returns, if there is none yet.
+    /// The value of the member. A missing member is added first, with the value that the function returns.
     pub fn or_insert_with(self, value: impl FnOnce() -> Value) -> &'m mut Value {
         match self {
             Self::Occupied(entry) => entry.into_mut(),

@@ -7,9 +7,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::go_json;
+use crate::json::Value;
 use crate::nesting::{self, AT_REST};
 
 pub use crate::nesting::resting;
@@ -23,7 +22,7 @@ pub(crate) fn at_rest(json: &str) -> Value {
     let mut text = String::with_capacity(json.len() + 1);
     text.push(AT_REST);
     text.push_str(&json);
-    Value::String(text)
+    Value::String(text.into())
 }
 
 /// Encodes the fields of all `entries`, unless they are encoded already.
@@ -69,7 +68,7 @@ fn each(entries: &mut Value, visit: impl Fn(&mut Value)) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

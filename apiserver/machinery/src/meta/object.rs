@@ -1,6 +1,6 @@
 //! Reading and writing an object's metadata in place.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 /// The string at `metadata.<field>`, empty when absent.
 #[must_use]
@@ -21,12 +21,12 @@ pub fn namespace(object: &Value) -> &str {
 }
 
 /// `metadata`, made if it is not an object.
-pub fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub fn meta_mut(object: &mut Value) -> &mut Map {
     child_mut(object, "metadata")
 }
 
 /// Returns field `name` of `value` as an object; replaces any other value by an empty object.
-pub fn child_mut<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
+pub fn child_mut<'a>(value: &'a mut Value, name: &str) -> &'a mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
@@ -38,7 +38,7 @@ pub fn child_mut<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String, Va
 }
 
 /// Sets `map[name]` to `value` if the field is absent.
-pub fn default(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+pub fn default(map: &mut Map, name: &str, value: impl Into<Value>) {
     if map.get(name).is_none_or(Value::is_null) {
         map.insert(name.to_owned(), value.into());
     }
@@ -59,7 +59,7 @@ pub fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     if finalizers.is_empty() {
         meta.remove("finalizers");
     } else {
-        meta.insert("finalizers".to_owned(), finalizers.into());
+        meta.insert("finalizers", finalizers.into());
     }
 }
 

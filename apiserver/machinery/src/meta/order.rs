@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Number, Value};
+use crate::json::{Number, Value};
 
 /// A value with an order. Equal are the values that are equal as `Value`s.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ fn compare_numbers(left: &Number, right: &Number) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -9,8 +9,7 @@ mod owner_references;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 pub use label_selector::validate_label_selector;

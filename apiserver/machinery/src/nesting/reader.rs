@@ -12,9 +12,8 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
-use serde_json::{Map, Number, Value};
-
 use super::{DEPTH_MAX, SERDE_DEPTH_MAX, has_room};
+use crate::json::{Map, Number, Value};
 
 /// Digits of an integer that surely fits.
 const SAFE_DIGITS: usize = 18;
@@ -166,13 +165,13 @@ impl<'t> Reader<'t> {
     /// The next value, in which no object has two fields of one name.
     pub(crate) fn value(&mut self) -> Result<Value, Fault> {
         Ok(match self.peek().ok_or(Fault)? {
-            b'"' => Value::String(self.string()?.into_owned()),
+            b'"' => Value::String(self.string()?.into()),
             b'{' => {
                 let mut inside = self.enter()?;
                 let mut fields = Map::new();
                 while let Some(name) = self.name(&mut inside)? {
                     let value = self.value()?;
-                    if fields.insert(name.into_owned(), value).is_some() {
+                    if fields.insert(name, value).is_some() {
                         return Err(Fault);
                     }
                 }

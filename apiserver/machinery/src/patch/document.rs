@@ -121,7 +121,7 @@ impl Node {
                     if index > 0 {
                         text.push(',');
                     }
-                    compact(&serde_json::Value::from(name.as_str()).to_string(), text);
+                    compact(&crate::json::Value::from(name.as_str()).to_string(), text);
                     text.push(':');
                     write_slot(value, text);
                 }

@@ -1,9 +1,8 @@
 //! JSON merge patch (RFC 7396).
 
-use serde_json::{Map, Value};
-
 use super::discard_nulls;
 use super::document::{self, Members, Node, Slot};
+use crate::json::{Map, Value};
 
 /// Applies `patch` to the document `current`; `None` if it is not a patch.
 ///
@@ -27,7 +26,7 @@ pub(super) fn apply(patch: &str, current: &str) -> Option<String> {
 }
 
 /// Merges `patch` into the fields of an object, with the outcome of [`apply`].
-pub(super) fn merge_fields(fields: &mut Map<String, Value>, patch: Map<String, Value>) {
+pub(super) fn merge_fields(fields: &mut Map, patch: Map) {
     for (name, mut value) in patch {
         if value.is_null() {
             fields.remove(&name);
@@ -75,8 +74,7 @@ fn merge_value(held: &mut Slot, mut patch: Node) {
 mod tests {
     use std::borrow::Cow;
 
-    use serde_json::json;
-
+    use crate::json::json;
     use crate::meta::GroupVersionKind;
     use crate::patch::{self, Outcome, PatchType, Patched};
     use crate::schema::{FieldValidation, builtin, decode_json};

@@ -9,9 +9,8 @@ mod text;
 
 use std::mem;
 
-use serde_json::{Map, Value};
-
 use super::{discard_nulls, unprocessable};
+use crate::json::{Map, SmolStr, Value};
 use crate::schema::Object;
 use crate::status::ApiError;
 use fields::{Field, Type};
@@ -25,16 +24,12 @@ const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
 
 /// A patch as upstream's errors show it.
-pub(super) fn shown(patch: &Map<String, Value>) -> String {
+pub(super) fn shown(patch: &Map) -> String {
     show_map(patch)
 }
 
 /// Applies `patch` to `current`, an object of the type `schema`.
-pub(super) fn apply(
-    patch: Map<String, Value>,
-    current: Value,
-    schema: &Object,
-) -> Result<Value, ApiError> {
+pub(super) fn apply(patch: Map, current: Value, schema: &Object) -> Result<Value, ApiError> {
     let original = match current {
         Value::Object(fields) => fields,
         _ => Map::new(),
@@ -42,11 +37,7 @@ pub(super) fn apply(
     merge_map(original, patch, Type::Struct(schema)).map(Value::Object)
 }
 
-fn merge_map(
-    mut original: Map<String, Value>,
-    mut patch: Map<String, Value>,
-    of: Type<'_>,
-) -> Result<Map<String, Value>, ApiError> {
+fn merge_map(mut original: Map, mut patch: Map, of: Type<'_>) -> Result<Map, ApiError> {
     if let Some(directive) = patch.get(PATCH) {
         return match directive.as_str() {
             Some("replace") => {
@@ -58,7 +49,7 @@ fn merge_map(
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    let ordered: Vec<String> = patch
+    let ordered: Vec<SmolStr> = patch
         .keys()
         .filter(|key| key.starts_with(SET_ELEMENT_ORDER))
         .cloned()
@@ -73,15 +64,15 @@ fn merge_map(
 }
 
 fn merge_field(
-    original: &mut Map<String, Value>,
-    key: String,
+    original: &mut Map,
+    key: SmolStr,
     value: Value,
     of: Type<'_>,
 ) -> Result<(), ApiError> {
     let deletes = key.starts_with(DELETE_FROM_PRIMITIVE_LIST);
     let key = match deletes {
         true => list_name(&key, DELETE_FROM_PRIMITIVE_LIST)?.to_owned(),
-        false => key,
+        false => key.to_string(),
     };
     if value.is_null() {
         original.remove(&key);
@@ -125,17 +116,14 @@ fn merge_list_field(
 }
 
 /// Keeps only those fields that the patch lists, which must be all it sets.
-fn retain_keys(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
-) -> Result<(), ApiError> {
+fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), ApiError> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
     let malformed = || ApiError::BadRequest("invalid patch format of retainKeys".to_owned());
     let retained = directive.as_array().ok_or_else(malformed)?;
     let is_retained = |key: &str| retained.iter().any(|name| name.as_str() == Some(key));
-    let sets = |(key, value): &(&String, &Value)| {
+    let sets = |(key, value): &(&SmolStr, &Value)| {
         !value.is_null()
             && !key.starts_with(DELETE_FROM_PRIMITIVE_LIST)
             && !key.starts_with(SET_ELEMENT_ORDER)
@@ -149,8 +137,8 @@ fn retain_keys(
 
 /// Merges the list that the `$setElementOrder` of `key` names, taking both out of the patch.
 fn merge_ordered_list(
-    original: &mut Map<String, Value>,
-    patch: &mut Map<String, Value>,
+    original: &mut Map,
+    patch: &mut Map,
     key: &str,
     of: Type<'_>,
 ) -> Result<(), ApiError> {
@@ -159,7 +147,7 @@ fn merge_ordered_list(
         other => return Err(bad_arg_type("[]interface {}", &other.unwrap_or_default())),
     };
     let name = list_name(key, SET_ELEMENT_ORDER)?;
-    let list = |members: &mut Map<String, Value>| match members.remove(name) {
+    let list = |members: &mut Map| match members.remove(name) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),
         Some(other) => Err(bad_arg_type("[]interface {}", &other)),

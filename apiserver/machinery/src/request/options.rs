@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
 
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::meta::GroupKind;
 use crate::meta::validation::validate_field_manager;
 use crate::patch::PatchType;
@@ -109,7 +109,7 @@ impl Query {
     /// The parameters that stand for these options.
     pub fn of(options: &Value) -> Self {
         let text = |value: &Value| match value {
-            Value::String(text) => text.clone(),
+            Value::String(text) => text.to_string(),
             other => other.to_string(),
         };
         let fields = options.as_object().into_iter().flatten();
@@ -118,7 +118,9 @@ impl Query {
                 Value::Array(values) => values.iter().map(text).collect(),
                 value => vec![text(value)],
             };
-            values.into_iter().map(move |value| (name.clone(), value))
+            values
+                .into_iter()
+                .map(move |value| (name.to_string(), value))
         });
         Self(pairs.collect())
     }

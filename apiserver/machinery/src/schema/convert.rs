@@ -10,10 +10,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use super::decode::{Decoded, FieldValidation, decode_scalar, decode_value};
 use super::{Object, Schema};
+use crate::json::{Map, Value};
 pub use plain::decoded as plain;
 
 /// Converts the fields `value` into a kind; the warnings are the unknown fields, sorted.

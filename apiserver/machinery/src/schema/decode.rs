@@ -17,12 +17,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Number, Value};
 
 use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Alternative, Object, Schema, bytes, syntax_error};
+use crate::json::{Map, Name, Number, Value};
 use crate::nesting::{self, Reader};
 use state::{State, Traces};
 use unique::Unique;
@@ -139,7 +139,7 @@ fn decode_whole(
 ) -> Result<Decoded, DecodeError> {
     let mut decoded = None;
     let read = nesting::read(json, |deserializer| {
-        decoded = Some(decode(schema, deserializer, validation, Traces::Yes));
+        decoded = Some(decode(schema, deserializer, validation, Traces::InText));
         match &decoded {
             Some(Err(error)) => Err(serde_json::Error::custom(error)),
             _ => Ok(()),
@@ -169,7 +169,7 @@ pub fn decode_value(
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
     let schema = Schema::Object(Arc::clone(object));
-    decode(&schema, value, validation, Traces::Yes)
+    decode(&schema, value, validation, Traces::InValue)
 }
 
 /// A value of a type that decodes itself, out of a map of fields; the text is that of the type.
@@ -178,7 +178,7 @@ pub fn decode_value(
 ///
 /// When the type refuses the value.
 pub(super) fn decode_scalar(schema: &Schema, value: Value) -> Result<Value, DecodeError> {
-    decode(schema, value, FieldValidation::Ignore, Traces::Yes).map(|decoded| decoded.value)
+    decode(schema, value, FieldValidation::Ignore, Traces::InValue).map(|decoded| decoded.value)
 }
 
 /// The duplicate fields of a JSON document of any type: `duplicate field "spec.replicas"`.
@@ -188,7 +188,7 @@ pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
     if let Ok(Unique(true)) = nesting::from_slice(json) {
         return Vec::new();
     }
-    let mut state = State::new(true, Traces::Yes);
+    let mut state = State::new(true, Traces::InText);
     let read = Node {
         schema: &Schema::Any,
         state: &mut state,
@@ -286,6 +286,13 @@ impl<'s> Node<'_, 's> {
             Schema::Int32 | Schema::IntOrString if integer.is_some_and(fits) => {
                 Ok(Some(Value::Number(number)))
             }
+            schema if self.state.traces == Traces::InValue => match schema {
+                Schema::Quantity => self.quantity(&number.to_string()),
+                Schema::Int32 | Schema::Int64 | Schema::IntOrString => {
+                    self.mismatch(&format!("number {number}"))
+                }
+                _ => self.mismatch("number"),
+            },
             _ => self.mismatch("number"),
         }
     }
@@ -368,9 +375,9 @@ impl<'s> Node<'_, 's> {
     ) -> Result<Option<Value>, A::Error> {
         let fields = object.fields();
         let mut seen = vec![Seen::No; fields.len()];
-        let mut out = Map::new();
+        let mut out = Map::with_capacity(fields.len().min(8));
         let mark = self.state.mark();
-        while let Some(key) = map.next_key::<String>()? {
+        while let Some(Name(key)) = map.next_key()? {
             let Some(at) = object.position(&key) else {
                 self.state.strict_fault("unknown", &key);
                 map.next_value::<IgnoredAny>()?;
@@ -419,7 +426,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
                 value.map_or(Ok(None), |value| self.json_schema_or(*other, value))
             }
             Schema::Int32 | Schema::Int64 | Schema::Quantity | Schema::IntOrString
-                if self.state.traces == Traces::Yes =>
+                if self.state.traces == Traces::InText =>
             {
                 let json = Box::<RawValue>::deserialize(deserializer)?;
                 self.literal(json.get())
@@ -518,7 +525,7 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
         };
         let mark = self.state.mark();
         let mut out = Map::new();
-        while let Some(key) = map.next_key::<String>()? {
+        while let Some(Name(key)) = map.next_key()? {
             if self.state.checks && out.contains_key(&key) {
                 self.state.strict_fault("duplicate", &key);
             }

@@ -2,11 +2,10 @@
 
 mod answer;
 
-use serde_json::{Map, Value};
-
 use super::builtin::{json_schema_props, written_type};
 use super::number::write_json;
 use super::{Object, Schema};
+use crate::json::{Map, Value};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
 use crate::meta::go_json::may_need_escape;
 
@@ -67,7 +66,7 @@ pub(super) fn type_of(object: &Value) -> Option<&'static Object> {
 /// Writes the fields that `object` declares, in declaration order, then all other fields.
 ///
 /// `skip` names fields that are already written.
-fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object, skip: &[&str]) {
+fn write_fields(text: &mut Vec<u8>, fields: &Map, object: &Object, skip: &[&str]) {
     let declared = object.fields();
     let mut placed = Vec::with_capacity(fields.len());
     for (name, value) in fields {
@@ -169,7 +168,7 @@ fn write_text(text: &mut Vec<u8>, string: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

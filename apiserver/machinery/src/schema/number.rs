@@ -100,7 +100,7 @@ impl Formatter for GoFormatter {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use crate::json::{Value, json};
 
     use super::*;
 

@@ -17,10 +17,10 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use super::builtin::{json_schema_props, list_meta, written_type};
 use super::{Alternative, Field, FieldValidation, Object, Schema, decode_value, syntax_error};
+use crate::json::{Map, Value};
 use crate::nesting;
 use wire::{Reader, Wire, int32};
 
@@ -152,7 +152,7 @@ fn read_fields(
     prefix: &[u32],
     message: &[u8],
     depth: usize,
-    out: &mut Map<String, Value>,
+    out: &mut Map,
 ) -> Result<(), Error> {
     let depth = depth.checked_sub(1).ok_or(Error::Depth)?;
     let mut reader = Reader::new(message);
@@ -213,7 +213,7 @@ fn read_value(
 }
 
 /// Returns the members of `place`; replaces any other value by an empty object.
-fn entries(place: &mut Value) -> &mut Map<String, Value> {
+fn entries(place: &mut Value) -> &mut Map {
     if !place.is_object() {
         *place = Value::Object(Map::new());
     }

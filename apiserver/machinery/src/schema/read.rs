@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::encode::type_of;
 use super::{Schema, object_meta};
+use crate::json::{Map, Value};
 use crate::meta::fields::{FIELDS_V1, at_rest, resting};
 use crate::nesting::{self, Fault, Reader};
 
@@ -224,7 +224,7 @@ impl<'de> Visitor<'de> for Only<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::schema::write_object;

@@ -15,7 +15,7 @@ mod validate;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 pub use pattern::{Pattern, Regexp, go_regexp_fault};
 pub use prune::META_FIELDS;

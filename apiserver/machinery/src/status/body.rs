@@ -1,6 +1,6 @@
 //! The body of a response that is no object of a resource.
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 /// A `metav1.Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::gvk::GroupKind;
+use crate::json::Value;
 
 /// One entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct Cause {
 
 impl Cause {
     pub(super) fn to_value(&self) -> Value {
-        let mut cause = serde_json::Map::new();
+        let mut cause = crate::json::Map::new();
         for (key, value) in [
             ("reason", &self.reason),
             ("message", &self.message),

@@ -11,8 +11,8 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
-use serde_json::{Map, Value};
 
+use crate::json::{Map, Value};
 use crate::nesting;
 pub use json::json_object;
 
@@ -212,7 +212,7 @@ impl<'y> Reader<'y> {
 
     fn insert(
         &mut self,
-        entries: &mut Map<String, Value>,
+        entries: &mut Map,
         name: String,
         value: Value,
         shown: &dyn Display,
@@ -225,12 +225,7 @@ impl<'y> Reader<'y> {
     }
 
     /// Takes over the entries of the maps that a `<<` names.
-    fn merge(
-        &mut self,
-        entries: &mut Map<String, Value>,
-        value: Value,
-        line: usize,
-    ) -> Result<(), String> {
+    fn merge(&mut self, entries: &mut Map, value: Value, line: usize) -> Result<(), String> {
         let maps = match value {
             // Of several maps, the first takes precedence.
             Value::Array(maps) => maps.into_iter().rev().collect(),
@@ -243,7 +238,7 @@ impl<'y> Reader<'y> {
             };
             for (name, value) in map {
                 let shown = format!("{name:?}");
-                self.insert(entries, name, value, &shown, line);
+                self.insert(entries, name.to_string(), value, &shown, line);
             }
         }
         Ok(())
@@ -261,7 +256,7 @@ impl<'y> Reader<'y> {
 /// A key as JSON has it, and as Go prints it.
 fn key_of(key: &Value, value: &Value) -> Result<(String, String), String> {
     Ok(match key {
-        Value::String(name) => (name.clone(), format!("{name:?}")),
+        Value::String(name) => (name.to_string(), format!("{name:?}")),
         Value::Bool(_) | Value::Number(_) => (key.to_string(), key.to_string()),
         Value::Null => {
             return Err(format!(

@@ -7,7 +7,7 @@ mod tests;
 
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, SmolStr, Value};
 
 use scalar::{Style, style};
 
@@ -67,7 +67,7 @@ impl Emitter {
         self.opens = false;
     }
 
-    fn mapping(&mut self, entries: &Map<String, Value>, indent: usize) {
+    fn mapping(&mut self, entries: &Map, indent: usize) {
         for (key, value) in in_natural_order(entries.iter().collect()) {
             self.indent_to(indent);
             if key.len() > SIMPLE_KEY_BYTES_MAX {
@@ -220,7 +220,9 @@ enum Place {
 
 /// Entries in the natural order of their keys. That of upstream has circles among odd keys, which
 /// the sort of the standard library may panic at.
-fn in_natural_order<'v>(mut entries: Vec<(&'v String, &'v Value)>) -> Vec<(&'v String, &'v Value)> {
+fn in_natural_order<'v>(
+    mut entries: Vec<(&'v SmolStr, &'v Value)>,
+) -> Vec<(&'v SmolStr, &'v Value)> {
     if entries.len() < 2 {
         return entries;
     }

@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use jiff::Timestamp;
 use lru::LruCache;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use crate::admission::attributes::Attributes;
 use crate::clock::nanos_between;
+use crate::json::Value;
 use crate::meta::object::namespace;
 use crate::status::ApiError;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::admission::attributes::Attributes;
+use crate::json::Value;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// The lists of containers, in the order in which upstream visits them.

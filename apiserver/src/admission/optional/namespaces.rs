@@ -1,8 +1,7 @@
 //! NamespaceExists and NamespaceAutoProvision: writes into namespaces that are not there.
 
-use serde_json::Value;
-
 use crate::admission::State;
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::object::namespace;
 use crate::registry::catalog::ResourceInfo;

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use crate::admission::State;
 use crate::admission::forbidden;
+use crate::json::{Map, Value};
 use crate::meta::object::{child_mut, name, namespace};
 use crate::meta::validation::{label_value, qualified_name};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -22,7 +21,7 @@ type Labels = BTreeMap<String, String>;
 pub(super) fn admit(state: &State, pod: &mut Value) -> Result<(), ApiError> {
     let own = agreeing(state, pod)?;
     if !own.is_empty() {
-        let labels: Map<String, Value> = own
+        let labels: Map = own
             .into_iter()
             .map(|(key, value)| (key, value.into()))
             .collect();

@@ -2,10 +2,9 @@
 //!
 //! Source: `plugin/pkg/admission/gc/gc_admission.go`.
 
-use serde_json::Value;
-
 use crate::admission::attributes::Attributes;
 use crate::auth::{self, User};
+use crate::json::Value;
 use crate::meta::object::{name, namespace};
 use crate::status::ApiError;
 

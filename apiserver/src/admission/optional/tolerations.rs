@@ -5,9 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use crate::admission::State;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, namespace};
 use crate::registry::core::pod::qos_class;
@@ -47,7 +46,7 @@ pub(super) fn admit(state: &State, pod: &mut Value, old: Option<&Value>) -> Resu
     }
     if !further.is_empty() {
         let merged = merged(tolerations(pod), &further);
-        child_mut(pod, "spec").insert("tolerations".to_owned(), merged.into());
+        child_mut(pod, "spec").insert("tolerations", merged.into());
     }
     check(state, pod)
 }
@@ -166,7 +165,7 @@ pub(super) fn tolerate_devices(pod: &mut Value) {
         own.into_iter().flatten()
     });
     let devices: BTreeSet<String> = requests
-        .map(|(name, _)| name.clone())
+        .map(|(name, _)| name.to_string())
         .filter(|name| is_extended(name))
         .collect();
     for device in devices {
@@ -182,7 +181,7 @@ pub(super) fn tolerate_devices(pod: &mut Value) {
             Some(other) => *other = own,
             None => all.push(own),
         }
-        child_mut(pod, "spec").insert("tolerations".to_owned(), all.into());
+        child_mut(pod, "spec").insert("tolerations", all.into());
     }
 }
 

@@ -4,7 +4,7 @@ mod restricted;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use crate::json::Value;
 
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

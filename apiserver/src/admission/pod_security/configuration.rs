@@ -4,10 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::policy::{LEVELS, Level, Policy, Standard, VERSIONS, level, minor};
 use crate::admission::attributes::Attributes;
+use crate::json::Value;
 use crate::meta::object::namespace;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use super::checks;
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 /// The newest version that has checks of its own.

@@ -1,8 +1,7 @@
 //! A policy whose expressions are ready to be evaluated.
 
-use serde_json::Value;
-
 use crate::cel::{Expression, Returns, Scope};
+use crate::json::Value;
 use crate::meta::object::name;
 
 /// A compiled expression, or its error.

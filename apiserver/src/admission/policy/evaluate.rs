@@ -1,11 +1,10 @@
 //! The variables that the expressions of a policy see.
 
-use serde_json::{Map, Value, json};
-
 use super::compiled::Policy;
 use crate::admission::request::{Admission, Invocation};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionResource;
 use crate::metrics::admission::ConditionCheck;
 use crate::status::ApiError;
@@ -70,7 +69,7 @@ impl Admission<'_> {
         let fields = NAMESPACE_METADATA
             .into_iter()
             .filter(|field| !own[*field].is_null());
-        let mut metadata: Map<String, Value> = fields
+        let mut metadata: Map = fields
             .map(|field| (field.to_owned(), own[field].clone()))
             .collect();
         for field in ["uid", "resourceVersion"] {

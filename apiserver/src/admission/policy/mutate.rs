@@ -1,7 +1,5 @@
 //! What mutating policies change.
 
-use serde_json::Value;
-
 use super::compiled::Policy;
 use super::evaluate::{error_type, prepare};
 use super::{Bound, Family, config_fault, text_of};
@@ -9,6 +7,7 @@ use crate::admission::request::{Admission, Invocation};
 use crate::cel::Outcome;
 use crate::clock::nanos_between;
 use crate::field_manager::merge_configuration;
+use crate::json::Value;
 use crate::meta::object::name;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::metrics::admission::PolicyCheck;

@@ -1,9 +1,8 @@
 //! The parameters of a policy in the light of a binding.
 
-use serde_json::Value;
-
 use super::compiled::Policy;
 use crate::admission::request::Admission;
+use crate::json::Value;
 use crate::meta::selector::LabelSelector;
 use crate::storage::ObjectKey;
 

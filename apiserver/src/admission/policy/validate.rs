@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::compiled::{Compiled, Policy, Validation};
 use super::evaluate::{error_type, prepare};
 use super::{Family, config_fault, text_of};
@@ -11,6 +9,7 @@ use crate::admission::request::Admission;
 use crate::audit::{Level, Record};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
+use crate::json::{Value, json};
 use crate::meta::go_json;
 use crate::meta::object::name;
 use crate::metrics::admission::PolicyCheck;

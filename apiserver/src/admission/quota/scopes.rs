@@ -1,7 +1,6 @@
 //! Which objects a quota is about.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::selector::Operator;
 use crate::registry::core::pod::resources::amounts::amounts;

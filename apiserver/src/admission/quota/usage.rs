@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::registry::core::pod::resources::amounts::{
     Amounts, amounts, limits_of_pod, requests_of_pod,
@@ -170,7 +170,7 @@ fn of_claim(claim: &Value) -> Amounts {
         usage.insert(format!("{prefix}/persistentvolumeclaims"), count(1));
     }
     if let Some(storage) = storage_of(claim) {
-        usage.insert("requests.storage".to_owned(), storage.clone());
+        usage.insert("requests.storage".to_string(), storage.clone());
         if !class.is_empty() {
             usage.insert(format!("{prefix}/requests.storage"), storage);
         }

@@ -1,8 +1,7 @@
 //! The match of rules, selectors and namespaces to a write.
 
-use serde_json::Value;
-
 use super::{Admission, Invocation};
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::meta::selector::LabelSelector;
 use crate::registry::core::event;

@@ -1,8 +1,7 @@
 //! The write as AdmissionRequest describes it.
 
-use serde_json::{Map, Value, json};
-
 use super::{Admission, Invocation};
+use crate::json::{Map, Value, json};
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::request::Operation;
 
@@ -53,21 +52,21 @@ impl Admission<'_> {
             Some(body) => body.clone(),
             None => Map::new(),
         };
-        options.insert("kind".to_owned(), kind.into());
-        options.insert("apiVersion".to_owned(), OPTIONS_VERSION.into());
+        options.insert("kind", kind.into());
+        options.insert("apiVersion", OPTIONS_VERSION.into());
         if body.is_none() {
             let dry_run: Vec<&str> = query.all("dryRun").collect();
             if !dry_run.is_empty() {
-                options.insert("dryRun".to_owned(), dry_run.into());
+                options.insert("dryRun", dry_run.into());
             }
             if let (Operation::Delete, Ok(Some(seconds))) =
                 (self.operation, query.integer("gracePeriodSeconds"))
             {
-                options.insert("gracePeriodSeconds".to_owned(), seconds.into());
+                options.insert("gracePeriodSeconds", seconds.into());
             }
             if self.operation == Operation::Delete && query.get("orphanDependents").is_some() {
                 let orphan = query.flag("orphanDependents");
-                options.insert("orphanDependents".to_owned(), orphan.into());
+                options.insert("orphanDependents", orphan.into());
             }
             let texts = match self.operation {
                 Operation::Delete => ["propagationPolicy", ""],

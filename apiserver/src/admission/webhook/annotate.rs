@@ -1,11 +1,10 @@
 //! The annotations of webhooks in the audit event of a write.
 
-use serde_json::{Value, json};
-
 use super::answer::{Answer, Failure};
 use super::configuration::Webhook;
 use super::{Admission, Phase};
 use crate::audit::Level;
+use crate::json::{Value, json};
 use crate::meta::go_json;
 
 /// The place of a call in the chain of a write.

@@ -2,11 +2,11 @@
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
-use serde_json::Value;
 
 use super::configuration::Webhook;
 use super::{GROUP_OF_REVIEWS, Phase};
 use crate::admission::request::{Admission, Invocation};
+use crate::json::Value;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting;
 use crate::patch;
@@ -102,7 +102,7 @@ impl Answer {
                 .map(str::to_owned)
                 .collect(),
             annotations: annotations
-                .map(|(key, value)| (key.clone(), text(value)))
+                .map(|(key, value)| (key.to_string(), text(value)))
                 .collect(),
         })
     }
@@ -164,7 +164,7 @@ fn stated_kind(document: &Value, expected: &GroupVersionKind) -> Result<GroupVer
             }
         };
         if field == "kind" {
-            kind.kind.clone_from(stated);
+            kind.kind = stated.to_string();
         } else {
             let version = GroupVersion::parse(stated);
             let version =

@@ -1,7 +1,6 @@
 //! A webhook in its configuration.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::object::name;
 
 /// One entry of a configuration, defaulted and valid.

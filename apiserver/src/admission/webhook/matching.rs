@@ -1,12 +1,11 @@
 //! The match of webhooks to a write.
 
-use serde_json::Value;
-
 use super::Phase;
 use super::configuration::Webhook;
 use crate::admission::request::{Admission, Invocation, matches_object};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
+use crate::json::Value;
 use crate::metrics::admission::ConditionCheck;
 use crate::status::ApiError;
 

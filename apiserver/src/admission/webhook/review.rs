@@ -1,9 +1,8 @@
 //! AdmissionReview: the question.
 
-use serde_json::Value;
-
 use super::GROUP_OF_REVIEWS;
 use crate::admission::request::{Admission, Invocation};
+use crate::json::Value;
 
 impl Admission<'_> {
     /// The review that is posted to a webhook.

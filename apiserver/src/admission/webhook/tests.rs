@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use serde_json::{Value, json};
 
 use super::Phase;
 use crate::admission::request::GROUP;
+use crate::json::{Value, json};
 use crate::server::ApiServer;
 use crate::storage::{Change, ObjectKey, Transaction};
 

@@ -1,7 +1,6 @@
 //! The objects that a node's pods refer to.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::GroupVersionResource;
 use crate::storage::{ObjectKey, Storage};
 

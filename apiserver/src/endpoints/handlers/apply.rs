@@ -1,10 +1,9 @@
 //! PATCH of an applied configuration: server-side apply.
 
-use serde_json::Value;
-
 use super::{Answer, Request, decode, update};
 use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, Force};
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::ApiError;

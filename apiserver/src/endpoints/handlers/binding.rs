@@ -1,11 +1,10 @@
 //! POST of a Binding: gives a pod its node, once.
 
-use serde_json::Value;
-
 use super::named_create::{admit, success};
 use super::{Answer, Request, decode};
 use crate::admission;
 use crate::clock::rfc3339;
+use crate::json::Value;
 use crate::meta::object::{meta, name};
 use crate::metrics::admission::Plugin;
 use crate::registry::core::pod::binding;

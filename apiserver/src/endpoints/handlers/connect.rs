@@ -1,8 +1,7 @@
 //! Admission of connections.
 
-use serde_json::{Map, Value};
-
 use super::Request;
+use crate::json::{Map, Value};
 use crate::meta::GroupVersionKind;
 use crate::request::options::Query;
 use crate::status::ApiError;
@@ -12,14 +11,11 @@ use crate::status::ApiError;
 ///
 /// # Errors
 /// The refusal of a webhook, and a failed call with the policy Fail.
-pub(super) async fn admitted(
-    request: &Request<'_>,
-    fields: Map<String, Value>,
-) -> Result<Query, ApiError> {
+pub(super) async fn admitted(request: &Request<'_>, fields: Map) -> Result<Query, ApiError> {
     let kind = kind(request)?;
     let mut sent = Map::new();
-    sent.insert("kind".to_owned(), kind.kind.as_str().into());
-    sent.insert("apiVersion".to_owned(), kind.api_version().into());
+    sent.insert("kind", kind.kind.as_str().into());
+    sent.insert("apiVersion", kind.api_version().into());
     sent.extend(fields);
     let sent = Value::Object(sent);
     let mut options = sent.clone();
@@ -39,11 +35,11 @@ fn kind<'r>(request: &'r Request<'_>) -> Result<&'r GroupVersionKind, ApiError> 
 }
 
 /// The options of a proxy: the rest of the path.
-pub(super) fn proxy_options(request: &Request<'_>) -> Map<String, Value> {
+pub(super) fn proxy_options(request: &Request<'_>) -> Map {
     let mut options = Map::new();
     let path = request.info.rest.join("/");
     if !path.is_empty() {
-        options.insert("path".to_owned(), format!("/{path}").into());
+        options.insert("path", format!("/{path}").into());
     }
     options
 }

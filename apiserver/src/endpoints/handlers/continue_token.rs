@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
-use serde_json::{Value, json};
 
+use crate::json::{Value, json};
 use crate::meta::ResourceVersion;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;

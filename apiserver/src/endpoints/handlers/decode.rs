@@ -10,10 +10,9 @@ mod tests;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::Request;
 use crate::endpoints::negotiation::{ContentType, content_type};
+use crate::json::Value;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting::{self, TOO_DEEP};
@@ -211,7 +210,7 @@ pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>
         .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
     match decoded {
         Value::Object(_) => Ok((decoded, duplicates)),
-        Value::Null => Ok((Value::Object(serde_json::Map::new()), duplicates)),
+        Value::Null => Ok((Value::Object(crate::json::Map::new()), duplicates)),
         other => Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             type_of(&other)
@@ -360,7 +359,7 @@ fn resets_managed_fields(object: &Value) -> bool {
 /// The decoded object with its type; decoding does not distinguish an empty list of owners from none.
 fn with_type_meta(mut value: Value, resets_managed_fields: bool, gvk: &GroupVersionKind) -> Value {
     if resets_managed_fields {
-        meta_mut(&mut value).insert("managedFields".to_owned(), Value::Array(Vec::new()));
+        meta_mut(&mut value).insert("managedFields", Value::Array(Vec::new()));
     }
     value["apiVersion"] = gvk.api_version().into();
     value["kind"] = gvk.kind.as_str().into();

@@ -1,9 +1,8 @@
 //! DELETE of one object.
 
-use serde_json::{Value, json};
-
 use super::{Answer, Request, decode};
 use crate::endpoints::response;
+use crate::json::{Value, json};
 use crate::meta::object::{meta, name};
 use crate::request::options::DeleteOptions;
 use crate::status::Status;

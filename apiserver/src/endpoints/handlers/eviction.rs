@@ -1,10 +1,9 @@
 //! POST of an Eviction: deletes a pod if its disruption budget allows.
 
-use serde_json::Value;
-
 use super::named_create::{admit, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{meta, name, namespace};
 use crate::registry::catalog::ResourceInfo;

@@ -1,8 +1,7 @@
 //! PUT of `finalize`.
 
-use serde_json::Value;
-
 use super::{Answer, Request, decode, update};
+use crate::json::Value;
 use crate::meta::object::copy_field;
 use crate::status::{ApiError, FieldErrors};
 use crate::store::Subresource;

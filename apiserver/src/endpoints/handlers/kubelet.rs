@@ -4,7 +4,6 @@ use futures::{FutureExt, StreamExt};
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::upgrade::OnUpgrade;
-use serde_json::Value;
 
 use super::remote_command::{Session, Wanted};
 use super::{Answer, Request, port_forward};
@@ -13,6 +12,7 @@ use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 use crate::endpoints::streams::multiplexed;
 use crate::endpoints::streams::upgrade::{self, Carrier, Handshake, StatusForm};
+use crate::json::Value;
 use crate::kubelet::{
     ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,
     PodReference,

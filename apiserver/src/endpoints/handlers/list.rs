@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::continue_token::ContinueToken;
 use super::list_body::ListBody;
 use super::list_options::{ListOptions, ReadAt};
@@ -14,6 +12,7 @@ use crate::endpoints::negotiation::Transform;
 use crate::endpoints::selectors::Selectors;
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
+use crate::json::{Value, json};
 use crate::meta::ResourceVersion;
 use crate::metrics::Listed;
 use crate::status::ApiError;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use serde_json::Value;
 
 use super::Request;
 use super::page::Page;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{Accepted, MediaType};
 use crate::endpoints::response;
+use crate::json::Value;
 use crate::schema::protobuf;
 use crate::storage::StoredObject;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::Request;
+use crate::json::Value;
 use crate::meta::order::Ordered;
 use crate::request::Verb;
 

@@ -1,10 +1,9 @@
 //! Writes of a part of an object, by a subresource of its own.
 
-use serde_json::Value;
-
 use super::{Answer, Request, apply, decode, patch, update};
 use crate::clock::rfc3339;
 use crate::field_manager::FieldManager;
+use crate::json::Value;
 use crate::patch::PatchType;
 use crate::registry::rest::Part;
 use crate::status::ApiError;

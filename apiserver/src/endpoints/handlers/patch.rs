@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value};
-
 use super::{Answer, Request, apply, decode, owner_references, update};
+use crate::json::{Map, Value};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{copy_field, name};
 use crate::patch::{self, PatchType};
@@ -110,7 +109,7 @@ impl Apart {
 
     /// A copy of `object` without these parts.
     fn without(self, object: &Value) -> Value {
-        let copied = |fields: &Value, skips: &dyn Fn(&str) -> bool| -> Map<String, Value> {
+        let copied = |fields: &Value, skips: &dyn Fn(&str) -> bool| -> Map {
             let fields = fields.as_object().into_iter().flatten();
             let kept = fields.filter(|(field, _)| !skips(field));
             kept.map(|(field, value)| (field.clone(), value.clone()))
@@ -119,7 +118,7 @@ impl Apart {
         let skips = |field: &str| field == "metadata" || (self.spec && field == "spec");
         let mut rest = copied(object, &skips);
         let metadata = copied(&object["metadata"], &|field| field == "managedFields");
-        rest.insert("metadata".to_owned(), Value::Object(metadata));
+        rest.insert("metadata", Value::Object(metadata));
         Value::Object(rest)
     }
 
@@ -138,7 +137,7 @@ impl Apart {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

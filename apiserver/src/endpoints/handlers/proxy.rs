@@ -10,12 +10,12 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use http::{Method, Response};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
 
 use super::kubelet::NO_ADDRESS;
 use super::{Answer, Request};
 use crate::aggregator::{Connection, Unreached, remove_hop_by_hop, remove_prefixed};
 use crate::endpoints::body::{Dropped, ResponseBody};
+use crate::json::Value;
 use crate::kubelet::PodReference;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -13,6 +12,7 @@ use crate::endpoints::streams::Output;
 use crate::endpoints::streams::channels::Channels;
 use crate::endpoints::streams::multiplexed::{self, Reader, Streams, Writer};
 use crate::endpoints::streams::upgrade::{Protocol, StatusForm};
+use crate::json::{Value, json};
 use crate::kubelet::{ContainerStreams, OutputStream};
 use crate::status::{ApiError, Status};
 

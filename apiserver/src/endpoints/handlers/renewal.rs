@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::{Answer, Request, apply, decode, patch, update};
+use crate::json::Value;
 use crate::meta::object::meta;
 use crate::patch::PatchType;
 use crate::schema;
@@ -111,7 +110,7 @@ fn renewed(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -7,11 +7,10 @@ mod validation;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use super::{Answer, Request, decode};
 use crate::auth::{ANY_VERSION, Attributes, User, authorize, resolved, review_token, rules_of};
 use crate::clock::rfc3339;
+use crate::json::{Value, json};
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
 use crate::registry::rest::Review;
@@ -133,7 +132,7 @@ fn subject(spec: &Value) -> User {
         .as_object()
         .into_iter()
         .flatten()
-        .map(|(key, values)| (key.clone(), texts(values)))
+        .map(|(key, values)| (key.to_string(), texts(values)))
         .collect();
     User {
         name: spec["user"].as_str().unwrap_or_default().to_owned(),

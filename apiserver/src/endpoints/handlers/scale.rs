@@ -1,12 +1,11 @@
 //! The scale subresource: a view of an object's replicas.
 
-use serde_json::{Value, json};
-
 use super::{Answer, Request, apply, decode, patch, update};
 use crate::auth::RequestAttributes;
 use crate::clock::rfc3339;
 use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, meta, meta_mut};
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::PatchType;
@@ -156,7 +155,7 @@ impl View for ScaleView<'_, '_> {
             Some(paths) => scale::set(object, &paths.spec_replicas, replicas.into())
                 .map_err(ApiError::Unknown)?,
             None => {
-                child_mut(object, "spec").insert("replicas".to_owned(), replicas.into());
+                child_mut(object, "spec").insert("replicas", replicas.into());
             }
         }
         let managed = field_manager::scale::to_parent(

@@ -1,13 +1,13 @@
 //! POST of a TokenRequest: issues a token to a service account.
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::named_create::admit;
 use super::{Answer, Request, decode};
 use crate::auth::{BoundKind, Claims, ObjectReference};
 use crate::clock::{later, rfc3339};
 use crate::field_manager::FieldManager;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
 use crate::meta::{GroupResource, GroupVersion};
 use crate::registry::core::service_account::token_request;
@@ -62,9 +62,9 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
         );
     }
     let metadata = meta_mut(&mut body);
-    metadata.insert("name".to_owned(), request.name().into());
-    metadata.insert("namespace".to_owned(), request.namespace().into());
-    metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
+    metadata.insert("name", request.name().into());
+    metadata.insert("namespace", request.namespace().into());
+    metadata.insert("creationTimestamp", rfc3339(now).into());
     token_request::validate(gvk, &body["spec"])?;
     shorten(request, &mut body["spec"]);
     store.approve_below(gvk, &body).await?;
@@ -98,7 +98,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     }
     let token = request.state.tokens.issue(claims);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
-    meta_mut(&mut body).insert("uid".to_owned(), account.uid.into());
+    meta_mut(&mut body).insert("uid", account.uid.into());
     request.value(201, &body)
 }
 

@@ -1,8 +1,7 @@
 //! PUT of an object, or of its status.
 
-use serde_json::Value;
-
 use super::{Answer, Request, decode, owner_references};
+use crate::json::Value;
 use crate::meta::object::{meta, meta_mut, name};
 use crate::request::options::Preconditions;
 use crate::status::ApiError;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::{Map, Value, json};
 
 use super::list_options::{invalid, requested_version, validate};
 use super::{Answer, Request};
@@ -19,6 +18,7 @@ use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
 use crate::fault::RequestFacts;
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::RequestedVersion;
 use crate::schema;
@@ -184,9 +184,9 @@ fn validate_watch(initial_events: bool, rv_match: &str, token: &str) -> Result<(
 /// The object in bookmarks: an object of the kind with zero values.
 fn bookmark(gvk: &GroupVersionKind) -> Value {
     let mut object = schema::builtin(gvk).map_or_else(Map::new, |kind| kind.zero());
-    object.insert("kind".to_owned(), gvk.kind.as_str().into());
-    object.insert("apiVersion".to_owned(), gvk.api_version().into());
-    object.insert("metadata".to_owned(), json!({}));
+    object.insert("kind", gvk.kind.as_str().into());
+    object.insert("apiVersion", gvk.api_version().into());
+    object.insert("metadata", json!({}));
     Value::Object(object)
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use serde_json::{Map, Value, json};
-
 use super::definitions::{self, Form};
 use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
+use crate::json::{Map, Value, json};
 use crate::nesting;
 use crate::registry::definitions::CustomKind;
 
@@ -180,7 +179,7 @@ fn published(schema: Value, form: Form) -> Value {
 }
 
 /// An int-or-string says so in `anyOf` too.
-fn unfold_int_or_string(schema: &mut Map<String, Value>) {
+fn unfold_int_or_string(schema: &mut Map) {
     if schema.get("x-kubernetes-int-or-string") != Some(&Value::Bool(true)) {
         return;
     }
@@ -195,16 +194,16 @@ fn unfold_int_or_string(schema: &mut Map<String, Value>) {
             if let Some(Value::Array(others)) = schema.remove("allOf") {
                 all.extend(others);
             }
-            schema.insert("allOf".to_owned(), Value::Array(all));
+            schema.insert("allOf", Value::Array(all));
         }
         _ => {
-            schema.insert("anyOf".to_owned(), both);
+            schema.insert("anyOf", both);
         }
     }
 }
 
 /// Drops keywords that OpenAPI v2 lacks, and those that kubectl would misread there.
-fn reduce_to_v2(schema: &mut Map<String, Value>) {
+fn reduce_to_v2(schema: &mut Map) {
     // Fields that may be null are not required: v2 knows no null.
     let nullable = |schema: &Value| schema["nullable"] == true;
     if schema.get("additionalProperties").is_some_and(nullable) {
@@ -219,7 +218,7 @@ fn reduce_to_v2(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(required)) = required
         && !required.is_empty()
     {
-        schema.insert("required".to_owned(), Value::Array(required));
+        schema.insert("required", Value::Array(required));
     }
     for junctor in ["allOf", "anyOf", "oneOf", "not"] {
         schema.remove(junctor);

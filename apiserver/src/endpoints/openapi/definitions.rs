@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
-
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 
 /// The path of the schemas in a document.
@@ -140,7 +139,7 @@ pub(super) fn written(schema: Value, form: Form) -> Value {
             }
         }
     }
-    let mut result: Map<String, Value> = object
+    let mut result: Map = object
         .into_iter()
         .map(|(keyword, value)| {
             let value = written_keyword(&keyword, value, form);
@@ -152,19 +151,19 @@ pub(super) fn written(schema: Value, form: Form) -> Value {
         && result.len() > 1
         && let Some(reference) = result.remove("$ref")
     {
-        result.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+        result.insert("allOf", json!([{"$ref": reference}]));
     }
     Value::Object(result)
 }
 
-fn is_scalar(schema: &Map<String, Value>) -> bool {
+fn is_scalar(schema: &Map) -> bool {
     let kind = schema.get("type").and_then(Value::as_str);
     kind.is_some_and(|kind| !matches!(kind, "object" | "array"))
 }
 
 fn written_keyword(keyword: &str, value: Value, form: Form) -> Value {
     match (keyword, value) {
-        ("$ref", Value::String(name)) => Value::String(reference(&name, form)),
+        ("$ref", Value::String(name)) => Value::String(reference(&name, form).into()),
         ("properties", Value::Object(properties)) => {
             let properties = properties.into_iter();
             let written = properties.map(|(name, schema)| (name, written(schema, form)));

@@ -5,7 +5,8 @@
 mod messages;
 
 use bytes::Bytes;
-use serde_json::{Map, Value};
+
+use crate::json::{Map, Value};
 
 /// A message: its fields by keywords.
 pub(super) struct Message {
@@ -54,7 +55,7 @@ fn message(message: &Message, value: &Value) -> Vec<u8> {
     let empty = Map::new();
     let object = value.as_object().unwrap_or(&empty);
     for (keyword, number, kind) in message.fields {
-        if let Some(value) = object.get(*keyword) {
+        if let Some(value) = object.get(keyword) {
             field(&mut out, *number, *kind, value);
         }
     }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
-
 use super::definitions::{Form, reference, written};
+use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 
 /// The media types of objects, those of discovery included.
@@ -73,7 +72,7 @@ impl Parameter {
                 for keyword in ["type", "uniqueItems"] {
                     schema.extend(value.remove_entry(keyword));
                 }
-                value.insert("schema".to_owned(), Value::Object(schema));
+                value.insert("schema", Value::Object(schema));
                 Value::Object(value)
             }
         }
@@ -225,7 +224,7 @@ impl Operation {
             }
             responses.insert(code.to_string(), response);
         }
-        responses.insert("401".to_owned(), json!({"description": "Unauthorized"}));
+        responses.insert("401", json!({"description": "Unauthorized"}));
         Value::Object(responses)
     }
 
@@ -269,7 +268,7 @@ pub(super) fn written_paths(paths: &Paths, form: Form) -> Value {
         if !common.is_empty() {
             let common = common.iter();
             let written = common.map(|parameter| (parameter.order(), parameter.written(form)));
-            item.insert("parameters".to_owned(), sorted(written.collect()));
+            item.insert("parameters", sorted(written.collect()));
         }
         Value::Object(item)
     };

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::json::SmolStr;
 use crate::meta::GroupVersionKind;
 use crate::schema::{self, ListType, Object, Schema};
 
@@ -153,7 +154,7 @@ fn check_object(name: &str, object: &Object, seen: &mut BTreeSet<String>) {
         return;
     };
     let fields: BTreeSet<&str> = object.fields().iter().map(|field| &*field.name).collect();
-    let properties_named: BTreeSet<&str> = properties.keys().map(String::as_str).collect();
+    let properties_named: BTreeSet<&str> = properties.keys().map(SmolStr::as_str).collect();
     assert_eq!(fields, properties_named, "{name}");
     for field in object.fields() {
         let property = &properties[&*field.name];
@@ -202,7 +203,7 @@ fn references_lead_somewhere() {
         .as_object()
         .unwrap()
         .keys()
-        .map(String::as_str)
+        .map(SmolStr::as_str)
         .collect();
     assert_eq!(all, in_v2);
     for key in keys() {
@@ -220,7 +221,7 @@ fn collect_references(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {
             if let Some(Value::String(reference)) = object.get("$ref") {
-                into.insert(reference.clone());
+                into.insert(reference.to_string());
             }
             object
                 .values()
@@ -345,7 +346,7 @@ fn custom_kinds_have_paths_with_their_subresources() {
         "/apis/example.com/v1/widgets".to_owned(),
     ];
     let paths = document["paths"].as_object().unwrap();
-    assert!(paths.keys().eq(&expected), "{:?}", paths.keys());
+    assert!(paths.keys().eq(&expected), "{paths:?}");
     let patch = &paths[&expected[3]]["patch"];
     assert_eq!(
         patch["operationId"],

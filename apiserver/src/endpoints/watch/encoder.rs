@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use super::state::WatchEvent;
 use super::{INITIAL_EVENTS_END, Render};
 use crate::endpoints::negotiation::MediaType;
+use crate::json::{Value, json};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::{protobuf, write_answer};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Start;
 use super::schedule::Schedule;
 use super::state::{Advance, Source, State, WatchEvent};
 use crate::endpoints::selectors::{Selection, Selectors};
+use crate::json::{Value, json};
 use crate::meta::ResourceVersion;
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;

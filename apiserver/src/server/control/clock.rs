@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use super::super::ApiServer;
 use crate::clock::PassesByItself;
+use crate::json::Value;
 use crate::request::options::pairs;
 use crate::status::{ApiError, Status};
 

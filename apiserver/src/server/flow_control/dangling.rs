@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use crate::clock::rfc3339;
 use crate::field_manager::{Force, Writer};
+use crate::json::{Value, json};
 use crate::meta::object::name;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::flowcontrol::flow_schema::GROUP;

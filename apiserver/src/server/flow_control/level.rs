@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::dropped::Dropped;
+use crate::json::Value;
 
 /// How many seats all levels share: upstream's `--max-requests-inflight` and
 /// `--max-mutating-requests-inflight`.
@@ -328,9 +328,9 @@ fn hand(hash: u64, deck: usize, size: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
-    use serde_json::json;
 
     use super::*;
+    use crate::json::json;
 
     fn level(queuing: Option<Value>, seats: u64) -> Arc<Level> {
         let level = Arc::new(Level::new("l"));

@@ -1,8 +1,7 @@
 //! The rules of a FlowSchema: which requests it takes.
 
-use serde_json::Value;
-
 use crate::auth::{Attributes, User};
+use crate::json::Value;
 
 /// The rules of one FlowSchema.
 #[derive(Debug)]

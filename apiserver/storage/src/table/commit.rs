@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::state::State;
 use super::{Event, Table};
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::{EventType, JournalEntry, JournaledObject, ObjectKey, StoredObject};
 

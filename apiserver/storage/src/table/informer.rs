@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde_json::json;
 
 use super::super::{Initial, Storage};
 use super::*;
+use crate::json::json;
 
 /// Commits of a run unless `KUBEPROOF_EVENTS` says otherwise.
 const EVENTS: usize = 100_000;

@@ -1,9 +1,9 @@
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::super::{Initial, Storage};
 use super::state::DECODED_MAX;
 use super::*;
+use crate::json::{Value, json};
 
 fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
     configmaps_with(window_events_max, true)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubeproof_apiserver::TokenFile;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::tokens::{issue, payload};
 use super::{ADMIN, ApiServer, NOBODY, SELF, send};

@@ -1,7 +1,7 @@
 //! Impersonation: headers of any bytes, and the modes that permit one.
 
 use http::HeaderValue;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{ADMIN, ApiServer, SELF, send, server};
 

@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{TokenKeyError, TokenKeys};
 use rcgen::{CertificateParams, KeyPair};
-use serde_json::{Value, json};
 
 use super::{ACCOUNTS, ADMIN, ApiServer, SELF, send};
 

@@ -1,7 +1,7 @@
 //! The permissions of kubelets.
 
 use kubeproof_apiserver::Authorization;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{ADMIN, ApiServer, send};
 

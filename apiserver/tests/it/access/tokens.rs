@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{Clock, TokenKeyError, TokenKeys};
 use p256::ecdsa::signature::Verifier;
 use p256::ecdsa::{Signature, VerifyingKey};
-use serde_json::{Value, json};
 
 use super::{ACCOUNTS, ADMIN, ApiServer, CONFIGMAPS, NOBODY, SELF, send, server};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{
     AuthenticationWebhook, Authorization, AuthorizationWebhook, WebhookKubeconfig,
 };
-use serde_json::{Value, json};
 
 use super::{ADMIN, ApiServer, CONFIGMAPS, RBAC, SELF, send};
 use crate::support::webhook_server::{Reply, WebhookServer};

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{API_SERVICES, FLUNDERS, condition, register, start};
 use crate::support::extension_server::{Discovery, ExtensionServer, GROUP, VERSION, api_service};

@@ -3,7 +3,7 @@
 //! Source: `pkg/apiserver/handler_apis.go` and `handler_discovery.go` of kube-aggregator.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{register, start_before};
 use crate::support::extension_server::{Discovery, ExtensionServer, GROUP, VERSION, api_service};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 const AGENT: &str = "kube-controller-manager/v1.36.2 (linux/amd64) kubernetes/0000000";
 const ACCEPT: &str = "application/json, */*";

@@ -1,6 +1,6 @@
 //! Garbage collector, pod garbage collector and resource quota.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Answer, Client, MERGE, METADATA, STRATEGIC, containers, options};
 

@@ -1,6 +1,6 @@
 //! `--use-service-account-credentials`, and who may speak to the process itself.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Client, METADATA_LIST};
 

@@ -1,6 +1,6 @@
 //! The namespace controller and the controllers that fill a new namespace.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Client, METADATA_LIST, options};
 

@@ -1,6 +1,6 @@
 //! Node lifecycle, taint eviction, time to live, addresses of nodes, attached volumes.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Answer, Client, MERGE, STRATEGIC, containers, options};
 

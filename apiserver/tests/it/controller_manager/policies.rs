@@ -1,6 +1,6 @@
 //! Disruption budgets, autoscaling, aggregated roles, signing requests, admission policies.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Client, STRATEGIC, containers, options};
 

@@ -1,6 +1,6 @@
 //! Endpoints, EndpointSlices and the ranges of service addresses.
 
-use serde_json::json;
+use kubeproof_apiserver::json::json;
 
 use super::client::{Client, STRATEGIC, controller_ref, options};
 

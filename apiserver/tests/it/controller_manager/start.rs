@@ -1,6 +1,6 @@
 //! From the first request to caches that are in sync.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::json;
 
 use super::client::{Client, METADATA, METADATA_LIST, STRATEGIC};
 
@@ -221,8 +221,5 @@ async fn metrics_clients_of_the_autoscaler_find_their_groups_absent() {
         .get("/apis/metrics.k8s.io/v1beta1/pods")
         .await
         .expect(404);
-    assert!(
-        absent.body == Value::String("404 page not found\n".to_owned()),
-        "{absent:?}"
-    );
+    assert!(absent.body == "404 page not found\n", "{absent:?}");
 }

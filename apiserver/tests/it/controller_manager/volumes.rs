@@ -1,6 +1,6 @@
 //! Binding, protecting and resizing volumes; claims of ephemeral volumes and of devices.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Client, STRATEGIC, containers, controller_ref, options};
 

@@ -1,6 +1,6 @@
 //! ReplicaSets, Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::client::{Answer, Client, MERGE, STRATEGIC, containers, controller_ref, options};
 

@@ -1,6 +1,6 @@
 //! Objects against their schema: expressions, URLs, enumerations, unknown fields.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{DEFINITIONS, WIDGETS, definition, send, send_as, server, widget};
 
@@ -29,7 +29,7 @@ async fn patterns_are_go_s() {
             json!({ "type": "string", "pattern": pattern }),
         )
     });
-    let mut properties: Value = fields.collect::<serde_json::Map<_, _>>().into();
+    let mut properties: Value = fields.collect::<kubeproof_apiserver::json::Map>().into();
     properties["rule"] = json!({ "type": "string",
         "x-kubernetes-validations": [{ "rule": r"self.matches('^\\p{L}+$')" }] });
     let server = server(&spec_of(properties)).await;

@@ -1,6 +1,6 @@
 //! The status of custom resources, and what their strategy drops.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{WIDGETS, get, send, server, widget};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock, Webhook};
-use serde_json::{Value, json};
 
 use super::{inject, send};
 

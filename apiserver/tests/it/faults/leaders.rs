@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{create, inject, send};
 use crate::support::requests::{answer, respond, server};

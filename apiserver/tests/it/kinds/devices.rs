@@ -1,7 +1,7 @@
 //! Devices, their classes, and claims of them.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::json;
+use kubeproof_apiserver::json::json;
 
 use super::{causes, refused};
 use crate::support::requests::{send, send_as};

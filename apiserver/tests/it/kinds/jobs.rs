@@ -1,7 +1,7 @@
 //! Statuses that a Job may have.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::causes;
 use crate::support::requests::send;

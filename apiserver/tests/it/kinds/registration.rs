@@ -1,7 +1,7 @@
 //! Registration of API services and of webhook configurations.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::refused;
 use crate::support::requests::send;

@@ -1,7 +1,7 @@
 //! Fields that an update of a stored object may change.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{causes, refused};
 use crate::support::requests::send;

@@ -1,7 +1,7 @@
 //! Volumes, and the classes that they are of.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::refused;
 use crate::support::requests::send;

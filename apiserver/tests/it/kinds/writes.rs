@@ -1,7 +1,7 @@
 //! Answers to writes other than faults of fields.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::causes;
 use crate::support::requests::send;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::json::{Map, SmolStr, Value, from_value, json};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde_json::{Map, Value, json};
 
 use super::root;
 use crate::support::requests::send;
@@ -23,7 +23,7 @@ impl Schemas {
         let path = format!("GET /openapi/v3{}", root(api_version));
         let mut document = send(server, &path, Value::Null).await.body;
         let all: BTreeMap<String, Value> =
-            serde_json::from_value(document["components"]["schemas"].take()).unwrap();
+            from_value(document["components"]["schemas"].take()).unwrap();
         let version = api_version.rsplit('/').next().unwrap();
         let group = api_version.split(['/', '.']).next().unwrap();
         let is_own = |schema: &&Value| {
@@ -107,9 +107,10 @@ impl<'a> Generator<'a> {
     pub(crate) fn grow(&mut self, object: &mut Value) {
         let schemas = self.schemas;
         let fields = schemas.own["properties"].as_object().unwrap();
-        let own =
-            |name: &&String| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str());
-        let names: Vec<&String> = fields.keys().filter(own).collect();
+        let own = |name: &&SmolStr| {
+            !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str())
+        };
+        let names: Vec<&SmolStr> = fields.keys().filter(own).collect();
         let Some(name) = (!names.is_empty()).then(|| self.one_of(&names)) else {
             return;
         };
@@ -127,7 +128,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    fn grow_field(&mut self, fields: &mut Map<String, Value>, name: &str, schema: &'a Value) {
+    fn grow_field(&mut self, fields: &mut Map, name: &str, schema: &'a Value) {
         match fields.get_mut(name) {
             // Rarely, another value replaces the present one.
             Some(value) if self.below(8) > 0 => self.grow_value(value, name, schema),
@@ -143,7 +144,7 @@ impl<'a> Generator<'a> {
         match value {
             Value::Object(fields) if schema["properties"].is_object() => {
                 let all = schema["properties"].as_object().unwrap();
-                let names: Vec<&String> = all.keys().collect();
+                let names: Vec<&SmolStr> = all.keys().collect();
                 let name = self.one_of(&names);
                 self.grow_field(fields, name, &all[name]);
             }
@@ -176,7 +177,7 @@ impl<'a> Generator<'a> {
                 Value::Object(fields) => {
                     // The kind and the name determine the target of the request.
                     let fixed = ["apiVersion", "kind", "metadata"];
-                    let own = |field: &(&String, &mut Value)| !fixed.contains(&field.0.as_str());
+                    let own = |field: &(&SmolStr, &mut Value)| !fixed.contains(&field.0.as_str());
                     let mut own: Vec<_> = fields.iter_mut().filter(own).collect();
                     if own.is_empty() {
                         return;
@@ -230,7 +231,7 @@ impl<'a> Generator<'a> {
 
     fn object(&mut self, schema: &'a Value, depth: usize) -> Value {
         let required = schema["required"].as_array();
-        let is_required = |name: &String| {
+        let is_required = |name: &SmolStr| {
             let mut required = required.into_iter().flatten();
             required.any(|own| *own == **name)
         };

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use kubeproof_apiserver::ApiServer;
-use serde_json::Value;
+use kubeproof_apiserver::json::Value;
 
 use crate::support::requests::{read, respond};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kubeproof_apiserver::audit::{Audit, Event, Policy};
+use kubeproof_apiserver::json::Value;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 /// The audit events of a server, as lines of JSON.
 #[derive(Clone, Default)]

@@ -5,8 +5,8 @@ use std::borrow::Borrow;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::json::Value;
 use kubeproof_apiserver::{ApiServer, Clock, ResponseBody};
-use serde_json::Value;
 
 /// An answer that is JSON, or else null.
 pub(crate) struct Answer {

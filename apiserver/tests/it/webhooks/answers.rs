@@ -1,6 +1,6 @@
 //! Bad answers of webhooks, refused in upstream's words.
 
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{create, for_configmaps, mutating, patch, response, send};
 use crate::support::webhook_server::{Reply, WebhookServer};

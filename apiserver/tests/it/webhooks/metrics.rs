@@ -3,7 +3,7 @@
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{
     CONFIGURATIONS, Reply, allow, configure, create, for_configmaps, patch, response, send,

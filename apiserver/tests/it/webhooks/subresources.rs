@@ -1,7 +1,7 @@
 //! Reviews by webhooks of subresources, and of objects that are not stored.
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{allow, for_configmaps, mutating, patch, response, send, validating};
 use crate::support::webhook_server::WebhookServer;

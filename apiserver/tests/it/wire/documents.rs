@@ -2,7 +2,7 @@
 
 use http_body_util::BodyExt;
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 use tokio::time::Instant;
 
 use super::{CONFIGMAPS, ask, read, respond, server};

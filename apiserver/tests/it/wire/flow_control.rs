@@ -8,8 +8,8 @@ use futures::{FutureExt, SinkExt, channel::mpsc};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, ResponseBody};
-use serde_json::{Value, json};
 
 use super::{ask, read, respond, server};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use kubeproof_apiserver::json::{Value, json};
 use kubeproof_apiserver::{ApiServer, Clock};
-use serde_json::{Value, json};
 
 use super::{CONFIGMAPS, ask, read, respond, server};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{ask, read, respond, server};
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use kubeproof_apiserver::ApiServer;
-use serde_json::{Value, json};
+use kubeproof_apiserver::json::{Value, json};
 
 use super::{CONFIGMAPS, create, read, respond, server};
 

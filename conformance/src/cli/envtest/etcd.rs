@@ -11,7 +11,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::Full;
 use kubeproof_apiserver::{ServingCertificate, serve_requests};
-use serde_json::json;
+use kubeproof_machinery::json::json;
 use tokio::net::TcpListener;
 
 use crate::cli::flags::etcd as flags;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::layout;
 use crate::cli::out;

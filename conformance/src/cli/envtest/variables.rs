@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use kubeproof_apiserver::fault::Fault;
+use kubeproof_machinery::json::Value;
 use serde::Deserialize as _;
-use serde_json::Value;
 
 use crate::cli::{controller_names, known};
 

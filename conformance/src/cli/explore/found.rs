@@ -13,7 +13,7 @@ use kubeproof::report::matrix::{self, Cell};
 use kubeproof::report::{Matrix, Page};
 use kubeproof::runner::RunOptions;
 use kubeproof::suite;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::jobs::{Done, Ran, Subject};
 use super::page::{self, Cells};

@@ -8,7 +8,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::shrink::{self, Reproducer, Subject};
 use kubeproof::suite;
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use crate::cli::out;
 use crate::cli::run::leave::write;

@@ -7,7 +7,7 @@ use anyhow::{bail, ensure};
 use kubeproof::explore::Plan;
 use kubeproof::report::Matrix;
 use kubeproof::report::matrix::{Cell, Diverged};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, from_value, json};
 
 use crate::cli::explore::found;
 use crate::cli::explore::page;
@@ -150,13 +150,13 @@ impl Exploration {
                     continue;
                 };
                 ended += 1;
-                let cells: BTreeMap<String, Cell> = serde_json::from_value(line["cells"].clone())?;
+                let cells: BTreeMap<String, Cell> = from_value(line["cells"].clone())?;
                 let row = rows.entry(name.clone()).or_default();
                 for (kind, cell) in cells {
                     let sum = row.entry(kind).or_default();
                     *sum = sum.plus(cell);
                 }
-                let own: Vec<String> = serde_json::from_value(line["stale"].clone())?;
+                let own: Vec<String> = from_value(line["stale"].clone())?;
                 match stale.get_mut(&name) {
                     // What one shard needs is needed.
                     Some(all) => all.retain(|part| own.contains(part)),

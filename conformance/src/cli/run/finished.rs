@@ -9,7 +9,7 @@ use kubeproof::explore::Part;
 use kubeproof::report::ScenarioReport;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite::Verdict;
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::RunArgs;
 use crate::cli::out;

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::RequestHeaders;
-use serde_json::json;
+use kubeproof_machinery::json::json;
+use kubeproof_runtime::decode::from_value;
 
 const NAME: &str = "extension-apiserver-authentication";
 const NAMESPACE: &str = "kube-system";
@@ -79,7 +80,7 @@ pub(in crate::cli) async fn publish_given(
         }
     }
     let metadata = json!({"name": NAME, "namespace": NAMESPACE});
-    let map: ConfigMap = serde_json::from_value(json!({"metadata": metadata, "data": data}))?;
+    let map: ConfigMap = from_value(json!({"metadata": metadata, "data": data}))?;
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
     match api.create(&PostParams::default(), &map).await {
         // `--load` has brought one.

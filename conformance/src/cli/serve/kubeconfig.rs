@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kubeproof_apiserver::Tls;
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::identity::admin_certificate;
 

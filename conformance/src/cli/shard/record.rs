@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use kubeproof::report::ScenarioReport;
 use kubeproof::scenario;
+use kubeproof_machinery::json::{Value, json};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::Shard;

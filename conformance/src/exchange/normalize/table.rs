@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use kubeproof_machinery::json::{Map, Value};
 use regex::Regex;
-use serde_json::{Map, Value};
 
 use super::pattern;
 
@@ -21,7 +21,7 @@ const AGES: [&str; 6] = [
 ];
 
 /// The table in `fields` with marks; `None` if the object is not a table.
-pub(super) fn normalized(fields: &Map<String, Value>) -> Option<Map<String, Value>> {
+pub(super) fn normalized(fields: &Map) -> Option<Map> {
     if fields.get("kind")? != "Table" {
         return None;
     }
@@ -41,9 +41,9 @@ pub(super) fn normalized(fields: &Map<String, Value>) -> Option<Map<String, Valu
         }
         column
     });
-    table.insert("columnDefinitions".to_owned(), undocumented.collect());
+    table.insert("columnDefinitions", undocumented.collect());
     let rows = rows.iter().map(|row| normalized_row(row, &names));
-    table.insert("rows".to_owned(), rows.collect());
+    table.insert("rows", rows.collect());
     Some(table)
 }
 
@@ -56,7 +56,7 @@ fn normalized_row(row: &Value, columns: &[&str]) -> Value {
     });
     let mut row = row.clone();
     if let Some(row) = row.as_object_mut() {
-        row.insert("cells".to_owned(), cells.collect());
+        row.insert("cells", cells.collect());
     }
     row
 }
@@ -75,7 +75,7 @@ fn normalized_cell(column: &str, cell: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Each property reports forbidden behavior and accepts allowed behavior.
 
 use kubeproof_apiserver::EventType;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::super::journal::{Journal, Owner};
 use super::{INSTANCE_ID, LIFECYCLE_STATE, SPECIFIED_DELETE, partition};

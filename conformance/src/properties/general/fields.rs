@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::pods::uid;
 use super::super::{Property, World};
@@ -156,7 +156,7 @@ fn collect(
         managers.insert(manager.to_owned());
     }
     for (element, fields) in below {
-        path.push(element.clone());
+        path.push(element.to_string());
         collect(fields, path, manager, managers);
         path.pop();
     }

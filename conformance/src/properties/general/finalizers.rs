@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::pods::{is_terminating, name, namespace};
 use super::super::{Property, World};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::pods::{is_terminating, name, namespace, uid};
 use super::super::{Property, World};

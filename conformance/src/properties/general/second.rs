@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::{Property, Violation, World};
 use super::{is_by_component, named};

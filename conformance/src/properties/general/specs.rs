@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::{SmolStr, Value};
 
 use super::super::pods::{controller_of, uid};
 use super::super::{Property, World};
@@ -151,7 +151,7 @@ fn changed<'a>(before: &'a Value, after: &'a Value) -> BTreeSet<&'a str> {
             .into_iter()
             .flat_map(|fields| fields.keys())
     };
-    let names = names(before).chain(names(after)).map(String::as_str);
+    let names = names(before).chain(names(after)).map(SmolStr::as_str);
     names.filter(|name| before[*name] != after[*name]).collect()
 }
 

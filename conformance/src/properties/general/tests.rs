@@ -7,7 +7,7 @@ use kubeproof_apiserver::fault::{Effect, Fault, Requests};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{EventType, JournalEntry};
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::super::{Caches, DeclaredProperties, Observed, Property, World, violations};
 use super::{

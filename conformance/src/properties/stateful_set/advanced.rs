@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::JournalEntry;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::pods::{is_active, is_relabeled, uid};
 use super::super::revisions::UpdateRevision;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, json};
+use kubeproof_machinery::json::{Map, json};
 
 use super::super::cluster::Cluster;
 use super::{Command, text};
@@ -42,11 +42,11 @@ pub(super) async fn perform(
         }
     };
     let mut options = Map::new();
-    options.insert("apiVersion".to_owned(), json!("v1"));
-    options.insert("kind".to_owned(), json!("DeleteOptions"));
-    options.insert("propagationPolicy".to_owned(), json!(policy));
+    options.insert("apiVersion", json!("v1"));
+    options.insert("kind", json!("DeleteOptions"));
+    options.insert("propagationPolicy", json!(policy));
     if let Some(seconds) = grace(command, forced) {
-        options.insert("gracePeriodSeconds".to_owned(), json!(seconds));
+        options.insert("gracePeriodSeconds", json!(seconds));
     }
     if forced {
         said.push(WARNING.to_owned());

@@ -1,7 +1,7 @@
 //! `kubectl describe sts`.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::super::cluster::Cluster;
 use super::{Command, text};

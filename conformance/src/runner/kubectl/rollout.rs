@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::super::cluster::Cluster;
 use super::{Command, describe, full_name, text};

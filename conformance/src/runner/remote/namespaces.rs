@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
+use kubeproof_machinery::json::json;
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::time::Instant;
 
 use crate::api::ApiError;

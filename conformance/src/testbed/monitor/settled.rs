@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubeproof_apiserver::meta::ResourceVersion;
 use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::request::Scope;
 use super::{FINALIZERS, RequestMonitor, Responses, State};

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use serde_json::json;
+use kubeproof_machinery::json::json;
+use kubeproof_runtime::decode::from_value;
 
 use crate::testbed::TestbedError;
 
@@ -90,7 +91,7 @@ async fn make(account: &AccountName, client: &Client) -> kube::Result<()> {
     let AccountName { namespace, name } = account;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let object = json!({"metadata": {"name": name}});
-    let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+    let object = from_value(object).map_err(kube::Error::SerdeError)?;
     unless_there(accounts.create(&PostParams::default(), &object).await)?;
     let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
     let object = json!({
@@ -98,7 +99,7 @@ async fn make(account: &AccountName, client: &Client) -> kube::Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
     });
-    let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+    let object = from_value(object).map_err(kube::Error::SerdeError)?;
     unless_there(bindings.create(&PostParams::default(), &object).await)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::meta::ResourceVersion;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 use tokio::time::Instant;
 
 use crate::properties::WRITE_LOOPS;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::decode::from_value;
-use serde_json::{Value, json};
 
 use super::*;
 
@@ -305,14 +305,14 @@ fn one_pod_has_to_meet_all_affinity_terms() {
     let seeking = labelled("x", json!({ "affinity": { "podAffinity": required } }));
     let mut both = labelled("db", json!({}));
     let labels = both.metadata.labels.get_or_insert_default();
-    labels.insert("version".to_owned(), "v1".to_owned());
+    labels.insert("version".to_string(), "v1".to_owned());
     let mut other = labelled("other", json!({}));
     other.metadata.labels.clone_from(&both.metadata.labels);
     other
         .metadata
         .labels
         .get_or_insert_default()
-        .insert("app".to_owned(), "other".to_owned());
+        .insert("app".to_string(), "other".to_owned());
     // In zone a two pods meet one term each.
     let apart = [("node-1", labelled("db", json!({}))), ("node-2", other)];
     let expected = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules";

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kubeproof_machinery::json::json;
 use kubeproof_runtime::node_affinity as affinity;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store::{self, ObjectKey};
 use kubeproof_runtime::taints;
 use kubeproof_runtime::tolerations::tolerated;
-use serde_json::json;
 
 use super::{Kubelet, Record, Stage};
 use crate::fit::{self, Load, Reason};

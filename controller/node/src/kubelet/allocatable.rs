@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kubeproof_machinery::json::{Map, Value, json};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::answered;
-use serde_json::{Map, Value, json};
 
 use super::Kubelet;
 use crate::fit::is_extended;
@@ -44,7 +44,7 @@ impl Kubelet {
 /// those that the capacity lacks are removed. A simulated machine has no more to say about the other resources.
 ///
 /// Source: `pkg/kubelet/nodestatus/setters.go`, `MachineInfo`.
-fn changes(node: &Node) -> Map<String, Value> {
+fn changes(node: &Node) -> Map {
     let status = node.status.as_ref();
     let capacity = status.and_then(|status| status.capacity.as_ref());
     let allocatable = status.and_then(|status| status.allocatable.as_ref());
@@ -52,8 +52,7 @@ fn changes(node: &Node) -> Map<String, Value> {
     let gone = allocatable
         .keys()
         .filter(|name| !capacity.contains_key(*name));
-    let mut changes: Map<String, Value> =
-        gone.map(|name| ((*name).to_owned(), Value::Null)).collect();
+    let mut changes: Map = gone.map(|name| ((*name).to_owned(), Value::Null)).collect();
     let other = capacity
         .iter()
         .filter(|(name, amount)| allocatable.get(*name) != Some(*amount));

@@ -1,5 +1,5 @@
+use kubeproof_machinery::json::json;
 use kubeproof_runtime::decode::from_value;
-use serde_json::json;
 
 use super::*;
 use crate::restart_policy::{Exit, RestartPolicy};

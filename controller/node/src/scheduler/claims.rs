@@ -9,9 +9,9 @@ use k8s_openapi::api::resource::v1::{AllocationResult, ResourceClaim, ResourceCl
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_machinery::json::json;
 use kubeproof_runtime::resource_claim::{FINALIZER, is_allocated, key_of, user};
 use kubeproof_runtime::retry::DEFAULT_RETRY;
-use serde_json::json;
 
 use super::Scheduler;
 use crate::fit::{FitError, Plugin, Profile, Reservation};

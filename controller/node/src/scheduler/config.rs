@@ -10,8 +10,8 @@ mod plugins;
 mod tests;
 mod types;
 
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_machinery::status::{FieldErrors, FieldPath, aggregate};
-use serde_json::{Value, json};
 
 use crate::fit::{Arguments, Plugin, Point, Profile};
 use decode::{API_VERSION, Configuration, ProfileSpec};

@@ -83,8 +83,8 @@ impl NodeCache {
 #[cfg(test)]
 mod tests {
     use kube::runtime::watcher::Event;
+    use kubeproof_machinery::json::json;
     use kubeproof_runtime::decode::from_value;
-    use serde_json::json;
 
     use super::*;
 

@@ -80,8 +80,8 @@ fn selects(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
 #[cfg(test)]
 mod tests {
     use kube::runtime::watcher::Event;
+    use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
-    use serde_json::{Value, json};
     use std::sync::Arc;
 
     use super::*;

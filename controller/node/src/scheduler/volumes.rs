@@ -5,9 +5,9 @@
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_machinery::json::json;
 use kubeproof_runtime::sync_error::answered;
 use kubeproof_runtime::volume::{BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference};
-use serde_json::json;
 
 use super::Scheduler;
 use crate::fit::Bindings;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::template::Functions;
 use crate::registration::{KUBELET_VERSION, conditions};

@@ -3,7 +3,7 @@
 //! Supported are paths (`.a.b`, `.a["b"]`, `.a[0]`, `.a[]`, `.a.[]`), pipes, `select(QUERY OP
 //! LITERAL)` with `==` and `!=`, and `select(QUERY)`.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// A query that selects values of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,7 +152,7 @@ impl Parser<'_> {
             self.rest = rest;
             if !self.eat("]") {
                 match self.literal()? {
-                    Value::String(name) => steps.push(Step::Field(name)),
+                    Value::String(name) => steps.push(Step::Field(name.to_string())),
                     Value::Number(index) => steps.push(Step::Index(index.as_i64()?)),
                     _ => return None,
                 }
@@ -190,7 +190,7 @@ impl Parser<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

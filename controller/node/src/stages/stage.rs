@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kubeproof_machinery::json::Value;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::query::Query;
 use super::template::Template;
@@ -350,7 +350,7 @@ impl Finalizers {
 /// Returns a value as text for comparisons.
 fn text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }

@@ -12,7 +12,7 @@ mod render;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 /// A parsed template.
 #[derive(Clone, Debug)]

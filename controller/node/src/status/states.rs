@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Container;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::wire_time;
 use crate::container_run::Ended;

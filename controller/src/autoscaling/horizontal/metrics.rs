@@ -10,6 +10,7 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as ApiSelector, Time};
 use kube::{Client, ResourceExt};
+use kubeproof_machinery::json;
 use kubeproof_machinery::meta::selector::LabelSelector;
 use kubeproof_machinery::schema::duration::nanoseconds;
 use kubeproof_runtime::clock::go_seconds;
@@ -417,7 +418,7 @@ fn parsed(selector: Option<&ApiSelector>) -> Result<LabelSelector, Unread> {
         return Ok(LabelSelector::everything());
     };
     let unread = |error: &dyn std::fmt::Display| Unread::Selector(error.to_string());
-    let value = serde_json::to_value(selector).map_err(|error| unread(&error))?;
+    let value = json::to_value(selector).map_err(|error| unread(&error))?;
     LabelSelector::from_object(&value).map_err(|error| unread(&error))
 }
 

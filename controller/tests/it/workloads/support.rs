@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use kubeproof_apiserver::resource_quota::{self, Counted};
 use kubeproof_apiserver::{
-    ApiServer, Clock, EventType, JournalEntry, SecretToken, certificate_authority,
+    ApiServer, Clock, EventType, JournalEntry, SecretToken, certificate_authority, json,
 };
 use kubeproof_controller::certificates::{Authority, RequestedCertificate};
 use kubeproof_controller::credentials::Credentials;
@@ -96,11 +96,15 @@ fn count_usage(
     objects: &[(&str, &Value)],
     now: Timestamp,
 ) -> BTreeMap<String, Quantity> {
+    let objects = objects.iter();
+    let objects: Vec<(&str, json::Value)> = objects
+        .map(|&(resource, object)| (resource, object.clone().into()))
+        .collect();
     let counted: Vec<Counted<'_>> = objects
         .iter()
-        .map(|&(resource, object)| Counted { resource, object })
+        .map(|(resource, object)| Counted { resource, object })
         .collect();
-    let spec = serde_json::to_value(spec).unwrap();
+    let spec = json::to_value(spec).unwrap();
     let used = resource_quota::used(&spec, &counted, now).into_iter();
     used.map(|(name, amount)| (name, Quantity(amount)))
         .collect()
@@ -217,7 +221,7 @@ impl Cluster {
             let name = entry.object["metadata"]["name"].to_string();
             match entry.event {
                 EventType::Deleted => objects.remove(&name),
-                _ => objects.insert(name, Arc::new(Value::clone(&entry.object))),
+                _ => objects.insert(name, Arc::new(json::Value::clone(&entry.object).into())),
             };
             most = most.max(measure(&objects));
         }

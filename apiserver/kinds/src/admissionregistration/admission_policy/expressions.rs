@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::admissionregistration::webhook_configuration::validation::refused;
 use crate::cel::{Returns, Scope, is_reserved};
+use crate::json::Value;
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::expressions::{validate_mutations, validate_validations, validate_variables};
 use crate::admissionregistration::webhook_configuration::validation::{
     validate_conditions as validate_match_conditions, validate_rule,
 };
 use crate::cel::Scope;
 use crate::condition::validate_conditions;
+use crate::json::Value;
 use crate::json_path::JsonPath;
 use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, path_segment_name, validate_label_selector,

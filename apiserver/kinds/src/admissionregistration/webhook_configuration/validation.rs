@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::apiextensions::custom_resource_definition::validate_webhook_client;
 use crate::cel::{Returns, Scope};
+use crate::json::Value;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, qualified_name, validate_label_selector,

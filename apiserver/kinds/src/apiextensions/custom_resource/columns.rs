@@ -1,9 +1,9 @@
 //! Cells of custom resources, which their definitions find by JSONPath.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::columns::{Column, Printable};
+use crate::json::Value;
 use crate::json_path::JsonPath;
 use crate::schema::number::printed_float;
 
@@ -83,7 +83,7 @@ impl PrinterColumn {
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Number(number) if number.is_f64() => {
             printed_float(number.as_f64().expect("it is a float"))
         }
@@ -93,7 +93,7 @@ fn printed(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::meta::ResourceVersion;
 use crate::meta::object::meta;
 

@@ -1,7 +1,6 @@
 //! Where a custom resource has its replicas.
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, SmolStr, Value};
 use crate::schema::number::printed_float;
 
 /// The paths of a `scale` subresource.
@@ -120,7 +119,7 @@ fn mistyped(path: &str, value: &Value, expected: &str) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() => printed_float(float),
             _ => number.to_string(),
@@ -131,7 +130,7 @@ fn shown(value: &Value) -> String {
             format!("[{}]", items.join(" "))
         }
         Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| format!("{name}:{}", shown(value));
+            let field = |(name, value): (&SmolStr, &Value)| format!("{name}:{}", shown(value));
             let fields: Vec<String> = fields.iter().map(field).collect();
             format!("map[{}]", fields.join(" "))
         }

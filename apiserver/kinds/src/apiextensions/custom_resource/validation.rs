@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{CustomResource, scale};
+use crate::json::Value;
 use crate::meta::object::finalizers;
 use crate::meta::validation::qualified_name;
 use crate::status::{Cause, CauseReason, FieldErrors, FieldPath};

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
-
 use super::conversion::Conversion;
 use super::typed;
 use crate::cel::Validator;
+use crate::json::Value;
 use crate::meta::{GroupVersion, ResourceVersion};
 use crate::nesting;
 use crate::schema::Object;

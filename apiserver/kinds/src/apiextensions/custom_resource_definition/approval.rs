@@ -1,7 +1,6 @@
 //! Approval of definitions in the community's groups, by an annotation.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 const APPROVED: &str = "api-approved.kubernetes.io";

@@ -1,7 +1,6 @@
 //! The conditions of a definition.
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::meta::object::child_mut;
 
 /// A condition to set.
@@ -32,7 +31,7 @@ pub fn is_true(definition: &Value, condition_type: &str) -> bool {
 pub fn set(definition: &mut Value, condition: Condition<'_>, now: &str) {
     let status = child_mut(definition, "status");
     if !status.get("conditions").is_some_and(Value::is_array) {
-        status.insert("conditions".to_owned(), json!([]));
+        status.insert("conditions", json!([]));
     }
     let conditions = status["conditions"].as_array_mut();
     let conditions = conditions.expect("made a list above");

@@ -1,8 +1,7 @@
 //! The beginning of a definition's end.
 
-use serde_json::Value;
-
 use super::conditions::{self, Condition};
+use crate::json::Value;
 use crate::meta::object::{finalizers, meta_mut, set_finalizers};
 
 /// The finalizer that keeps a definition until its objects are deleted.
@@ -12,7 +11,7 @@ pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// deleted.
 pub(super) fn begin(definition: &Value, now: &str) -> Value {
     let mut next = definition.clone();
-    meta_mut(&mut next).insert("deletionTimestamp".to_owned(), now.into());
+    meta_mut(&mut next).insert("deletionTimestamp", now.into());
     let mut held: Vec<String> = finalizers(&next).map(str::to_owned).collect();
     if !held.iter().any(|own| own == FINALIZER) {
         held.push(FINALIZER.to_owned());

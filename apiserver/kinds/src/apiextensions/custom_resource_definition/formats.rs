@@ -1,7 +1,6 @@
 //! Unsupported formats in the schemas of a definition.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::schema::structural::format::is_supported;
 
 /// The warnings of a definition: formats that it uses for the first time and that mean nothing.

@@ -13,9 +13,8 @@ pub(super) mod webhook_client;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
 use super::{approval, conditions};
+use crate::json::{Value, json};
 use crate::meta::order::Ordered;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 

@@ -5,8 +5,7 @@ mod metrics;
 
 use std::borrow::Cow;
 
-use serde_json::{Map, Value, json};
-
+use crate::json::{Map, Value, json};
 use crate::meta::object::child_mut;
 
 /// The version that knows of nothing but the CPU.
@@ -80,7 +79,7 @@ pub(super) fn shown(second: &Value) -> Value {
     let cpu = all.iter().find(|metric| is_of_cpu(metric));
     let utilization = cpu.map(|metric| &metric["resource"]["target"]["averageUtilization"]);
     if let Some(percent) = utilization.filter(|percent| !percent.is_null()) {
-        spec.insert("targetCPUUtilizationPercentage".to_owned(), percent.clone());
+        spec.insert("targetCPUUtilizationPercentage", percent.clone());
     }
     let others = all.iter().filter(|metric| {
         !is_of_cpu(metric) || metric["resource"]["target"]["averageUtilization"].is_null()
@@ -149,9 +148,9 @@ pub(super) fn stored(mut first: Value) -> Value {
     if all.is_empty() {
         all.push(cpu_metric(80));
     }
-    spec.insert("metrics".to_owned(), all.into());
+    spec.insert("metrics", all.into());
     if let Some(behavior) = behavior {
-        spec.insert("behavior".to_owned(), behavior);
+        spec.insert("behavior", behavior);
     }
     let status = child_mut(&mut first, "status");
     if status
@@ -171,9 +170,9 @@ pub(super) fn stored(mut first: Value) -> Value {
             }])
         }),
     };
-    status.insert("currentMetrics".to_owned(), now.unwrap_or(Value::Null));
+    status.insert("currentMetrics", now.unwrap_or(Value::Null));
     if let Some(conditions) = conditions.filter(|own| !own.is_empty()) {
-        status.insert("conditions".to_owned(), conditions.into());
+        status.insert("conditions", conditions.into());
     }
     first
 }
@@ -233,7 +232,7 @@ fn rules_of(text: &Value) -> Value {
     Value::Object(rules)
 }
 
-fn renamed(text: &Value, names: &[(&str, &str)]) -> Map<String, Value> {
+fn renamed(text: &Value, names: &[(&str, &str)]) -> Map {
     let fields = names.iter().filter(|(_, go)| !text[*go].is_null());
     fields
         .map(|(field, go)| ((*field).to_owned(), text[*go].clone()))

@@ -1,8 +1,7 @@
 //! The faults of HorizontalPodAutoscalers.
 
-use serde_json::Value;
-
 use crate::core::resource_names::validate_name_in_container;
+use crate::json::Value;
 use crate::meta::validation::dns1123_label;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -285,7 +284,7 @@ fn validate_rules(rules: &Value, path_of_rules: &FieldPath, errors: &mut FieldEr
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

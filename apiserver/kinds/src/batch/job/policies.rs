@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::go_struct::shown_field;
+use crate::json::Value;
 use crate::meta::validation::qualified_name;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};

@@ -3,9 +3,8 @@
 //! Most rules apply only to changed fields: a status that already breaks a rule, as it may after a
 //! change of the spec, can still be written.
 
-use serde_json::Value;
-
 use super::policies::{count_of_indexes, interval};
+use crate::json::Value;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
 use crate::validation::not_negative;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 
 use super::der;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};

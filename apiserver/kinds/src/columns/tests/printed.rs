@@ -4,9 +4,8 @@
 //! API server. Objects are named `x` and were created five minutes ago; `cells` are those after the
 //! first, which is the name but for events.
 
-use serde_json::{Value, json};
-
 use crate::catalog::{Catalog, ResourceInfo};
+use crate::json::{Value, json};
 
 const NOW: &str = "2024-01-01T00:05:00Z";
 

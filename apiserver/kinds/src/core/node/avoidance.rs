@@ -1,7 +1,6 @@
 //! The annotation by which a node says which pods had better go elsewhere.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::items;
 
@@ -35,7 +34,7 @@ pub(super) fn validate(node: &Value, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

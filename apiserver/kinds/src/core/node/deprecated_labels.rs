@@ -1,7 +1,6 @@
 //! Labels of nodes that have been given other names.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::validation::label_value;
 use crate::status::FieldPath;
 use crate::unstructured::{entries, items, text};

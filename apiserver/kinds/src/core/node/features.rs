@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
 
@@ -41,7 +41,7 @@ pub(super) fn validate(features: &Value, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

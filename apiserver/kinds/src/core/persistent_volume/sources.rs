@@ -1,9 +1,8 @@
 //! Faults of the source of a volume.
 
-use serde_json::Value;
-
 use crate::core::pod::volume_sources::{validate_csi_driver_name, validate_iscsi, validate_one};
 use crate::core::pod::volumes::validate_no_backsteps;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::text;

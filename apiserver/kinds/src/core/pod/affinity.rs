@@ -1,8 +1,7 @@
 //! Faults of a pod's affinity to nodes and to other pods.
 
-use serde_json::Value;
-
 use super::label_keys;
+use crate::json::Value;
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
 };
@@ -158,7 +157,7 @@ fn validate_pod_term(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! The AppArmor profiles of containers, which annotations name for old nodes and fields for new ones.
 
-use serde_json::{Value, json};
-
 use super::security_context::validate_app_armor;
+use crate::json::{Value, json};
 use crate::meta::object::child_mut;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, items, text};
@@ -71,7 +70,7 @@ pub(crate) fn synchronize(pod: &mut Value, warnings: &mut Vec<String>) {
             ));
             if let Some(profile) = profile {
                 let context = child_mut(container, "securityContext");
-                context.insert("appArmorProfile".to_owned(), profile);
+                context.insert("appArmorProfile", profile);
             }
         }
     }

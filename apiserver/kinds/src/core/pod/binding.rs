@@ -2,9 +2,8 @@
 //!
 //! Source: `pkg/registry/core/pod/storage/storage.go`, `BindingREST`.
 
-use serde_json::{Value, json};
-
 use crate::condition::set_condition;
+use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, is_terminating, name};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -63,7 +62,7 @@ pub fn bind(pod: &Value, node: &str, binding: &Value, now: &str) -> Result<Value
         )));
     }
     let mut next = pod.clone();
-    child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
+    child_mut(&mut next, "spec").insert("nodeName", node.into());
     child_mut(&mut next, "status").remove("nominatedNodeName");
     set_scheduled(&mut next, now);
     for field in ["annotations", "labels"] {

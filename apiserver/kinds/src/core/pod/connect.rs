@@ -2,8 +2,7 @@
 //!
 //! Source: `Convert_url_Values_To_v1_PodExecOptions` and similar conversions.
 
-use serde_json::{Map, Value, json};
-
+use crate::json::{Map, json};
 use crate::request::options::Query;
 use crate::status::ApiError;
 
@@ -15,11 +14,11 @@ const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
     clippy::unnecessary_wraps,
     reason = "one of the functions of `Connecter::options`"
 )]
-pub(super) fn exec_options(query: &Query) -> Result<Map<String, Value>, ApiError> {
+pub(super) fn exec_options(query: &Query) -> Result<Map, ApiError> {
     let mut options = container_options(query);
     let command: Vec<&str> = query.all("command").collect();
     if !command.is_empty() {
-        options.insert("command".to_owned(), json!(command));
+        options.insert("command", json!(command));
     }
     Ok(options)
 }
@@ -29,7 +28,7 @@ pub(super) fn exec_options(query: &Query) -> Result<Map<String, Value>, ApiError
     clippy::unnecessary_wraps,
     reason = "one of the functions of `Connecter::options`"
 )]
-pub(super) fn attach_options(query: &Query) -> Result<Map<String, Value>, ApiError> {
+pub(super) fn attach_options(query: &Query) -> Result<Map, ApiError> {
     Ok(container_options(query))
 }
 
@@ -37,23 +36,23 @@ pub(super) fn attach_options(query: &Query) -> Result<Map<String, Value>, ApiErr
 ///
 /// # Errors
 /// `BadRequest` for a text that is not a port.
-pub(super) fn port_forward_options(query: &Query) -> Result<Map<String, Value>, ApiError> {
+pub(super) fn port_forward_options(query: &Query) -> Result<Map, ApiError> {
     let ports = ports(query)?;
     let mut options = Map::new();
     if !ports.is_empty() {
-        options.insert("ports".to_owned(), json!(ports));
+        options.insert("ports", json!(ports));
     }
     Ok(options)
 }
 
-fn container_options(query: &Query) -> Map<String, Value> {
+fn container_options(query: &Query) -> Map {
     let mut options = Map::new();
     for switch in SWITCHES.into_iter().filter(|switch| query.flag(switch)) {
         options.insert(switch.to_owned(), true.into());
     }
     let container = query.get("container").unwrap_or_default();
     if !container.is_empty() {
-        options.insert("container".to_owned(), container.into());
+        options.insert("container", container.into());
     }
     options
 }

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use serde_json::Value;
-
 use super::volumes::validate_no_backsteps;
 use crate::core::resource_names::{
     is_overcommit_allowed, validate_amount, validate_name_in_container,
 };
+use crate::json::Value;
 use crate::meta::validation::{config_map_key, dns1123_label, dns1123_subdomain, qualified_name};
 use crate::net::{PORT_RANGE, port_name_faults};
 use crate::schema::quantity::Quantity;
@@ -473,7 +472,7 @@ fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,9 +1,8 @@
 //! Defaults of a pod's spec, wherever one occurs: in pods and in every template.
 
-use serde_json::{Map, Value, json};
-
 use super::image::pulls_always;
 use crate::core::resource_list::round_amounts;
+use crate::json::{Map, Value, json};
 use crate::meta::object::default;
 use crate::unstructured::default_text;
 
@@ -30,7 +29,7 @@ pub(crate) fn default_pod_spec(spec: &mut Value) {
     };
     // The field's old name is kept as well.
     let account = ["serviceAccountName", "serviceAccount"];
-    if let Some(account_name) = account.iter().find_map(|field| spec.get(*field).cloned()) {
+    if let Some(account_name) = account.iter().find_map(|field| spec.get(field).cloned()) {
         for field in account {
             spec.insert(field.to_owned(), account_name.clone());
         }
@@ -59,7 +58,7 @@ pub(crate) fn default_pod_spec(spec: &mut Value) {
 }
 
 /// Leaves out what gates keep from being used unless they are opened.
-fn drop_gated(spec: &mut Map<String, Value>) {
+fn drop_gated(spec: &mut Map) {
     spec.remove("schedulingGroup");
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items(spec, list) {
@@ -82,10 +81,7 @@ fn drop_gated(spec: &mut Map<String, Value>) {
     }
 }
 
-fn items<'a>(
-    map: &'a mut Map<String, Value>,
-    list: &str,
-) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+fn items<'a>(map: &'a mut Map, list: &str) -> impl Iterator<Item = &'a mut Map> {
     map.get_mut(list)
         .and_then(Value::as_array_mut)
         .into_iter()
@@ -93,7 +89,7 @@ fn items<'a>(
         .filter_map(Value::as_object_mut)
 }
 
-fn default_container(container: &mut Map<String, Value>) {
+fn default_container(container: &mut Map) {
     if !container
         .get("imagePullPolicy")
         .is_some_and(Value::is_string)
@@ -153,7 +149,7 @@ fn default_container(container: &mut Map<String, Value>) {
     }
 }
 
-fn default_probe(probe: &mut Map<String, Value>) {
+fn default_probe(probe: &mut Map) {
     default(probe, "timeoutSeconds", 1);
     default(probe, "periodSeconds", 10);
     default(probe, "successThreshold", 1);
@@ -164,17 +160,17 @@ fn default_probe(probe: &mut Map<String, Value>) {
     }
 }
 
-fn default_http_get(handler: &mut Map<String, Value>) {
+fn default_http_get(handler: &mut Map) {
     if let Some(get) = handler.get_mut("httpGet").and_then(Value::as_object_mut) {
         default(get, "path", "/");
         default(get, "scheme", "HTTP");
     }
 }
 
-fn default_volume(volume: &mut Map<String, Value>) {
+fn default_volume(volume: &mut Map) {
     let has_source = volume.keys().any(|field| field != "name");
     if !has_source {
-        volume.insert("emptyDir".to_owned(), json!({}));
+        volume.insert("emptyDir", json!({}));
     }
     for source in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
@@ -229,7 +225,7 @@ fn default_volume(volume: &mut Map<String, Value>) {
     }
 }
 
-fn default_field_refs(source: &mut Map<String, Value>) {
+fn default_field_refs(source: &mut Map) {
     for item in items(source, "items") {
         if let Some(field) = item.get_mut("fieldRef").and_then(Value::as_object_mut) {
             default(field, "apiVersion", "v1");

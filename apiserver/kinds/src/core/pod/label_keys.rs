@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};

@@ -1,9 +1,8 @@
 //! The parts of a pod that have subresources of their own: ephemeral containers, and the resources of
 //! containers.
 
-use serde_json::Value;
-
 use super::validation::{validate_ephemeral_containers, validate_resize};
+use crate::json::Value;
 use crate::meta::object::{child_mut, copy_field};
 use crate::rest::Part;
 use crate::status::FieldErrors;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::affinity::validate_affinity;
 use super::container::validate_resources;
 use super::label_keys;
 use super::security_context::{validate_host_process, validate_host_users, validate_pod_security};
+use crate::json::{Value, json};
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
     validate_labels,
@@ -298,7 +298,7 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

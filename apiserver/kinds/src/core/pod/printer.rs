@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::columns::{Printable, elapsed};
+use crate::json::{Value, json};
 
 pub(super) fn cells(view: Printable<'_>) -> Vec<Value> {
     let summary = Summary::of(view);

@@ -5,10 +5,10 @@ pub mod amounts;
 use std::cmp::Ordering;
 
 use kubeproof_machinery::pod_resources::is_pod_level;
-use serde_json::{Value, json};
 
 use super::container::validate_amounts;
 use crate::core::resource_names::is_overcommit_allowed;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
@@ -117,7 +117,7 @@ fn validate_consistency(spec: &Value, path: &FieldPath, errors: &mut FieldErrors
     for (index, container) in items(&spec["containers"]).enumerate() {
         let own = amounts(&container["resources"]["limits"]);
         for (name, _) in entries(&container["resources"]["limits"]) {
-            let Some((own, most)) = own.get(name).zip(limits.get(name)) else {
+            let Some((own, most)) = own.get(name.as_str()).zip(limits.get(name.as_str())) else {
                 continue;
             };
             if own.compare(most) == Ordering::Greater {

@@ -1,7 +1,6 @@
 //! The annotations that once named seccomp profiles: they do nothing, and may not contradict the fields.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
 
@@ -51,7 +50,7 @@ fn compare(annotation: &Value, owner: &Value, path: &FieldPath, errors: &mut Fie
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

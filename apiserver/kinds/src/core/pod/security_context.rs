@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
 
 use crate::go_struct::shown;
+use crate::json::Value;
 use crate::meta::validation::dns1123_subdomain;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
@@ -387,7 +387,7 @@ fn validate_windows(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -4,8 +4,7 @@ mod claims;
 
 use std::net::IpAddr;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_immutable};
 use crate::net::validate_ip;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -247,7 +246,7 @@ fn validate_host_ips(status: &Value, path: &FieldPath, errors: &mut FieldErrors)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,9 +1,8 @@
 //! Rules shared by the kinds that own pods by a selector and a template.
 
-use serde_json::{Map, Value};
-
 use super::defaults::default_pod_spec;
 use super::validation::validate_pod_template;
+use crate::json::{Map, Value};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{validate_immutable, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
@@ -12,7 +11,7 @@ use crate::unstructured::{is_empty, object_in};
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// Defaults of the template in `spec`.
-pub(crate) fn default_template(spec: &mut Map<String, Value>) {
+pub(crate) fn default_template(spec: &mut Map) {
     let template = object_in(spec, "template");
     object_in(template, "metadata");
     object_in(template, "spec");

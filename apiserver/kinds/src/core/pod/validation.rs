@@ -8,8 +8,6 @@ mod update;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::container::{validate_env, validate_env_from, validate_probes, validate_resources};
 use super::placement::validate_placement;
 use super::resources::{validate_files_of_variables, validate_pod_resources};
@@ -18,6 +16,7 @@ use super::volume_sources::validate_source;
 use super::volumes::{Volumes, validate_mounts};
 use super::{app_armor, seccomp};
 use crate::go_struct::shown;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::net::{PORT_RANGE, port_name_faults};
 use crate::status::{FieldErrors, FieldPath};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
 
 use super::container::{validate_field_ref, validate_resource_field};
 use super::volumes::{
@@ -12,6 +11,7 @@ use super::volumes::{
     validate_non_reserved,
 };
 use crate::core::claim_spec::validate_claim_spec;
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};
@@ -492,7 +492,7 @@ fn validate_ephemeral(value: &Value, path: &FieldPath, errors: &mut FieldErrors)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
 use crate::validation::{one_of, required};

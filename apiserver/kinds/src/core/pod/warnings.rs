@@ -5,11 +5,10 @@ mod volumes;
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{app_armor, seccomp};
 use crate::core::node::deprecated_labels;
 use crate::core::resource_list::warn_of_amounts;
+use crate::json::Value;
 use crate::meta::object;
 use crate::meta::validation::dns1123_label;
 use crate::net::warn_of_ip;

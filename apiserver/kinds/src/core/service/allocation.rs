@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
-
 use super::validation::validate_addresses;
 use super::{has_node_ports, needs_health_check};
 use crate::Context;
+use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, items_mut, text};
@@ -22,10 +21,10 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     let spec = child_mut(new, "spec");
     if both {
         if spec.get("clusterIP").is_none_or(|own| text(own).is_empty()) {
-            spec.insert("clusterIP".to_owned(), before["clusterIP"].clone());
+            spec.insert("clusterIP", before["clusterIP"].clone());
         }
         if spec.get("clusterIPs").is_none_or(is_empty) {
-            spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
+            spec.insert("clusterIPs", before["clusterIPs"].clone());
         }
         for field in ["ipFamilies", "ipFamilyPolicy"] {
             if let Some(own) = before.get(field) {
@@ -42,7 +41,7 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
 }
 
 /// Keeps the node port of each port by name, unless the port names another or another port uses it.
-fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
+fn keep_node_ports(spec: &mut crate::json::Map, before: &Value) {
     let number = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
     let used: Vec<i64> = spec
         .get("ports")
@@ -59,7 +58,7 @@ fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
         let named = items(&before["ports"]).filter(|other| text(&other["name"]) == text(&name));
         let was = named.map(number).last().unwrap_or(0);
         if was != 0 && !used.contains(&was) {
-            port.insert("nodePort".to_owned(), was.into());
+            port.insert("nodePort", was.into());
         }
     }
 }
@@ -76,7 +75,7 @@ pub(super) fn follow_address(new: &mut Value, old: &Value) {
     }
     match text(&own) {
         "" => spec.remove("clusterIPs"),
-        address => spec.insert("clusterIPs".to_owned(), json!([address])),
+        address => spec.insert("clusterIPs", json!([address])),
     };
 }
 
@@ -110,20 +109,20 @@ pub(super) fn allocate(
 }
 
 /// A new service that names one address has that one alone.
-fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
+fn agree_on_address(spec: &mut crate::json::Map) {
     let own = spec
         .get("clusterIP")
         .map(text)
         .unwrap_or_default()
         .to_owned();
     if !own.is_empty() && spec.get("clusterIPs").is_none_or(is_empty) {
-        spec.insert("clusterIPs".to_owned(), json!([own]));
+        spec.insert("clusterIPs", json!([own]));
     }
 }
 
 /// Families and their policy where they are not given; the cluster has family `own` and not `other`.
 fn default_families(
-    spec: &mut serde_json::Map<String, Value>,
+    spec: &mut crate::json::Map,
     [own_family, other_family]: [&str; 2],
     errors: &mut FieldErrors,
 ) {
@@ -182,7 +181,7 @@ fn default_families(
             };
             families.push(other.into());
         }
-        spec.insert("ipFamilies".to_owned(), families.into());
+        spec.insert("ipFamilies", families.into());
         return;
     }
     if policy == "RequireDualStack" {
@@ -198,7 +197,7 @@ fn default_families(
     if families.is_empty() {
         families.push(own_family.into());
     }
-    spec.insert("ipFamilies".to_owned(), families.into());
+    spec.insert("ipFamilies", families.into());
 }
 
 fn allocate_address(
@@ -226,8 +225,8 @@ fn allocate_address(
         let mut addresses = ranges.addresses().map(|own| own.to_string());
         if let Some(free) = addresses.find(|own| !used.contains(own)) {
             let spec = child_mut(service, "spec");
-            spec.insert("clusterIPs".to_owned(), json!([free]));
-            spec.insert("clusterIP".to_owned(), free.into());
+            spec.insert("clusterIPs", json!([free]));
+            spec.insert("clusterIP", free.into());
         }
         return;
     }
@@ -354,7 +353,7 @@ fn allocate_ports(
             Some(own)
         };
         if let Some(own) = own {
-            port.insert("nodePort".to_owned(), own.into());
+            port.insert("nodePort", own.into());
             given.push((number, own));
         }
     }
@@ -367,7 +366,7 @@ fn allocate_ports(
         && unset
         && let Some(port) = free()
     {
-        spec.insert("healthCheckNodePort".to_owned(), port.into());
+        spec.insert("healthCheckNodePort", port.into());
     }
     Ok(())
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::Value;
-
 use super::{is_exposed, needs_health_check};
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::net::{
     PORT_RANGE, parse_ip, port_name_faults, validate_cidr, validate_ip, validate_reachable,
@@ -65,7 +64,7 @@ pub(super) fn validate_service(service: &Value) -> FieldErrors {
 }
 
 fn is_headless(spec: &Value) -> bool {
-    spec["clusterIPs"] == serde_json::json!(["None"])
+    spec["clusterIPs"] == crate::json::json!(["None"])
 }
 
 /// Both annotations of the mode mean the same.
@@ -486,7 +485,7 @@ pub(super) fn validate_balancer(service: &Value) -> FieldErrors {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! Warnings about valid services.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::net::{warn_of_cidr, warn_of_ip};
 use crate::status::FieldPath;
 use crate::unstructured::{is_empty, items, text};
@@ -68,7 +67,7 @@ pub(super) fn of_service(service: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,8 +2,7 @@
 //!
 //! Source: `pkg/apis/authentication/validation`, `pkg/registry/core/serviceaccount/storage/token.go`.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::{GroupResource, GroupVersionKind};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 

@@ -1,8 +1,7 @@
 //! Validation of Ingresses.
 
-use serde_json::Value;
-
 use super::CLASS;
+use crate::json::Value;
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, path_segment_name, wildcard_subdomain,
 };

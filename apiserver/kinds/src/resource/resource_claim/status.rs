@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::{Map, Value, json};
-
 use crate::condition::validate_conditions;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
+use crate::json::{Map, Value, json};
 use crate::resource::devices::{validate_label, validate_list, validate_pool_name};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
@@ -52,7 +51,7 @@ fn shown(identity: [&str; 4]) -> String {
 }
 
 /// Removes the drivers' data about devices that are no longer allocated.
-pub(super) fn forget_deallocated(status: &mut Map<String, Value>, old: &Value) {
+pub(super) fn forget_deallocated(status: &mut Map, old: &Value) {
     let of = |allocation: &Value| -> BTreeSet<[String; 4]> {
         let results = items(&allocation["devices"]["results"]);
         results

@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
@@ -140,7 +139,7 @@ fn validate_range(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

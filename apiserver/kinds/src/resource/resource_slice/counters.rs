@@ -1,7 +1,6 @@
 //! Counters that devices of a slice share, and what each device takes of them.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::validation::dns1123_label;
 use crate::resource::devices::{validate_counter_name, validate_set};
 use crate::status::{FieldErrors, FieldPath};
@@ -64,7 +63,7 @@ pub(super) fn consumes(device: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

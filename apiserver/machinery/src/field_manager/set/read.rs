@@ -3,10 +3,10 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
-use serde_json::Value;
 
 use super::{FieldSet, Node};
 use crate::field_manager::path::PathElement;
+use crate::json::Value;
 use crate::meta::fields;
 use crate::nesting::{self, Reader};
 
@@ -136,7 +136,7 @@ impl Visitor<'_> for KeyVisitor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

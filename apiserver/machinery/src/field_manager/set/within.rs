@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 
 use super::{FieldSet, Node};
+use crate::json::Value;
 use crate::meta::fields;
 use crate::nesting::Reader;
 
@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for KeyVisitor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::Value;
-
 use super::requirement::{Operator, Requirement};
 use super::{SelectorError, label_parser};
+use crate::json::Value;
 
 /// A condition on the labels of an object. Printing gives the canonical query form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

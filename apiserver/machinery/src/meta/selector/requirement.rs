@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use super::SelectorError;
+use crate::json::{SmolStr, Value};
 use crate::meta::validation::{label_value, qualified_name};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -134,9 +133,9 @@ impl Requirement {
     }
 
     /// Requires the label `key` to have a value, unchecked.
-    pub(super) fn equals((key, value): (&String, &Value)) -> Self {
+    pub(super) fn equals((key, value): (&SmolStr, &Value)) -> Self {
         Self {
-            key: key.clone(),
+            key: key.to_string(),
             operator: Operator::Equals,
             values: vec![value.as_str().unwrap_or_default().to_owned()],
         }

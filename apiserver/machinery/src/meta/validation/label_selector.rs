@@ -1,8 +1,7 @@
 //! Validation of a `metav1.LabelSelector` inside an object.
 
-use serde_json::Value;
-
 use super::{label_value, qualified_name, strings, text, validate_labels};
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 /// `matchLabels` are labels, `matchExpressions` are complete and well formed.

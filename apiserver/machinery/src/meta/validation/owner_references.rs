@@ -1,8 +1,7 @@
 //! Validation of `metadata.ownerReferences`.
 
-use serde_json::Value;
-
 use super::{field, invalid_struct, text};
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 /// References are complete, none is an `Event`, and at most one is the controller.

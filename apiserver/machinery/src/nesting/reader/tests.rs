@@ -1,8 +1,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 use super::*;
+use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::nesting::with_room;
 use crate::schema::{self, FieldValidation, decode_json};

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{self, Discriminant};
 
-use serde_json::{Map, Value};
-
 use super::fields::Field;
 use super::text::{bad_arg_type, bad_patch_type, no_merge_key, show_list};
 use super::{PATCH, SET_ELEMENT_ORDER, merge_map, unknown, unprocessable};
+use crate::json::{Map, Value};
 use crate::meta::order::Ordered;
 use crate::status::ApiError;
 

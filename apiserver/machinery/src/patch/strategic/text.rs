@@ -1,15 +1,14 @@
 //! Values as Go prints them, for upstream's error messages.
 
-use serde_json::{Map, Value};
-
 use super::unknown;
+use crate::json::{Map, Value};
 use crate::status::ApiError;
 
 /// `%v` of a decoded JSON value.
 pub(super) fn show(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => show_list(items),
         Value::Object(members) => show_map(members),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
@@ -22,7 +21,7 @@ pub(super) fn show_list(items: &[Value]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-pub(super) fn show_map(members: &Map<String, Value>) -> String {
+pub(super) fn show_map(members: &Map) -> String {
     let members: Vec<String> = members
         .iter()
         .map(|(key, value)| format!("{key}:{}", show(value)))
@@ -50,18 +49,18 @@ pub(super) fn bad_arg_type(expected: &str, actual: &Value) -> ApiError {
 }
 
 /// The error for a `$patch` with an unknown value.
-pub(super) fn bad_patch_type(directive: &Value, map: &Map<String, Value>) -> ApiError {
+pub(super) fn bad_patch_type(directive: &Value, map: &Map) -> ApiError {
     let shown = match directive {
         Value::String(text) => text.clone(),
-        Value::Null => go_type(directive).to_owned(),
-        other => format!("%!s({}={})", go_type(other), show(other)),
+        Value::Null => go_type(directive).into(),
+        other => format!("%!s({}={})", go_type(other), show(other)).into(),
     };
     let map = show_map(map);
     unknown(format!("unknown patch type: {shown} in map: {map}"))
 }
 
 /// An item without what identifies it.
-pub(super) fn no_merge_key(map: &Map<String, Value>, key: &str) -> ApiError {
+pub(super) fn no_merge_key(map: &Map, key: &str) -> ApiError {
     let map = show_map(map);
     unknown(format!(
         "map: {map} does not contain declared merge key: {key}"

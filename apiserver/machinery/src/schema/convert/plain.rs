@@ -5,8 +5,7 @@
 
 use std::mem;
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, Value};
 use crate::schema::decode::float;
 use crate::schema::quantity::Quantity;
 use crate::schema::time::{Precision, normalize};
@@ -67,7 +66,7 @@ fn is_normal(time: &str, precision: Precision) -> bool {
     normalize(time, precision).is_ok_and(|normal| normal.as_deref() == Some(time))
 }
 
-fn settle_struct(object: &Object, fields: &mut Map<String, Value>) {
+fn settle_struct(object: &Object, fields: &mut Map) {
     fields.retain(|name, value| {
         let field = object.field(name);
         field.is_some_and(|field| settle(&field.schema, value) && !field.omits(value))
@@ -106,10 +105,9 @@ fn settle(schema: &Schema, value: &mut Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::Walk;
     use super::*;
+    use crate::json::json;
     use crate::schema::tests::kind;
     use crate::schema::{FieldValidation, decode_value};
 

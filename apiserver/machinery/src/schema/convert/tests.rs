@@ -1,7 +1,6 @@
-use serde_json::json;
-
 use super::super::tests::kind;
 use super::*;
+use crate::json::json;
 
 fn converted(value: Value) -> Result<Decoded, String> {
     convert(kind("apps/v1", "Deployment"), value)

@@ -10,7 +10,10 @@ const STRICT_FAULTS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traces {
     No,
-    Yes,
+    /// In a text, whose numbers are read as they are spelled.
+    InText,
+    /// In a value.
+    InValue,
 }
 
 /// The position of the reader, and the faults found so far.
@@ -67,13 +70,13 @@ impl<'s> State<'s> {
     }
 
     pub(super) fn enter_key(&mut self, key: &str) {
-        if self.checks && self.traces == Traces::Yes {
+        if self.checks && self.traces != Traces::No {
             join(&mut self.path, key);
         }
     }
 
     pub(super) fn enter_index(&mut self, index: usize) {
-        if self.checks && self.traces == Traces::Yes {
+        if self.checks && self.traces != Traces::No {
             self.path.push_str(&format!("[{index}]"));
         }
     }

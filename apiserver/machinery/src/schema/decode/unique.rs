@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
 
+use crate::json::{Map, Value};
 use crate::nesting::Reader;
 
 /// Returns the fields of a JSON document; `None` if it is not an object, or if an object in it has
 /// two fields of one name.
 #[must_use]
-pub fn unique_fields(json: &[u8]) -> Option<Map<String, Value>> {
+pub fn unique_fields(json: &[u8]) -> Option<Map> {
     let mut reader = Reader::new(json)?;
     let value = reader.value().ok()?;
     reader.end().ok()?;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn fields_are_those_of_a_document_without_duplicates() {
         let json = r#"{"b":[1,-1,18446744073709551615,1.5,true,null,"é"],"a":{"a":{}}}"#;
-        let whole: Map<String, Value> = serde_json::from_str(json).unwrap();
+        let whole: Map = serde_json::from_str(json).unwrap();
         assert_eq!(unique_fields(json.as_bytes()), Some(whole));
         for none in [r#"{"a":[{"b":1,"b":1}]}"#, "[]", "null", "{", "{} x"] {
             assert_eq!(unique_fields(none.as_bytes()), None, "{none}");

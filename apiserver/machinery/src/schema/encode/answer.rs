@@ -1,8 +1,7 @@
 //! Answers in the order of upstream's types.
 
-use serde_json::Value;
-
 use super::{close, type_of, write_fields, write_object, write_plain, write_text};
+use crate::json::Value;
 use crate::meta::fields::unfolded;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::schema::{Object, builtin};
@@ -108,7 +107,7 @@ fn write_in_order(
         return write_plain(text, value);
     };
     text.push(b'{');
-    let known = order.iter().filter_map(|name| fields.get_key_value(*name));
+    let known = order.iter().filter_map(|name| fields.get_key_value(name));
     let others = fields
         .iter()
         .filter(|(name, _)| !order.contains(&name.as_str()));

@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
 
 use super::super::builtin::{json_schema_props, list_meta, written_type};
 use super::super::number::write_json;
@@ -16,6 +15,7 @@ use super::super::{Alternative, Array, Object, Schema};
 use super::layout::{Message, Slot};
 use super::wire::WireType;
 use super::writer::Writer;
+use crate::json::{Map, Value};
 use crate::meta::fields::resting;
 
 /// The Go types of lists that are messages of their own wherever they are.
@@ -172,7 +172,7 @@ impl<'w, 'v> Encoder<'w, 'v> {
 
     /// Writes the message of `fields`, which are those of `object`; fields that it does not declare
     /// are left out.
-    pub(super) fn message(&mut self, object: &Object, fields: &'v Map<String, Value>) {
+    pub(super) fn message(&mut self, object: &Object, fields: &'v Map) {
         let layout = object.layout();
         let start = self.present.len();
         for (name, value) in fields {

@@ -1,8 +1,7 @@
 //! Defaulting: values that a schema fills in.
 
-use serde_json::Value;
-
 use super::Structural;
+use crate::json::Value;
 
 impl Structural {
     /// Fills in the defaults below `value`, inside of the objects and lists that are present.
@@ -17,7 +16,7 @@ impl Structural {
                     }
                 }
                 for (name, value) in fields {
-                    if let Some(schema) = self.properties.get(name) {
+                    if let Some(schema) = self.properties.get(name.as_str()) {
                         schema.fill_defaults(value);
                     } else if let Some(schema) = self.map_values() {
                         schema.default_element(value);
@@ -60,7 +59,7 @@ impl Structural {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

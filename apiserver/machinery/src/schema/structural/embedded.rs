@@ -1,8 +1,7 @@
 //! Embedded resources: objects inside of objects, with type and metadata of their own.
 
-use serde_json::Value;
-
 use super::Structural;
+use crate::json::Value;
 use crate::meta::GroupVersion;
 use crate::meta::validation::{NameRule, dns1035_label, validate_object_meta};
 use crate::schema::{FieldValidation, decode_value, object_meta};
@@ -57,7 +56,7 @@ fn coerce(
                 if schema.embedded_resource {
                     coerce_field(name, &path.child(name), value, unknown)?;
                 }
-                if let Some(schema) = schema.properties.get(name) {
+                if let Some(schema) = schema.properties.get(name.as_str()) {
                     coerce(schema, &path.child(name), value, unknown)?;
                 } else if let Some(schema) = schema.map_values() {
                     coerce(schema, &path.key(name), value, unknown)?;
@@ -117,7 +116,7 @@ fn validate(schema: &Structural, path: &FieldPath, value: &Value, errors: &mut F
                 validate_resource(path, value, errors);
             }
             for (name, value) in fields {
-                if let Some(schema) = schema.properties.get(name) {
+                if let Some(schema) = schema.properties.get(name.as_str()) {
                     validate(schema, &path.child(name), value, errors);
                 } else if let Some(schema) = schema.map_values() {
                     validate(schema, &path.key(name), value, errors);

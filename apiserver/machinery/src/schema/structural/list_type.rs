@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::{ListType, Structural};
+use crate::json::{Map, Value};
 use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -27,7 +26,7 @@ fn visit(schema: &Structural, path: &FieldPath, value: &Value, errors: &mut Fiel
                 }
             }
             for (name, value) in fields {
-                if let Some(schema) = schema.properties.get(name) {
+                if let Some(schema) = schema.properties.get(name.as_str()) {
                     visit(schema, &path.child(name), value, errors);
                 }
             }
@@ -62,7 +61,7 @@ fn keyed(schema: &Structural, items: &[Value], path: &FieldPath, errors: &mut Fi
             let value = item.get(name)?;
             Some((name.clone(), value.clone()))
         });
-        Value::Object(fields.collect::<Map<_, _>>())
+        Value::Object(fields.collect::<Map>())
     };
     let keys: Vec<Value> = items.iter().map(key).collect();
     repeated(&keys, path, errors);
@@ -82,7 +81,7 @@ fn repeated(values: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,8 +1,7 @@
 //! Compiling a `JSONSchemaProps` document.
 
-use serde_json::Value;
-
 use super::{AdditionalProperties, ListType, Pattern, Structural, ValidationRule, ValueValidation};
+use crate::json::Value;
 
 impl Structural {
     /// Compiles an `openAPIV3Schema`; what validation would refuse is left out.
@@ -21,7 +20,7 @@ impl Structural {
                 .as_object()
                 .into_iter()
                 .flatten()
-                .map(|(name, schema)| (name.clone(), Self::parse(schema)))
+                .map(|(name, schema)| (name.to_string(), Self::parse(schema)))
                 .collect(),
             additional_properties: match &schema["additionalProperties"] {
                 Value::Bool(allowed) => Some(AdditionalProperties::Allowed(*allowed)),
@@ -116,7 +115,7 @@ fn flag(value: &Value, field: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

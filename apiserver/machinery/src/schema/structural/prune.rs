@@ -1,8 +1,7 @@
 //! Pruning: removal of fields that no schema declares.
 
-use serde_json::Value;
-
 use super::{AdditionalProperties, Structural};
+use crate::json::Value;
 
 /// The fields that every object has, declared or not.
 pub const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -67,7 +66,7 @@ impl Walk {
                 if is_resource && META_FIELDS.contains(&name.as_str()) {
                     return true;
                 }
-                let declared = schema.and_then(|schema| schema.properties.get(name));
+                let declared = schema.and_then(|schema| schema.properties.get(name.as_str()));
                 let length = self.path.len();
                 match (
                     declared,
@@ -129,7 +128,7 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -6,10 +6,9 @@ mod scalar;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::{AdditionalProperties, Structural};
 use crate::cancellation;
+use crate::json::{Map, SmolStr, Value};
 use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
 use fault::{Fault, Faults, Kind};
@@ -216,7 +215,7 @@ fn enumeration(schema: &Structural, path: &str, value: &Value) -> Outcome {
     };
     let texts = allowed.iter().map(|allowed| match allowed {
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        other => other.to_string().into(),
     });
     let why = format!("should be one of [{}]", texts.collect::<Vec<_>>().join(" "));
     Outcome::of(Fault::at(path, kind, &why))
@@ -254,12 +253,7 @@ fn list(schema: &Structural, path: &str, items: &[Value], old: Option<Old<'_>>) 
     outcome
 }
 
-fn object(
-    schema: &Structural,
-    path: &str,
-    fields: &Map<String, Value>,
-    old: Option<Old<'_>>,
-) -> Outcome {
+fn object(schema: &Structural, path: &str, fields: &Map, old: Option<Old<'_>>) -> Outcome {
     let mut outcome = Outcome::default();
     let size = i64::try_from(fields.len()).unwrap_or(i64::MAX);
     if let Some(min) = schema.value.min_properties.filter(|min| size < *min) {
@@ -271,7 +265,8 @@ fn object(
         outcome.add(Fault::at(path, Kind::TooMany { actual: size, max }, &why));
     }
     let others = || {
-        let is_other = |(name, _): &(&String, &Value)| !schema.properties.contains_key(*name);
+        let is_other =
+            |(name, _): &(&SmolStr, &Value)| !schema.properties.contains_key(name.as_str());
         fields.iter().filter(is_other)
     };
     match &schema.additional_properties {

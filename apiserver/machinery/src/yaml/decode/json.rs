@@ -1,7 +1,6 @@
 //! JSON, which is YAML as well and is read faster: what clients send as YAML is mostly JSON.
 
-use serde_json::{Map, Value};
-
+use crate::json::{Map, Value};
 use crate::schema::unique_fields;
 
 /// Bytes of a document that cannot have too many values.
@@ -16,7 +15,7 @@ const DEPTH_MAX: usize = 50;
 /// Returns the fields of a JSON object that Go's decoder for YAML reads in the same way, without duplicate fields.
 /// `None` for any other document, and where a doubt is left.
 #[must_use]
-pub fn json_object(document: &[u8]) -> Option<Map<String, Value>> {
+pub fn json_object(document: &[u8]) -> Option<Map> {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n');
     if document.first() != Some(&b'{')
         || document.len() > BYTES_MAX
@@ -40,7 +39,7 @@ fn has_shared_escapes(document: &[u8]) -> bool {
     true
 }
 
-fn are_plain(fields: &Map<String, Value>, depth: usize) -> bool {
+fn are_plain(fields: &Map, depth: usize) -> bool {
     let is_plain_key = |key: &str| key != "<<" && key.len() <= KEY_BYTES_MAX;
     fields
         .iter()

@@ -2,7 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Number, Value};
+
+use crate::json::{Number, Value};
 
 /// Returns the value of a scalar; `tag` is the suffix of its core tag, if it has a tag.
 ///

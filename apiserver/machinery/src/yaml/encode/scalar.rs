@@ -1,8 +1,7 @@
 //! Encoding of scalars, so that they are read back unchanged.
 
-use serde_json::Number;
-
 use super::Place;
+use crate::json::Number;
 use crate::yaml::decode::reads_as_text;
 
 /// A way of writing a text.

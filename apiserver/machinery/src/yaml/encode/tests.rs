@@ -1,4 +1,4 @@
-use serde_json::json;
+use crate::json::json;
 
 use super::*;
 
@@ -120,7 +120,7 @@ fn long_texts_are_folded_at_a_space_behind_the_80th_column() {
 #[test]
 fn keys_are_ordered_naturally_and_long_ones_set_apart() {
     let keys = ["a10", "a2", "B", "f:b", ".", "a-b", "ab", "a1b", "a01"];
-    let object: Map<String, Value> = keys
+    let object: Map = keys
         .map(|key| (key.to_owned(), 1.into()))
         .into_iter()
         .collect();

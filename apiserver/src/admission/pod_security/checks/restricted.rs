@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{Pod, Violation, named, plural, quoted, text};
+use crate::json::Value;
 
 const VOLUMES: [&str; 9] = [
     "configMap",

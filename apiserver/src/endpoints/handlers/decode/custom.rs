@@ -1,8 +1,7 @@
 //! Custom resources decoded from documents: the metadata by its type, the rest by the schema of the
 //! version.
 
-use serde_json::{Map, Number, Value};
-
+use crate::json::{Map, Number, Value};
 use crate::registry::apiextensions::custom_resource::CustomResource;
 use crate::schema::{self, DecodeError, FieldValidation};
 use crate::status::{FieldErrors, FieldPath};
@@ -82,7 +81,7 @@ pub(super) fn normalize_numbers(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
         Value::Object(fields) => {
-            let fields: &mut Map<String, Value> = fields;
+            let fields: &mut Map = fields;
             fields.values_mut().for_each(normalize_numbers);
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}

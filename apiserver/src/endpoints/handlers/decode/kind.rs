@@ -1,7 +1,6 @@
 //! The kind and version that a document states, checked against the requested ones.
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::schema::scheme;
@@ -26,7 +25,7 @@ pub(super) fn type_meta(value: &Value) -> Result<TypeMeta, String> {
     }
     let text = |field: &str| match &value[field] {
         Value::Null => Ok(String::new()),
-        Value::String(text) => Ok(text.clone()),
+        Value::String(text) => Ok(text.to_string()),
         other => Err(format!(
             "json: cannot unmarshal {} into Go struct field .{field} of type string",
             type_of(other)

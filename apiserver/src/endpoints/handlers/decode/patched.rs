@@ -1,10 +1,9 @@
 //! The outcome of a patch or an apply, taken over into the type of its kind.
 
-use serde_json::Value;
-
 use super::kind::{check_custom, type_meta, unconvertible};
 use super::{custom, resets_managed_fields, with_type_meta};
 use crate::endpoints::handlers::Request;
+use crate::json::Value;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::nesting;
@@ -168,7 +167,7 @@ fn unversioned(document: &Value) -> Decoded {
         .filter(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion"))
         .map(|(name, _)| format!("unknown field {name:?}"));
     Decoded {
-        value: Value::Object(serde_json::Map::new()),
+        value: Value::Object(crate::json::Map::new()),
         warnings: unknown.collect(),
     }
 }

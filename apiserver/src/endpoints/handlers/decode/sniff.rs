@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+
+use crate::json::{Map, Value};
 
 /// The part of an object that is looked at before its type is known: `apiVersion`, `kind` and
 /// `metadata.managedFields`. Everything else is read, so that all faults of the text are found,
@@ -135,7 +136,7 @@ impl Visitor<'_> for Key {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

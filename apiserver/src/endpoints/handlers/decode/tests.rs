@@ -1,9 +1,9 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use serde_json::{Value, json};
 
 use crate::ApiServer;
+use crate::json::{Value, json};
 
 /// Sends `body` as protobuf and answers with the code and the object.
 async fn send(server: &ApiServer, method: &str, path: &str, body: &[u8]) -> (u16, Value) {

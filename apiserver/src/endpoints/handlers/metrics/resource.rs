@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::super::{Answer, Request, route};
 use crate::clock::rfc3339;
 use crate::endpoints::negotiation::Transform;
 use crate::endpoints::selectors::Selectors;
 use crate::endpoints::{partial, response, table};
+use crate::json::{Value, json};
 use crate::kubelet::ContainerReference;
 use crate::meta::GroupResource;
 use crate::meta::object::meta;

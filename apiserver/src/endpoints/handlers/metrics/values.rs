@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use super::super::{Answer, Request};
 use crate::clock::rfc3339;
 use crate::endpoints::response;
+use crate::json::{Value, json};
 use crate::meta::selector::LabelSelector;
 use crate::metric_values::Put;
 use crate::registry::catalog::ResourceInfo;

@@ -1,9 +1,8 @@
 //! The selectors that narrow a question about a resource.
 
-use serde_json::Value;
-
 use super::texts;
 use crate::auth::Selectors;
+use crate::json::Value;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 
 /// Returns the selectors of a question in the form of a query, and the faults of those that do not

@@ -1,8 +1,7 @@
 //! Faults of questions about access.
 
-use serde_json::{Value, json};
-
 use super::texts;
+use crate::json::{Value, json};
 use crate::meta::validation::{label_value, qualified_name};
 use crate::schema::write_object;
 use crate::status::{CauseReason, FieldErrors, FieldPath};

@@ -1,9 +1,8 @@
 //! The messages `openapi.v2` and `openapi.v3` of gnostic, as far as documents of this server go.
 
-use serde_json::Value;
-
 use super::Kind::{self, Any, Bool, Double, Each, Int, OneOf, OrReference, Text, Wrapped};
 use super::{Field, Message};
+use crate::json::Value;
 
 const NONE: (u32, Kind) = (0, Any);
 

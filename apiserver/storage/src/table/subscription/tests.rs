@@ -1,8 +1,8 @@
 use jiff::Timestamp;
-use serde_json::json;
 
 use super::super::{Change, Transaction, WindowLimits};
 use super::*;
+use crate::json::json;
 use crate::meta::GroupVersionResource;
 use crate::{EventType, Initial, ObjectKey, Storage, StoredObject};
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use kube::api::{DynamicObject, GetParams, Patch, PatchParams, ValidationDirective};
 use kube::core::{Request, Resource as _};
+use kubeproof_machinery::json::Value;
 use kubeproof_machinery::yaml::decode::Yaml;
-use serde_json::Value;
 
 use super::connection::Connection;
 use super::discovery::{Resource, Resources};

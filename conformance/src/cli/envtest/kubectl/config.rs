@@ -6,7 +6,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::failure::Failure;
 use super::kubeconfig::{self, Files, Merged, Section};

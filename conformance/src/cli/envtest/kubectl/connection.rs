@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use kube::config::Kubeconfig;
 use kubeproof_apiserver::warning_text;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, from_value, json};
 
 use super::failure::{Failure, Refused, unanswered};
 use super::kubeconfig::{Files, Merged};
@@ -53,8 +53,7 @@ impl Connection {
         let timeout = timeout(flags.text("request-timeout").unwrap_or_default())?;
         let (kubeconfig, namespace) = chosen(&files.merged(), flags)?;
         let unusable = |error: &dyn std::fmt::Display| Failure::error(error);
-        let kubeconfig: Kubeconfig =
-            serde_json::from_value(kubeconfig).map_err(|error| unusable(&error))?;
+        let kubeconfig: Kubeconfig = from_value(kubeconfig).map_err(|error| unusable(&error))?;
         let config = crate::cli::kubeconfig::current(kubeconfig).await;
         let config = config.map_err(|error| unusable(&error))?;
         let authority = config.cluster_url.authority();
@@ -279,11 +278,11 @@ mod tests {
             ..Merged::default()
         };
         let context = json!({"cluster": "c", "user": "u", "namespace": "n"});
-        merged.contexts.insert("one".to_owned(), context);
+        merged.contexts.insert("one".to_string(), context);
         let cluster = json!({"server": "https://s", "certificate-authority-data": "x"});
-        merged.clusters.insert("c".to_owned(), cluster);
+        merged.clusters.insert("c".to_string(), cluster);
         let user = json!({"client-certificate-data": "x", "client-key-data": "y"});
-        merged.users.insert("u".to_owned(), user);
+        merged.users.insert("u".to_string(), user);
         merged
     }
 

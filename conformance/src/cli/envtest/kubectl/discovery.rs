@@ -3,7 +3,7 @@
 //! Source: client-go `restmapper/{discovery,shortcut}.go`, apimachinery `pkg/runtime/schema/group_version.go`.
 
 use kube::api::ApiResource;
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::connection::Connection;
 use super::failure::Failure;
@@ -170,7 +170,7 @@ fn read(groups: &Value, resources: &mut Vec<Resource>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

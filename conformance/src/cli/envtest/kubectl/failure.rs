@@ -165,7 +165,7 @@ pub(super) fn unanswered(host: &str, error: &(dyn Error + 'static)) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kubeproof_machinery::json::json;
 
     use super::*;
 

@@ -4,7 +4,7 @@
 
 use kube::api::{DynamicObject, GetParams, ListParams};
 use kube::core::{Request, Resource as _};
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::connection::Connection;
 use super::discovery::{Resource, Resources};

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use kubeproof_machinery::json::{Map, Value, json};
 use kubeproof_machinery::yaml::decode::Yaml;
-use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
 use super::printing;

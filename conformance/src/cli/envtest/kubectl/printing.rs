@@ -4,10 +4,10 @@
 
 use std::io::Write as _;
 
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_machinery::yaml::encode;
 use serde::Serialize as _;
 use serde_json::ser::{PrettyFormatter, Serializer};
-use serde_json::{Value, json};
 
 use super::failure::Failure;
 
@@ -196,12 +196,12 @@ fn labels(labels: &Value) -> String {
 fn cell(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
-        Value::Null => "<none>".to_owned(),
-        other => other.to_string(),
+        Value::Null => "<none>".into(),
+        other => other.to_string().into(),
     };
     match text.find(['\n', '\r', '\u{c}']) {
         Some(end) => format!("{}...", &text[..end]),
-        None => text,
+        None => text.to_string(),
     }
 }
 

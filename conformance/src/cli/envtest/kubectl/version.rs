@@ -1,7 +1,7 @@
 //! `kubectl version`: the version of Kubernetes that kubeproof has, and the server's.
 
 use kubeproof_apiserver::KUBERNETES_VERSION;
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::connection::Connection;
 use super::failure::Failure;

@@ -1,6 +1,6 @@
 //! Each property reports forbidden behavior and accepts allowed behavior.
 
-use serde_json::{Value, json};
+use kubeproof_machinery::json::{Value, json};
 
 use super::super::super::journal::{Journal, Owner};
 

@@ -176,8 +176,8 @@ fn whole(amount: &Quantity) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
-    use serde_json::{Value, json};
 
     use super::*;
 

@@ -159,8 +159,8 @@ fn tolerates(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
-    use serde_json::{Value, json};
 
     use super::*;
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{DeviceClass, DeviceSelector, ResourceClaim};
 use kube::ResourceExt;
+use kubeproof_machinery::json::to_value;
 use kubeproof_runtime::resource_claim::key_of;
 
 use super::super::name;
@@ -381,7 +382,7 @@ impl<'a> Search<'a> {
         (request, class): (Request<'a>, &'a DeviceClass),
         candidate: &Candidate<'a>,
     ) -> Result<bool, String> {
-        let device = serde_json::to_value(candidate.device).unwrap_or_default();
+        let device = to_value(candidate.device).unwrap_or_default();
         let driver = candidate.id.driver;
         let of_class = class.spec.selectors.as_deref().unwrap_or_default();
         let class = || format!("class {}", class.name_any());

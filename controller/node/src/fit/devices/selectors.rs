@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use kubeproof_machinery::json::Value;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 /// A compiled selector: returns whether a device fits, given the name of its driver and the device as a ResourceSlice has
 /// it, or the error of the evaluation.

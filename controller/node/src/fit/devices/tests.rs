@@ -1,5 +1,5 @@
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::decode::from_value;
-use serde_json::{Value, json};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::decode::from_value;
-use serde_json::{Value, json};
 
 use kube::core::Selector;
 
@@ -156,7 +156,7 @@ fn soft_constraints_prefer_domains_with_fewer_pods() {
 fn pods_of_a_service_are_spread_unless_they_say_how() {
     let served = |mut pod: Pod| {
         let labels = pod.metadata.labels.get_or_insert_default();
-        labels.insert("service".to_owned(), "web".to_owned());
+        labels.insert("service".to_string(), "web".to_owned());
         pod
     };
     let web = served(pod("web", json!({}), None));

@@ -1,6 +1,6 @@
 use kube::runtime::watcher::Event;
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::decode::from_value;
-use serde_json::{Value, json};
 
 use std::collections::BTreeMap;
 

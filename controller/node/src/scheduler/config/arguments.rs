@@ -6,11 +6,11 @@
 use k8s_openapi::api::core::v1::{
     NodeAffinity, NodeSelectorRequirement, NodeSelectorTerm, TopologySpreadConstraint,
 };
+use kubeproof_machinery::json::{Value, json};
 use kubeproof_machinery::meta::validation::{label_value, qualified_name};
 use kubeproof_machinery::status::{FieldErrors, FieldPath};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::fit::{Arguments, Strategy};
 

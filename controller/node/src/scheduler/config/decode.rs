@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use kubeproof_machinery::json::Value;
 use kubeproof_machinery::yaml::decode::{Yaml, unmarshal_errors};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::types::{ARGUMENTS, CONFIGURATION, Type};
 

@@ -2,8 +2,8 @@
 //!
 //! Source: `k8s.io/kube-scheduler/config/v1` and `k8s.io/component-base/config/v1alpha1`.
 
+use kubeproof_machinery::json::Value;
 use kubeproof_machinery::schema::{self, DecodeError, FieldValidation};
-use serde_json::Value;
 
 /// The type of a field.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value};
+use kubeproof_machinery::json::{Map, Value};
 
 /// Calls a function. Returns `None` if it does not exist.
 pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
@@ -65,7 +65,7 @@ pub(super) fn is_true(value: &Value) -> bool {
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => other.to_string(),
     }
 }
@@ -108,7 +108,7 @@ fn index(value: &Value, path: &[Value]) -> Value {
 
 fn dict(pairs: &[Value]) -> Value {
     let pairs = pairs.chunks(2);
-    let fields: Map<String, Value> = pairs
+    let fields: Map = pairs
         .map(|pair| {
             let value = pair.get(1).cloned().unwrap_or_default();
             (pair.first().map(shown).unwrap_or_default(), value)

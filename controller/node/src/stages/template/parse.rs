@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::{Block, Branch, Node, Operand, Pipeline, Template};
 

@@ -1,6 +1,6 @@
 //! The renderer of templates: from nodes to text.
 
-use serde_json::Value;
+use kubeproof_machinery::json::Value;
 
 use super::functions::{is_true, shown};
 use super::{Block, Functions, Node, Operand, Pipeline, Template, functions};

@@ -1,4 +1,4 @@
-use serde_json::json;
+use kubeproof_machinery::json::json;
 
 use super::*;
 

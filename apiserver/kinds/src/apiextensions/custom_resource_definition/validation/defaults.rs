@@ -1,7 +1,6 @@
 //! Whether the defaults of a schema are values that it allows.
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::schema::structural::{META_FIELDS, Structural};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -100,7 +100,7 @@ fn tokens(path: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

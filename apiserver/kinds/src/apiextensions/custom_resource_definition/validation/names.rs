@@ -1,8 +1,7 @@
 //! The names of a definition.
 
-use serde_json::Value;
-
 use super::{list, text};
+use crate::json::Value;
 use crate::meta::validation::dns1035_label;
 use crate::status::{FieldErrors, FieldPath};
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{defaults, field_path, list, structural, text};
 use crate::cel::{RuleFaults, RuleScope};
+use crate::json::Value;
 use crate::schema::structural::{META_FIELDS, Structural};
 use crate::status::{FieldErrors, FieldPath};
 

@@ -1,9 +1,8 @@
 //! Whether a schema is structural: each value has its type outside of value validations, and
 //! what value validations speak of is declared outside of them.
 
-use serde_json::{Value, json};
-
 use super::{list, text};
+use crate::json::{Value, json};
 use crate::schema::structural::go_regexp_fault;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -167,7 +166,9 @@ fn metadata(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldEr
     }
     if is_embedded
         && !is_true(schema, "x-kubernetes-preserve-unknown-fields")
-        && properties.as_object().is_none_or(serde_json::Map::is_empty)
+        && properties
+            .as_object()
+            .is_none_or(crate::json::Map::is_empty)
     {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.required(&path.child("properties"), detail);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde_json::Value;
 
 use super::{CommonFields, field_path, has_status, list, schema, text};
+use crate::json::Value;
 use crate::meta::validation::dns1035_label;
 use crate::schema::structural::Structural;
 use crate::status::{FieldErrors, FieldPath};

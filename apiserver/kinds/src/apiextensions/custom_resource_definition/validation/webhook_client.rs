@@ -1,9 +1,8 @@
 //! Where a webhook is called.
 
-use serde_json::Value;
-
 use super::text;
 use crate::cel;
+use crate::json::Value;
 use crate::meta::validation::dns1123_subdomain;
 use crate::status::{FieldErrors, FieldPath};
 

@@ -1,6 +1,6 @@
 //! The metrics of `autoscaling/v1`, which are only ever seen as the text of annotations.
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, SmolStr, Value, json};
 
 /// The order in which Go writes the fields of metrics and conditions; others follow by name.
 const ORDER: [&str; 30] = [
@@ -44,14 +44,14 @@ pub(super) fn go_json(value: &Value) -> String {
             format!("[{}]", items.join(","))
         }
         Value::Object(fields) => {
-            let mut names: Vec<&String> = fields.keys().collect();
+            let mut names: Vec<&SmolStr> = fields.keys().collect();
             names.sort_by_key(|name| {
                 ORDER
                     .iter()
                     .position(|own| own == name)
                     .unwrap_or(ORDER.len())
             });
-            let write = |name: &String| match name.as_str() {
+            let write = |name: &SmolStr| match name.as_str() {
                 // The keys of labels are not field names.
                 "matchLabels" => format!("{name:?}:{}", fields[name]),
                 _ => format!("{name:?}:{}", go_json(&fields[name])),

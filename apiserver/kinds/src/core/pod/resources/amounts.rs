@@ -1,8 +1,8 @@
 //! Resource totals of a pod.
 
 use kubeproof_machinery::pod_resources::{InitContainer, PodAmounts};
-use serde_json::Value;
 
+use crate::json::Value;
 use crate::schema::quantity::Quantity;
 use crate::unstructured::items;
 
@@ -14,7 +14,7 @@ pub fn amounts(list: &Value) -> Amounts {
     entries
         .filter_map(|(name, amount)| {
             let amount = Quantity::parse(amount.as_str()?).ok()?;
-            Some((name.clone(), amount))
+            Some((name.to_string(), amount))
         })
         .collect()
 }

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
@@ -200,7 +199,7 @@ fn validate_devices(devices: &Value, path: &FieldPath, errors: &mut FieldErrors)
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{entries, items};
 use crate::core::pod::seccomp;
 use crate::core::pod::volumes::validate_descending;
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";

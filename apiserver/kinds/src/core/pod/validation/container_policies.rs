@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::{Surroundings, invalid_each, is_empty, items, supported, text};
+use crate::json::Value;
 use crate::meta::validation::dns1123_label;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
@@ -132,7 +131,7 @@ fn validate_restart_rule(rule: &Value, path: &FieldPath, errors: &mut FieldError
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

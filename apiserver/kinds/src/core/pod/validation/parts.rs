@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::{Surroundings, is_empty, items, validate_container};
 use crate::go_struct;
+use crate::json::Value;
 use crate::status::{FieldErrors, FieldPath};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
 use super::{is_empty, items, text};
 use crate::core::pod::qos_class;
+use crate::json::{Map, SmolStr, Value};
 use crate::status::{FieldErrors, FieldPath};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -157,7 +156,7 @@ fn differs_in_resized_only(now: &Value, had: &Value) -> bool {
 }
 
 /// The amounts that stay: of everything but CPU and memory.
-fn fixed(resources: &Value) -> BTreeMap<&str, BTreeMap<&String, &Value>> {
+fn fixed(resources: &Value) -> BTreeMap<&str, BTreeMap<&SmolStr, &Value>> {
     let half = |half: &'static str| {
         let amounts = resources[half].as_object().into_iter().flatten();
         let own = amounts.filter(|(name, _)| !RESIZED.contains(&name.as_str()));
@@ -168,7 +167,7 @@ fn fixed(resources: &Value) -> BTreeMap<&str, BTreeMap<&String, &Value>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

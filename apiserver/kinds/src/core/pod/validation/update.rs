@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-
 use super::{
     annotations, entries, invalid_as, is_empty, items, text, validate_image_space, validate_pod,
 };
 use crate::core::pod::placement::validate_tolerations;
 use crate::go_struct;
+use crate::json::{Map, SmolStr, Value};
 use crate::meta::object::child_mut;
 use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
@@ -76,7 +75,7 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
 }
 
 /// Returns fields without nulls and empty lists and maps, which are equivalent to absent fields.
-fn without_empty(fields: &Map<String, Value>) -> Map<String, Value> {
+fn without_empty(fields: &Map) -> Map {
     let kept = fields.iter().filter(|(_, value)| {
         let collection = value.is_array() || value.is_object();
         !(value.is_null() || (collection && is_empty(value)))
@@ -114,7 +113,7 @@ fn keep_changeable(spec: &mut Value, before: &Value) {
 
 /// A pod that waits at a gate may narrow down the nodes it can go to.
 fn validate_gated(spec: &mut Value, before: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let kept = |(key, value): (&String, &Value)| spec["nodeSelector"].get(key) == Some(value);
+    let kept = |(key, value): (&SmolStr, &Value)| spec["nodeSelector"].get(key) == Some(value);
     if !entries(&before["nodeSelector"]).all(kept) {
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         errors.invalid(&path.child("nodeSelector"), &spec["nodeSelector"], detail);
@@ -138,7 +137,7 @@ fn validate_gated(spec: &mut Value, before: &Value, path: &FieldPath, errors: &m
     let affinity = child_mut(spec, "affinity");
     match had.is_null() {
         true => affinity.remove("nodeAffinity"),
-        false => affinity.insert("nodeAffinity".to_owned(), had),
+        false => affinity.insert("nodeAffinity", had),
     };
     if before["affinity"].is_null() && affinity.is_empty() {
         restore(spec, before, "affinity");
@@ -220,7 +219,7 @@ fn keeps_tolerations(new: &Value, old: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

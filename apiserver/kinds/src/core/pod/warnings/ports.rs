@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::containers;
+use crate::json::Value;
 use crate::status::FieldPath;
 use crate::unstructured::{items, text};
 

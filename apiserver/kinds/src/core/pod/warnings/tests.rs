@@ -1,6 +1,6 @@
 //! The warnings of pods and templates, each as upstream words it.
 
-use serde_json::json;
+use crate::json::json;
 
 use super::*;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::core::claim_spec::warn_of_claim_spec;
+use crate::json::Value;
 use crate::status::FieldPath;
 use crate::unstructured::{entries, items, text};
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::schema::number::printed_float;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 

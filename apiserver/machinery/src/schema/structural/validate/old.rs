@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
+use crate::json::Value;
 use crate::meta::order::Ordered;
 use crate::schema::structural::{ListType, Structural};
 

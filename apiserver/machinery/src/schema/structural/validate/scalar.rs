@@ -1,9 +1,8 @@
 //! The checks of single values: types, numbers, strings and their formats.
 
-use serde_json::{Number, Value};
-
 use super::Outcome;
 use super::fault::{Fault, Kind};
+use crate::json::{Number, Value};
 use crate::schema::number::printed_float;
 use crate::schema::structural::{Structural, format as formats};
 

@@ -1,7 +1,6 @@
 //! Values against schemas: faults, their order, and what an update forgives.
 
-use serde_json::{Value, json};
-
+use crate::json::{Value, json};
 use crate::schema::structural::Structural;
 use crate::status::FieldPath;
 
