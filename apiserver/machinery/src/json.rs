@@ -1,6 +1,6 @@
 //! JSON documents as trees.
 //!
-//! [`Value`] is like `serde_json`'s, and has its methods. It takes less work: a [`Map`] keeps its members in one sorted
+//! [`Value`] is like `serde_json`'s, and has its methods. It takes less work: a [`Map`] with few members is one sorted
 //! list, and a name or a text of up to 23 bytes lies in its node instead of an allocation of its own. Nearly all names
 //! and most texts of Kubernetes' objects are that short, and their maps have few members.
 //!

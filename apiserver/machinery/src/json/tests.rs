@@ -61,6 +61,57 @@ fn members_are_found_among_few_and_among_many() {
 }
 
 #[test]
+fn many_members_are_the_same_in_any_order() {
+    let names: Vec<String> = (0..1000).map(|index| format!("name-{index:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let sorted = members(names.iter().copied());
+    let mut reversed = members(names.iter().rev().copied());
+    assert_eq!(reversed, sorted);
+    assert_eq!(sorted, reversed);
+    assert!(reversed.keys().rev().eq(names.iter().rev().copied()));
+    assert_eq!(reversed.iter().len(), 1000);
+    assert_eq!(
+        reversed.insert("name-500", 1.into()),
+        Some("name-500".into())
+    );
+    assert_ne!(reversed, sorted);
+    *reversed.get_mut("name-500").unwrap() = "name-500".into();
+    assert_eq!(
+        Value::from(reversed.clone()).to_string(),
+        Value::from(sorted.clone()).to_string()
+    );
+
+    let mut other = sorted.clone();
+    for map in [&mut reversed, &mut other] {
+        assert_eq!(map.remove("name-000"), Some("name-000".into()));
+        assert_eq!(map.remove("name-000"), None);
+        *map.entry("name-001").or_insert(Value::Null) = 2.into();
+        assert_eq!(map.entry("name-000").or_insert(3.into()), &3);
+        match map.entry("name-002") {
+            Entry::Occupied(entry) => assert_eq!(entry.remove(), "name-002"),
+            Entry::Vacant(_) => unreachable!(),
+        }
+        map.retain(|name, _| name.ends_with(['0', '1', '2']));
+        map.values_mut().for_each(|value| *value = value.take());
+    }
+    assert_eq!(reversed, other);
+    assert_eq!(reversed.len(), 299);
+    assert!(
+        reversed
+            .clone()
+            .into_keys()
+            .eq(other.into_iter().map(|(name, _)| name))
+    );
+    assert!(Vec::from_iter(reversed.into_values()).contains(&2.into()));
+}
+
+/// A node of a tree is moved and compared often.
+#[test]
+fn a_member_fits_into_a_cache_line() {
+    assert_eq!((size_of::<Map>(), size_of::<Value>()), (24, 32));
+}
+
+#[test]
 fn an_entry_is_a_members_place() {
     let mut map = members(["a", "c"]);
     *map.entry("b").or_insert(Value::Null) = 2.into();
