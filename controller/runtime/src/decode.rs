@@ -15,7 +15,7 @@ pub fn from_value<T: DeserializeOwned>(value: impl Serialize) -> serde_json::Res
     serde_json::from_str(&text).map_err(|error| without_place(&error))
 }
 
-/// The error without the line and the column that it ends with: nobody wrote the text.
+/// The error without its last words, a line and a column of the text, which no caller has seen.
 fn without_place(error: &serde_json::Error) -> serde_json::Error {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let message = error.to_string();

@@ -15,7 +15,7 @@ use super::{SmolStr, Value};
 ///
 /// Few members, and many that are added in order, are one list. A look-up compares the first eight bytes of names as
 /// numbers, and whole names only where these are equal: a short list is scanned, a longer one is halved. An addition or
-/// a removal moves the members with later names, so a long list becomes a tree when that is asked of it.
+/// a removal moves the members with later names; the list becomes a tree before many would have to move.
 #[derive(Clone)]
 pub struct Map(Members);
 
