@@ -280,7 +280,7 @@ impl State {
     /// Moves a stream up to the version before the next event of `subscription`.
     pub(super) fn pass_unselected(&mut self, subscription: &Subscription) {
         if let Self::Streaming { rv, .. } = self
-            && let Ok((events, reached)) = subscription.events_after(*rv, 1)
+            && let Ok((events, reached)) = subscription.events_after(*rv, EVENTS_MAX)
             && events.is_empty()
         {
             *rv = reached;

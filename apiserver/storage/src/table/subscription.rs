@@ -40,7 +40,7 @@ impl Subscription {
     }
 
     /// The selected events above version `rv`, oldest first, at most `max` of them; and the version
-    /// that they reach to.
+    /// that they reach to. An empty list means that the table has no more of them.
     ///
     /// # Errors
     /// [`WindowError`] when the table has forgotten an event that could be selected.
@@ -55,12 +55,21 @@ impl Subscription {
                 return state.logged(group, rv, max, self.table.versions.current());
             }
         }
-        let (events, reached) = self.table.events_after(rv, max)?;
-        let selected = events.into_iter().filter_map(|event| {
-            let event_type = self.filter.event_type(&event)?;
-            Some(SelectedEvent { event_type, event })
-        });
-        Ok((selected.collect(), reached))
+        let mut from = rv;
+        loop {
+            let (events, reached) = self.table.events_after(from, max)?;
+            let is_end = events.is_empty();
+            let selected = events.into_iter().filter_map(|event| {
+                let event_type = self.filter.event_type(&event)?;
+                Some(SelectedEvent { event_type, event })
+            });
+            let selected: Vec<_> = selected.collect();
+            // Nobody wakes the watch for events that are here already.
+            if is_end || !selected.is_empty() {
+                return Ok((selected, reached));
+            }
+            from = reached;
+        }
     }
 }
 

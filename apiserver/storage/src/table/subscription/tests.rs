@@ -179,3 +179,24 @@ fn a_group_ends_with_its_last_watch() {
     let groups = &state.groups;
     assert!(groups.groups.is_empty() && groups.by_name.is_empty() && groups.of_one.is_empty());
 }
+
+#[test]
+fn selected_events_behind_many_others_are_read_at_once() {
+    let (_storage, table) = table(100);
+    let began = write(&table, "a", Some("other"));
+    for _ in 0..20 {
+        write(&table, "a", Some("other"));
+    }
+    write(&table, "b", Some("web"));
+    let last = write(&table, "a", Some("other"));
+    let web = Subscription::new(Arc::clone(&table), Arc::new(Selected::Label("web")));
+    let (events, reached) = web.events_after(began, 5).unwrap();
+    let names: Vec<_> = events
+        .iter()
+        .map(|own| own.event.object.key.as_str())
+        .collect();
+    assert_eq!(names, ["b"]);
+    let (events, reached) = web.events_after(reached, 5).unwrap();
+    assert!(events.is_empty());
+    assert_eq!(reached, last);
+}
