@@ -1,7 +1,6 @@
 //! Names, group-version-resources, selectors, validation of names and access to metadata.
 
 pub mod fields;
-pub mod go_json;
 pub mod object;
 pub mod order;
 mod resource_version;

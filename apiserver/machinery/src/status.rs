@@ -17,7 +17,7 @@ pub use field::{Cause, CauseReason, FieldErrors, FieldPath, aggregate, found_war
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// 404 `NotFound`. Mirrors `NewNotFound`.
-    #[error("{resource} {name:?} not found")]
+    #[error("{resource} {} not found", quoted(name))]
     NotFound {
         /// The requested resource.
         resource: GroupResource,
@@ -35,7 +35,7 @@ pub enum ApiError {
     #[error("404 page not found")]
     PageNotFound,
     /// 409 `AlreadyExists`. Mirrors `NewAlreadyExists`.
-    #[error("{resource} {name:?} already exists")]
+    #[error("{resource} {} already exists", quoted(name))]
     AlreadyExists {
         /// The resource.
         resource: GroupResource,
@@ -43,7 +43,7 @@ pub enum ApiError {
         name: String,
     },
     /// 409 `AlreadyExists` while the other object is on its way out.
-    #[error("object is being deleted: {resource} {name:?} already exists")]
+    #[error("object is being deleted: {resource} {} already exists", quoted(name))]
     AlreadyExistsTerminating {
         /// The resource.
         resource: GroupResource,
@@ -52,8 +52,9 @@ pub enum ApiError {
     },
     /// 409 `AlreadyExists` after `generateName` found no free name. Mirrors `NewGenerateNameConflict`.
     #[error(
-        "{}{resource} {name:?} already exists, the server was not able to generate a unique name for the object",
-        if *terminating { "object is being deleted: " } else { "" }
+        "{}{resource} {} already exists, the server was not able to generate a unique name for the object",
+        if *terminating { "object is being deleted: " } else { "" },
+        quoted(name)
     )]
     GenerateNameConflict {
         /// The resource.
@@ -64,7 +65,10 @@ pub enum ApiError {
         terminating: bool,
     },
     /// 409 `Conflict`. Mirrors `NewConflict`.
-    #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
+    #[error(
+        "Operation cannot be fulfilled on {resource} {}: {message}",
+        quoted(name)
+    )]
     Conflict {
         /// The resource.
         resource: GroupResource,
@@ -192,7 +196,7 @@ fn forbidden_prefix(resource: &GroupResource, name: &str) -> String {
     match (resource.to_string().as_str(), name) {
         ("", _) => "forbidden: ".to_owned(),
         (_, "") => format!("{resource} is forbidden: "),
-        _ => format!("{resource} {name:?} is forbidden: "),
+        _ => format!("{resource} {} is forbidden: ", quoted(name)),
     }
 }
 

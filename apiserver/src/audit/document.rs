@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::event::ResponseStatus;
-use crate::json::Value;
-use crate::meta::go_json;
+use crate::json::{Value, html_escape};
 use crate::nesting;
 use crate::schema::{protobuf, write_answer};
 use crate::yaml::decode::Yaml;
@@ -120,7 +119,7 @@ pub(super) fn compact(json: &[u8]) -> Option<Arc<RawValue>> {
         is_escaped = in_text && letter == '\\' && !is_escaped;
         compact.push(letter);
     }
-    let compact = go_json::escaped(&compact).into_owned();
+    let compact = html_escape(&compact).into_owned();
     RawValue::from_string(compact).ok().map(Arc::from)
 }
 

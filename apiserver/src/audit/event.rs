@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::meta::go_json;
+use crate::json::html_escape;
 use crate::status::quoted;
 
 /// How much of a request is recorded.
@@ -282,7 +282,7 @@ impl Event {
             annotations: &self.annotations,
         };
         let text = serde_json::to_string(&document).expect("an event is JSON");
-        go_json::escaped(&text).into_owned()
+        html_escape(&text).into_owned()
     }
 
     /// Returns the event in the legacy format: one line with some of its facts, without its end.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::set::FieldSet;
 use crate::json::{Map, SmolStr, Value, json};
 use crate::meta::fields;
+use crate::status::quoted;
 
 /// Update entries that an object may have; the oldest beyond it are merged into one.
 const UPDATE_MANAGERS_MAX: usize = 10;
@@ -81,9 +82,9 @@ impl ManagerId {
 
     /// The manager as conflicts name it.
     pub(super) fn describe(&self) -> String {
-        let mut text = format!("{:?}", self.manager);
+        let mut text = quoted(&self.manager);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {:?}", self.subresource));
+            text.push_str(&format!(" with subresource {}", quoted(&self.subresource)));
         }
         if let Some(version) = &self.api_version {
             text.push_str(&format!(" using {version}"));
@@ -209,7 +210,8 @@ impl Managers {
                 }
                 other => {
                     return Err(format!(
-                        "invalid fieldsType {other:?} in managed fields entry {index}"
+                        "invalid fieldsType {} in managed fields entry {index}",
+                        quoted(other)
                     ));
                 }
             }

@@ -1,9 +1,11 @@
 //! An element of a path into an object, and its forms in text.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
-use crate::json::Value;
+use crate::json::{Value, html_escape};
+use crate::status::quoted;
 
 /// One step from a value to a value inside of it.
 ///
@@ -45,10 +47,11 @@ impl PathElement {
                 ),
                 other => return Err(format!("expected the keys of an item, got {other}")),
             },
-            "i" => Self::Index(
-                rest.parse()
-                    .map_err(|_| format!("strconv.Atoi: parsing {rest:?}: invalid syntax"))?,
-            ),
+            "i" => {
+                Self::Index(rest.parse().map_err(|_| {
+                    format!("strconv.Atoi: parsing {}: invalid syntax", quoted(rest))
+                })?)
+            }
             _ => return Ok(None),
         }))
     }
@@ -71,9 +74,9 @@ impl PathElement {
                     }
                 }
                 text.push('}');
-                text
+                escaped(text)
             }
-            Self::Value(value) => format!("v:{value}"),
+            Self::Value(value) => escaped(format!("v:{value}")),
             Self::Index(index) => format!("i:{index}"),
         }
     }
@@ -85,6 +88,14 @@ impl PathElement {
             Self::Value(_) => 2,
             Self::Index(_) => 3,
         }
+    }
+}
+
+/// A key or a value as Go's encoder writes it.
+fn escaped(text: String) -> String {
+    match html_escape(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(escaped) => escaped,
     }
 }
 

@@ -211,6 +211,7 @@ fn go_print(value: &Value) -> String {
                 .collect();
             format!("map[{}]", entries.join(" "))
         }
+        Value::Number(number) if number.is_i64() => number.to_string(),
         Value::Number(number) => go_float(number),
         Value::Bool(_) => value.to_string(),
     }

@@ -7,8 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::go_json;
-use crate::json::Value;
+use crate::json::{Value, html_escape};
 use crate::nesting::{self, AT_REST};
 
 pub use crate::nesting::resting;
@@ -18,7 +17,7 @@ pub(crate) const FIELDS_V1: &str = "fieldsV1";
 
 /// Encodes `json` as a marked string, escaped as Go's encoder escapes JSON.
 pub(crate) fn at_rest(json: &str) -> Value {
-    let json = go_json::escaped(json);
+    let json = html_escape(json);
     let mut text = String::with_capacity(json.len() + 1);
     text.push(AT_REST);
     text.push_str(&json);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::{IntErrorKind, ParseIntError};
 use std::str::FromStr;
 
+use crate::status::quoted;
 use serde::{Deserialize, Serialize};
 
 /// A `resourceVersion`: the number of a write to the storage, counted over all resources.
@@ -52,7 +53,7 @@ impl fmt::Display for ResourceVersion {
 
 /// A text that is no version. The message is that of Go's `strconv.ParseUint`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("strconv.ParseUint: parsing {text:?}: {}", match kind {
+#[error("strconv.ParseUint: parsing {}: {}", quoted(text), match kind {
     IntErrorKind::PosOverflow => "value out of range",
     _ => "invalid syntax",
 })]

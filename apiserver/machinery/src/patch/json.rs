@@ -8,7 +8,7 @@ use super::document::{self, Members, Node, Slot};
 use super::unprocessable;
 use crate::cancellation;
 use crate::nesting;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 
 const OPERATIONS_MAX: usize = 10_000;
 /// The most bytes that all `copy` operations of one patch may add.
@@ -333,7 +333,7 @@ fn position(key: &str, length: usize) -> Result<usize, Fault> {
             true => "value out of range",
             false => "invalid syntax",
         };
-        return Err(format!("strconv.Atoi: parsing {key:?}: {why}"));
+        return Err(format!("strconv.Atoi: parsing {}: {why}", quoted(key)));
     };
     let from_end = i64::try_from(length).map_or(index, |length| match index {
         ..0 => index + length,

@@ -10,7 +10,7 @@ use crate::meta::GroupKind;
 use crate::meta::validation::validate_field_manager;
 use crate::patch::PatchType;
 use crate::schema::FieldValidation;
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::status::{ApiError, FieldErrors, FieldPath, quoted};
 
 /// The decoded pairs of a query string. Go passes over a pair that it cannot read: one with a
 /// semicolon or a broken escape.
@@ -165,7 +165,7 @@ impl Query {
                 IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
-            ApiError::BadRequest(format!("strconv.ParseInt: parsing {text:?}: {why}"))
+            ApiError::BadRequest(format!("strconv.ParseInt: parsing {}: {why}", quoted(text)))
         })
     }
 

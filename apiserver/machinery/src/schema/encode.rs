@@ -5,9 +5,8 @@ mod answer;
 use super::builtin::{json_schema_props, written_type};
 use super::number::write_json;
 use super::{Object, Schema};
-use crate::json::{Map, Value};
+use crate::json::{Map, Value, may_need_escape};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
-use crate::meta::go_json::may_need_escape;
 
 pub use answer::write_answer;
 

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
-use crate::meta::go_json::escaped;
+use crate::json::html_escape;
 
 /// A float in JSON: without an exponent unless it is very large or very small.
 pub(crate) fn json_float(float: f64) -> String {
@@ -94,7 +94,7 @@ impl Formatter for GoFormatter {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        writer.write_all(escaped(fragment).as_bytes())
+        writer.write_all(html_escape(fragment).as_bytes())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::builtin;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::status::quoted;
 
 /// Group, version and kinds that upstream can still read, though it serves none of them by default.
 const OLD_KINDS: &[(&str, &str, &str)] = &[
@@ -139,7 +140,9 @@ fn is_old(group_version: &GroupVersion, kind: &str) -> bool {
 /// Returns the error message for a kind that is not registered in this version.
 pub fn not_registered(kind: &str, version: &str) -> String {
     format!(
-        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        quoted(kind),
+        quoted(version)
     )
 }
 

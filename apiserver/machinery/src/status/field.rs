@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::gvk::GroupKind;
-use crate::json::Value;
+use crate::json::{Value, html_escape};
 
 /// One entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,7 +312,7 @@ impl FieldErrors {
     pub fn not_supported(&mut self, path: &FieldPath, value: &Value, supported: &[&str]) {
         let list = supported
             .iter()
-            .map(|s| format!("{s:?}"))
+            .map(|own| quoted(own))
             .collect::<Vec<_>>()
             .join(", ");
         let text = with_detail(
@@ -368,11 +368,12 @@ fn show(value: &Value) -> String {
     let (labels, expressions) = (value.get("matchLabels"), value.get("matchExpressions"));
     match (value.as_object(), labels, expressions) {
         (Some(fields), Some(labels), Some(expressions)) if fields.len() == 2 => {
-            format!("{{\"matchLabels\":{labels},\"matchExpressions\":{expressions}}}")
+            let shown = format!("{{\"matchLabels\":{labels},\"matchExpressions\":{expressions}}}");
+            html_escape(&shown).into_owned()
         }
         _ => match value {
             Value::String(text) => quoted(text),
-            _ => value.to_string(),
+            _ => html_escape(&value.to_string()).into_owned(),
         },
     }
 }
@@ -393,12 +394,25 @@ pub fn quoted(text: &str) -> String {
             '\0'..=' ' | '\u{7f}' if letter != ' ' => {
                 quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
             }
-            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            _ => quoted.push(letter),
+            _ if is_printable(letter) => quoted.push(letter),
+            '\0'..='\u{ffff}' => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => quoted.push_str(&format!("\\U{:08x}", u32::from(letter))),
         }
     }
     quoted.push('"');
     quoted
+}
+
+/// Whether Go prints a character as it is: letters, marks, numbers, punctuation, symbols and the ASCII space.
+fn is_printable(letter: char) -> bool {
+    // A mark alone would be escaped, but not after another letter.
+    letter.is_ascii()
+        || ['a', letter]
+            .iter()
+            .collect::<String>()
+            .escape_debug()
+            .count()
+            == 2
 }
 
 /// Several errors as upstream's aggregate words them: each once, in brackets unless it is the only
@@ -425,7 +439,7 @@ impl fmt::Display for FieldErrors {
 }
 
 pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
-    format!("{kind} {name:?} is invalid: {errors}")
+    format!("{kind} {} is invalid: {errors}", quoted(name))
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use crate::admission::request::Admission;
 use crate::audit::{Level, Record};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
-use crate::json::{Value, json};
-use crate::meta::go_json;
+use crate::json::{Value, html_escape, json};
 use crate::meta::object::name;
 use crate::metrics::admission::PolicyCheck;
 use crate::status::{ApiError, Status};
@@ -294,7 +293,7 @@ impl Admission<'_> {
             let failure = format!(
                 "[{{\"message\":{message},\"policy\":{policy},\"binding\":{binding},\"expressionIndex\":{at},\"validationActions\":{actions}}}]"
             );
-            record.annotate_admission(Level::Metadata, KEY, go_json::escaped(&failure));
+            record.annotate_admission(Level::Metadata, KEY, html_escape(&failure));
         }
     }
 

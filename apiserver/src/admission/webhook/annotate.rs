@@ -4,8 +4,7 @@ use super::answer::{Answer, Failure};
 use super::configuration::Webhook;
 use super::{Admission, Phase};
 use crate::audit::Level;
-use crate::json::{Value, json};
-use crate::meta::go_json;
+use crate::json::{Value, html_escape, json};
 
 /// The place of a call in the chain of a write.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +34,7 @@ impl Phase {
 impl Admission<'_> {
     fn annotate(&self, level: Level, key: &str, value: &str) {
         if let Some(record) = self.request_attributes.audit {
-            record.annotate_admission(level, key, go_json::escaped(value));
+            record.annotate_admission(level, key, html_escape(value));
         }
     }
 

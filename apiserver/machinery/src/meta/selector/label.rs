@@ -6,6 +6,7 @@ use std::fmt;
 use super::requirement::{Operator, Requirement};
 use super::{SelectorError, label_parser};
 use crate::json::Value;
+use crate::status::quoted;
 
 /// A condition on the labels of an object. Printing gives the canonical query form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +67,8 @@ impl LabelSelector {
             let operator = match Operator::from_name(name) {
                 Some(operator) if !matches!(name, "Gt" | "Lt") => operator,
                 _ => {
-                    let message = format!("{name:?} is not a valid label selector operator");
+                    let message =
+                        format!("{} is not a valid label selector operator", quoted(name));
                     return Err(SelectorError(message));
                 }
             };

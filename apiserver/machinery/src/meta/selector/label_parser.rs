@@ -7,6 +7,7 @@ use std::vec::IntoIter;
 use super::SelectorError;
 use super::requirement::{Operator, Requirement};
 use crate::meta::validation::qualified_name;
+use crate::status::quoted;
 
 const SYMBOLS: &[char] = &['=', '!', '(', ')', ',', '>', '<'];
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
@@ -132,7 +133,7 @@ impl Parser {
         if !faults.is_empty() {
             // Upstream has no path for the key of a query and prints that.
             let faults = faults.join("; ");
-            return Err(format!("<nil>: Invalid value: {key:?}: {faults}"));
+            return Err(format!("<nil>: Invalid value: {}: {faults}", quoted(&key)));
         }
         let token = self.peek();
         let (operator, values) = if negated {

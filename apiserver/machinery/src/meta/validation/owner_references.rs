@@ -1,7 +1,7 @@
 //! Validation of `metadata.ownerReferences`.
 
 use super::{field, invalid_struct, text};
-use crate::json::Value;
+use crate::json::{Value, html_escape};
 use crate::status::{FieldErrors, FieldPath};
 
 /// References are complete, none is an `Event`, and at most one is the controller.
@@ -62,5 +62,5 @@ fn shown(reference: &Value) -> String {
             members.push(format!("\"{key}\":{set}"));
         }
     }
-    format!("{{{}}}", members.join(","))
+    html_escape(&format!("{{{}}}", members.join(","))).into_owned()
 }

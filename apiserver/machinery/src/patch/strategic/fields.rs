@@ -2,7 +2,7 @@
 
 use super::unknown;
 use crate::schema::{self, Alternative, Object, Schema};
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 
 /// A type that a patch looks into.
 #[derive(Clone, Copy)]
@@ -69,7 +69,8 @@ impl<'s> Type<'s> {
     pub(super) fn field(self, key: &str) -> Result<Field<'s>, ApiError> {
         let missing = |name: &str| {
             unknown(format!(
-                "unable to find api field in struct {name} for the json field {key:?}"
+                "unable to find api field in struct {name} for the json field {}",
+                quoted(key)
             ))
         };
         match self {

@@ -2,6 +2,7 @@
 
 use super::super::Field;
 use super::super::inlined::embedded;
+use crate::status::quoted;
 
 /// Upstream lists no more strict faults than this.
 const STRICT_FAULTS_MAX: usize = 100;
@@ -99,7 +100,7 @@ impl<'s> State<'s> {
         }
         let mut path = self.path.clone();
         join(&mut path, key);
-        let message = format!("{fault} field {path:?}");
+        let message = format!("{fault} field {}", quoted(&path));
         if !self.strict.contains(&message) {
             self.strict.push(message);
         }

@@ -9,7 +9,7 @@ pub(crate) const fn may_need_escape(byte: u8) -> bool {
 }
 
 /// Escapes JSON, or a part of a string in JSON, as Go's encoder does.
-pub fn escaped(json: &str) -> Cow<'_, str> {
+pub fn html_escape(json: &str) -> Cow<'_, str> {
     // Without an early end in each chunk, many bytes are compared at a time.
     let may_need = |chunk: &[u8]| {
         let bytes = chunk.iter().copied();
@@ -39,9 +39,9 @@ mod tests {
     #[test]
     fn what_could_be_html_or_end_a_line_is_escaped() {
         let escapes = r#"{"\u003ck\u003e":"\u0026\u2028\u2029"}"#;
-        assert_eq!(escaped("{\"<k>\":\"&\u{2028}\u{2029}\"}"), escapes);
-        assert_eq!(escaped(escapes), escapes);
-        assert!(matches!(escaped("é\u{7f}"), Cow::Borrowed(_)));
-        assert_eq!(escaped("\u{20ac}"), "\u{20ac}");
+        assert_eq!(html_escape("{\"<k>\":\"&\u{2028}\u{2029}\"}"), escapes);
+        assert_eq!(html_escape(escapes), escapes);
+        assert!(matches!(html_escape("é\u{7f}"), Cow::Borrowed(_)));
+        assert_eq!(html_escape("\u{20ac}"), "\u{20ac}");
     }
 }
