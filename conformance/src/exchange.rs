@@ -12,6 +12,7 @@
 //! - `replay`: a case to its answers, which `watch` collects of streams
 //! - `normalize`: what legitimately differs between two servers, as stable marks
 //! - `compare`: the differences between two answers
+//! - `variant`: random variants of cases, to find differences that no case shows
 //! - `divergences`: the cases that are known to differ, and the table of them in `docs/fidelity.md`
 
 mod compare;
@@ -26,6 +27,7 @@ mod text;
 mod tls;
 mod transport;
 mod variables;
+mod variant;
 mod watch;
 
 pub use compare::{Difference, compare};
@@ -35,3 +37,4 @@ pub use format::{Case, Exchange, FormatError, RecordedFile, recorded_dir};
 pub use replay::{replay, replay_in_process};
 pub use tls::{Trust, connector};
 pub use transport::{NetworkOptions, Target};
+pub use variant::Variants;

@@ -1,4 +1,4 @@
-//! `kubeproof exchange check` and `kubeproof exchange record`.
+//! `kubeproof exchange check`, `kubeproof exchange record` and `kubeproof exchange vary`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
 use kubeproof::exchange::{
-    Case, NetworkOptions, RecordedFile, Target, Trust, compare, replay, replay_in_process,
+    Case, Difference, Exchange, NetworkOptions, RecordedFile, Target, Trust, Variants, compare,
+    replay, replay_in_process,
 };
 use kubeproof_machinery::json::Value;
 use regex::Regex;
@@ -29,6 +30,8 @@ enum Command {
     Check(CheckArgs),
     /// Send recorded requests to a server and write its answers into the files.
     Record(RecordArgs),
+    /// Send random variants of recorded requests to a server and to one in this process, and compare the answers.
+    Vary(VaryArgs),
 }
 
 #[derive(Args)]
@@ -50,6 +53,27 @@ struct RecordArgs {
     server: String,
     #[command(flatten)]
     selected: Selected,
+}
+
+#[derive(Args)]
+struct VaryArgs {
+    /// The server's URL.
+    #[arg(long, value_name = "URL")]
+    server: String,
+    /// The number of variants.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    count: usize,
+    /// Draw the variants from this seed: another one gives others.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Write the variants with a difference into this file, with the server's answers, for `check`.
+    #[arg(long, value_name = "FILE")]
+    found: Option<PathBuf>,
+    #[command(flatten)]
+    selected: Selected,
+    /// Print every difference, not the first five of an answer.
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 #[derive(Args)]
@@ -148,6 +172,20 @@ impl Server {
             Self::Network(target, runtime) => runtime.block_on(replay(target, case)),
         })
     }
+
+    /// The answers to be recorded, none of which is a failure to get one.
+    ///
+    /// # Errors
+    /// Why an answer is missing.
+    fn answers(&self, case: &Case) -> anyhow::Result<Vec<Value>> {
+        let answers = self.replay(case)?;
+        for (step, answer) in answers.iter().enumerate() {
+            let why = answer.get("error").and_then(Value::as_str);
+            why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why.to_owned())))
+                .with_context(|| format!("{}: step {step}", case.name))?;
+        }
+        Ok(answers)
+    }
 }
 
 /// A count of equal items out of all.
@@ -161,6 +199,7 @@ pub(super) fn exchange(args: ExchangeArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Check(args) => check(&args),
         Command::Record(args) => record(&args),
+        Command::Vary(args) => vary(&args),
     }
 }
 
@@ -169,7 +208,6 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Some(url) => Server::network(url, &args.selected)?,
         None => Server::InProcess,
     };
-    let shown = if args.verbose { usize::MAX } else { PLACES_MAX };
     let (mut cases, mut answers) = (Score::default(), Score::default());
     for file in args.selected.read()? {
         let mut of_file = Score::default();
@@ -187,12 +225,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 of_file.equal += 1;
                 continue;
             }
-            out::say(&format!("--- {}", exchange.case.name))?;
-            for difference in differences {
-                for place in difference.places.iter().take(shown) {
-                    out::say(&format!("    step {} {place}", difference.step))?;
-                }
-            }
+            show(&exchange.case, &differences, args.verbose)?;
         }
         if of_file.all > 0 {
             let (equal, all) = (of_file.equal, of_file.all);
@@ -212,6 +245,54 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Prints the differences of a case.
+fn show(case: &Case, differences: &[Difference], verbose: bool) -> anyhow::Result<()> {
+    let shown = if verbose { usize::MAX } else { PLACES_MAX };
+    out::say(&format!("--- {}", case.name))?;
+    for difference in differences {
+        for place in difference.places.iter().take(shown) {
+            out::say(&format!("    step {} {place}", difference.step))?;
+        }
+    }
+    Ok(())
+}
+
+fn vary(args: &VaryArgs) -> anyhow::Result<ExitCode> {
+    let server = Server::network(&args.server, &args.selected)?;
+    let files = args.selected.read()?;
+    let cases = files.iter().flat_map(|file| &file.exchanges);
+    let cases = cases.map(|exchange| &exchange.case);
+    let cases = cases.filter(|case| args.selected.includes(case));
+    let mut variants = Score::default();
+    let mut found = Vec::new();
+    for case in Variants::new(cases, args.seed).take(args.count) {
+        let want = server.answers(&case)?;
+        let differences = compare(&want, &replay_in_process(&case)?);
+        variants.all += 1;
+        if differences.is_empty() {
+            variants.equal += 1;
+            continue;
+        }
+        show(&case, &differences, args.verbose)?;
+        found.push(Exchange { case, want });
+    }
+    ensure!(variants.all > 0, "no selected case has a body to vary");
+    if let Some(path) = &args.found {
+        let file = RecordedFile {
+            path: path.clone(),
+            group: String::new(),
+            exchanges: found,
+        };
+        file.write()?;
+    }
+    let Score { equal, all } = variants;
+    out::say(&format!("{equal}/{all} variants equal"))?;
+    Ok(match equal == all {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
 fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let server = Server::network(&args.server, &args.selected)?;
     let mut recorded = 0;
@@ -220,14 +301,7 @@ fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             if !args.selected.includes(&exchange.case) {
                 continue;
             }
-            let answers = server.replay(&exchange.case)?;
-            // A failure to get an answer must not be recorded as one.
-            for (step, answer) in answers.iter().enumerate() {
-                let why = answer.get("error").and_then(Value::as_str);
-                why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why.to_owned())))
-                    .with_context(|| format!("{}: step {step}", exchange.case.name))?;
-            }
-            exchange.want = answers;
+            exchange.want = server.answers(&exchange.case)?;
             recorded += 1;
         }
         file.write()?;

@@ -177,7 +177,12 @@ pub struct Case {
 }
 
 impl Case {
-    fn parse(source: Value) -> Result<Self, String> {
+    /// The case as its file has it.
+    pub(super) fn source(&self) -> &Value {
+        &self.source
+    }
+
+    pub(super) fn parse(source: Value) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Fields {
             case: String,

@@ -13,6 +13,8 @@ mod collection;
 mod comparisons;
 #[cfg(all(unix, feature = "cli"))]
 mod envtest;
+#[cfg(feature = "cli")]
+mod exchange;
 #[cfg(all(unix, feature = "cli"))]
 mod guide;
 #[cfg(feature = "cli")]
