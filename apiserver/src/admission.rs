@@ -38,7 +38,9 @@ use listers::Listers;
 use optional::event_rate_limit::Buckets;
 use webhook::Configurations;
 
-use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};
+use crate::meta::object::{
+    child_mut, finalizers, is_terminating, meta, name, namespace, set_finalizers,
+};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::catalog::ResourceInfo;
 
@@ -370,6 +372,13 @@ fn all_of(state: &State, group: &str, resource: &str) -> Vec<Arc<Value>> {
         .range(None, None)
         .map(|object| object.value())
         .collect()
+}
+
+/// The name of an object in refusals. Those before names are generated show the prefix. Mirrors `extractResourceName`.
+fn shown_name(object: &Value) -> &str {
+    let names = [name(object), meta(object, "generateName")];
+    let name = names.into_iter().find(|name| !name.is_empty());
+    name.unwrap_or("Unknown")
 }
 
 fn forbidden(group: &str, resource: &str, name: &str, message: String) -> ApiError {

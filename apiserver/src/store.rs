@@ -32,7 +32,9 @@ use crate::storage::{ObjectKey, StoredObject, Table};
 use refusals::check_name;
 
 pub(crate) use admit::View;
+pub(crate) use create::wipe_system_fields;
 pub(crate) use delete::Deleted;
+pub(crate) use refusals::parse_rv;
 pub(crate) use restore::restore_all;
 
 /// The subresource through which an object is written; it decides what the write may change.

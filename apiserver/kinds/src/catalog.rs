@@ -22,6 +22,7 @@ use crate::json::Value;
 use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
+use crate::status::quoted;
 
 use column::{ColumnData, ColumnTexts};
 
@@ -452,7 +453,10 @@ impl ResourceInfo {
     /// Returns the error message for a field selector with the unknown `label`.
     #[must_use]
     pub fn field_label_error(&self, label: &str) -> String {
-        self.field_label_error.replace("<label>", label)
+        let error = self
+            .field_label_error
+            .replace("\"<label>\"", &quoted(label));
+        error.replace("<label>", label)
     }
 }
 

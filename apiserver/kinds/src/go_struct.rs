@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::json::{Map, SmolStr, Value};
+use crate::json::{Map, SmolStr, Value, html_escape};
 use crate::meta::GroupVersionKind;
 use crate::schema::{Object, Schema, builtin, core_type};
 
@@ -13,11 +13,12 @@ use crate::schema::{Object, Schema, builtin, core_type};
 const CONTEXT: usize = 3;
 
 /// Go's names of fields where they are not the JSON name with a capital.
-const GO_NAMES: [(&str, &str); 40] = [
+const GO_NAMES: [(&str, &str); 41] = [
     ("apiGroup", "APIGroup"),
     ("apiGroups", "APIGroups"),
     ("apiVersion", "APIVersion"),
     ("awsElasticBlockStore", "AWSElasticBlockStore"),
+    ("cel", "CEL"),
     ("cephfs", "CephFS"),
     ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
     ("chapAuthSession", "SessionCHAPAuth"),
@@ -54,6 +55,15 @@ const GO_NAMES: [(&str, &str); 40] = [
     ("uid", "UID"),
     ("wwids", "WWIDs"),
     ("storagePolicyID", "StoragePolicyID"),
+];
+
+/// Fields that are pointers in the versioned struct, and values in the internal one.
+const VALUES: [(&str, &str); 5] = [
+    ("RollingUpdateDaemonSet", "maxSurge"),
+    ("RollingUpdateDaemonSet", "maxUnavailable"),
+    ("RollingUpdateDeployment", "maxSurge"),
+    ("RollingUpdateDeployment", "maxUnavailable"),
+    ("RollingUpdateStatefulSetStrategy", "partition"),
 ];
 
 /// Fields that the internal struct has, in its order; those of the versioned one that are not named
@@ -217,6 +227,7 @@ fn structure(kind: &Object, value: &Value) -> Node {
     for field in kind.fields() {
         let own = &value[&*field.name];
         let embeds = [
+            "PersistentVolumeClaimTemplate",
             "ResourceClaimTemplateSpec",
             "PodTemplateSpec",
             "JobTemplateSpec",
@@ -230,9 +241,10 @@ fn structure(kind: &Object, value: &Value) -> Node {
             }
             continue;
         }
+        let pointer = field.pointer && !VALUES.contains(&(&*kind.name, &*field.name));
         fields.push((
             field_name(&kind.name, &field.name),
-            node(&field.schema, own, field.pointer),
+            node(&field.schema, own, pointer),
         ));
     }
     if &*kind.name == "Volume" {
@@ -252,6 +264,12 @@ fn tagged(kind: &Object, value: &Value) -> Node {
         let own = value.get(&*field.name)?;
         let node = match (&field.schema, own) {
             (Schema::Object(kind), Value::Object(_)) => tagged(kind, own),
+            (Schema::Array(array), Value::Array(items)) => match &array.items {
+                Schema::Object(kind) => {
+                    Node::List(items.iter().map(|item| tagged(kind, item)).collect())
+                }
+                _ => plain(own),
+            },
             _ => plain(own),
         };
         Some((field.name.to_string(), node))
@@ -317,7 +335,7 @@ fn plain(value: &Value) -> Node {
             let entry = |(name, value): (&SmolStr, &Value)| (name.to_string(), plain(value));
             Node::Map(Map::iter(entries).map(entry).collect())
         }
-        value => Node::Plain(value.to_string()),
+        value => Node::Plain(html_escape(&value.to_string()).into_owned()),
     }
 }
 
@@ -336,7 +354,7 @@ fn write_line(text: &mut String, node: &Node) {
             text.push('{');
             for (index, (name, value)) in entries.iter().enumerate() {
                 text.push_str(if index > 0 { "," } else { "" });
-                text.push_str(&format!("{name:?}:"));
+                text.push_str(&html_escape(&format!("{name:?}:")));
                 write_line(text, value);
             }
             text.push('}');
@@ -367,7 +385,7 @@ fn write_lines(lines: &mut Vec<String>, node: &Node, depth: usize) {
             }
             Node::Map(entries) => {
                 let (name, value) = &entries[index];
-                lines.push(format!("{indent}{name:?}: "));
+                lines.push(format!("{indent}{}: ", html_escape(&format!("{name:?}"))));
                 write_lines(lines, value, depth + 1);
             }
             Node::Plain(_) => {}

@@ -4,7 +4,7 @@ use kubeproof_machinery::int_or_percent::valid_percent;
 
 use super::unstructured::text;
 use crate::json::Value;
-use crate::status::{CauseReason, FieldErrors, FieldPath};
+use crate::status::{CauseReason, FieldErrors, FieldPath, quoted};
 
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
@@ -23,7 +23,21 @@ pub(crate) fn not_negative(
     }
 }
 
-/// A required string among `supported`.
+/// A string among `supported`; a missing one is a fault of its own.
+pub(crate) fn required_one_of(
+    value: &Value,
+    path: &FieldPath,
+    supported: &[&str],
+    errors: &mut FieldErrors,
+) {
+    match text(value) {
+        "" => errors.required(path, ""),
+        own if supported.contains(&own) => {}
+        _ => errors.not_supported(path, value, supported),
+    }
+}
+
+/// A string among `supported`, which a missing one is not.
 pub(crate) fn one_of(
     value: &Value,
     path: &FieldPath,
@@ -55,7 +69,7 @@ pub(crate) fn not_supported_as(
     supported: &[&str],
     errors: &mut FieldErrors,
 ) {
-    let list: Vec<String> = supported.iter().map(|own| format!("{own:?}")).collect();
+    let list: Vec<String> = supported.iter().map(|own| quoted(own)).collect();
     let message = format!(
         "Unsupported value: {shown}: supported values: {}",
         list.join(", ")

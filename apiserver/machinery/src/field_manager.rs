@@ -22,6 +22,14 @@ mod set;
 mod typed;
 mod validate;
 
+/// Whether a list of a built-in kind can have items without any key, as the keys are optional.
+fn has_optional_keys(kind: &GroupVersionKind) -> bool {
+    matches!(
+        kind.kind.as_str(),
+        "ServiceAccount" | "FlowSchema" | "PriorityLevelConfiguration"
+    )
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -209,10 +217,10 @@ impl FieldManager {
         if untracked && !is_new {
             return Changed::To(None);
         }
-        // Only a custom resource can have values of wrong types, in fields that its strategy drops
-        // later. Upstream then cannot determine the fields, and drops their owners.
-        let is_custom = schema::builtin(&self.kind).is_none();
-        if is_custom
+        // A custom resource can have values of wrong types, in fields that its strategy drops later, and some lists
+        // items without keys. Upstream then cannot determine the fields, and drops their owners.
+        let may_not_fit = schema::builtin(&self.kind).is_none() || has_optional_keys(&self.kind);
+        if may_not_fit
             && ![new, live]
                 .iter()
                 .all(|object| validate::fits(self.shape(), object))

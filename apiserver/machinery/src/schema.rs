@@ -184,8 +184,8 @@ pub struct Field {
     pub list_type: Option<ListType>,
     /// The keys of the items of a [`ListType::Map`].
     pub list_map_keys: Vec<Cow<'static, str>>,
-    /// Whether apply treats a map or struct as one value.
-    pub atomic: bool,
+    /// Whether apply treats a map or struct as one value, if the field says so and not its type.
+    pub atomic: Option<bool>,
     /// The number of the field in protobuf, after the numbers of the messages that contain it and
     /// that JSON inlines; empty if protobuf lacks the field.
     pub proto: Vec<u32>,
@@ -296,7 +296,7 @@ impl Field {
             patch_merge_key: None,
             list_type: None,
             list_map_keys: Vec::new(),
-            atomic: false,
+            atomic: None,
             proto: Vec::new(),
         }
     }

@@ -38,7 +38,7 @@ impl Attributes<'_> {
     pub(super) fn forbidden(self, message: String) -> ApiError {
         ApiError::Forbidden {
             resource: self.resource.gvr().group_resource(),
-            name: crate::meta::object::name(self.object).to_owned(),
+            name: super::shown_name(self.object).to_owned(),
             message,
             causes: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! The priority of pods, from their class.
 
-use super::{all_of, forbidden};
+use super::{all_of, forbidden, shown_name};
 use crate::admission::State;
 use crate::json::Value;
 use crate::meta::object::{child_mut, name};
@@ -15,7 +15,7 @@ const PREEMPTS: &str = "PreemptLowerPriority";
 /// # Errors
 /// `Forbidden` if there is no such class, or the pod says otherwise than its class.
 pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
-    let refuse = |pod: &Value, message: String| forbidden("", "pods", name(pod), message);
+    let refuse = |pod: &Value, message: String| forbidden("", "pods", shown_name(pod), message);
     let asked = pod["spec"]["priorityClassName"]
         .as_str()
         .unwrap_or_default();
@@ -79,5 +79,5 @@ pub(super) fn admit_class(state: &State, class: &Value) -> Result<(), ApiError> 
         "PriorityClass {} is already marked as default. Only one default can exist",
         name(&other)
     );
-    Err(forbidden(GROUP, CLASSES, name(class), message))
+    Err(forbidden(GROUP, CLASSES, shown_name(class), message))
 }

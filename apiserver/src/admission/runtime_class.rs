@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{all_of, forbidden};
+use super::{all_of, forbidden, shown_name};
 use crate::admission::State;
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, name};
@@ -15,7 +15,7 @@ use crate::status::ApiError;
 /// # Errors
 /// `Forbidden` if there is no such class, or the pod contradicts it.
 pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
-    let own = name(pod).to_owned();
+    let own = shown_name(pod).to_owned();
     let forbid = |why: String| Err(forbidden("", "pods", &own, why));
     let refuse = |why: String| forbid(format!("pod rejected: {why}"));
     let Some(asked) = pod["spec"]["runtimeClassName"].as_str() else {
@@ -25,6 +25,10 @@ pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> 
         }
         return Ok(());
     };
+    if asked.is_empty() {
+        let why = "resource name may not be empty";
+        return Err(ApiError::stated(500, "", why, None));
+    }
     let faults = path_segment_name(asked);
     if !faults.is_empty() {
         let why = format!("invalid resource name {asked:?}: [{}]", faults.join(" "));

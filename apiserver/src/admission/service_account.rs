@@ -1,7 +1,7 @@
 //! The service accounts of pods: which one it is, and the token that it is shown.
 
 use super::service_account_secrets::{refers_to_secrets, secret_fault};
-use super::{all_of, forbidden};
+use super::{all_of, forbidden, shown_name};
 use crate::admission::State;
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, name, namespace};
@@ -21,7 +21,7 @@ const TOKEN_SECONDS: u32 = 3607;
 /// `Forbidden` if there is no such account, the account does not list a secret of the pod and has
 /// to, or a pod that mirrors one of a node's own has an account or a secret.
 pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
-    let refuse = |pod: &Value, message: String| forbidden("", "pods", name(pod), message);
+    let refuse = |pod: &Value, message: String| forbidden("", "pods", shown_name(pod), message);
     let asked = pod["spec"]["serviceAccountName"].as_str();
     let asked = asked.unwrap_or_default().to_owned();
     if !pod["metadata"]["annotations"][MIRROR].is_null() {

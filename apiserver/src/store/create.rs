@@ -50,6 +50,20 @@ enum Attempt {
     Conflict,
 }
 
+/// Removes the metadata that no client can set at creation. Mirrors `WipeObjectMetaSystemFields`.
+pub(crate) fn wipe_system_fields(object: &mut Value) {
+    let meta = meta_mut(object);
+    for field in [
+        "creationTimestamp",
+        "uid",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
+        meta.remove(field);
+    }
+}
+
 impl Store<'_> {
     /// Creates `object`, decoded and not yet defaulted.
     ///
@@ -82,6 +96,7 @@ impl Store<'_> {
         mut object: Value,
         namespace: Option<&str>,
     ) -> Result<Received, ApiError> {
+        wipe_system_fields(&mut object);
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
         self.check_escalation(&object, None).await?;

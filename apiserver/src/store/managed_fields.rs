@@ -24,10 +24,6 @@ impl Store<'_> {
 
     pub(super) fn manage_created(&self, new: &mut Value) {
         if let Some(manager) = self.field_manager() {
-            // No client can set these fields at creation, so they get no owner.
-            for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-                meta_mut(new).remove(field);
-            }
             manager.create(new, &rfc3339(self.state.clock.now()));
         }
     }

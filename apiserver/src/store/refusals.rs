@@ -93,7 +93,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
 }
 
 /// The `resourceVersion` of an object; zero for none.
-pub(super) fn parse_rv(rv: &str) -> Result<ResourceVersion, ApiError> {
+pub(crate) fn parse_rv(rv: &str) -> Result<ResourceVersion, ApiError> {
     if rv.is_empty() {
         return Ok(ResourceVersion::ZERO);
     }

@@ -44,8 +44,9 @@ impl Store<'_> {
             errors
         });
         self.invalid(name, errors)?;
-        // A name that another rule allows is a segment of a path as well.
-        match validates_metadata {
+        // A name and a prefix that another rule allows are segments of a path as well.
+        let rule = self.strategy.name_rule();
+        match validates_metadata && !matches!(rule, NameRule::Any | NameRule::LongName) {
             true => Ok(()),
             false => self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment)),
         }

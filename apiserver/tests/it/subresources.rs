@@ -196,11 +196,7 @@ async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
         ("pods/p/proxy", 400, "address not allowed"),
         ("pods/none/proxy/path/of/it", 404, "pods \"none\" not found"),
         ("pods/ftp:p:1/proxy", 400, "invalid pod request \"ftp:p:1\""),
-        (
-            "services/s/proxy/",
-            503,
-            "no endpoints available for service \"s\"",
-        ),
+        ("services/s/proxy/", 404, "services \"s\" not found"),
         (
             "services/s:81/proxy/",
             503,
@@ -212,12 +208,21 @@ async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
         let (answered, body) = send(&server, &request, Value::Null).await;
         assert_eq!((answered, &body["message"]), (code, &json!(message)));
     }
+    let slices = "POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let empty = json!({
+        "metadata": {"name": "s-0", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4", "endpoints": [],
+    });
+    send(&server, slices, empty).await;
+    let request = "GET /api/v1/namespaces/default/services/s/proxy/";
+    let (code, body) = send(&server, request, Value::Null).await;
+    let message = "no endpoints available for service \"s\"";
+    assert_eq!((code, &body["message"]), (503, &json!(message)));
     let slice = json!({
         "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
         "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}],
         "ports": [{"name": "other", "port": 1}, {"name": "", "port": 8080}],
     });
-    let slices = "POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
     let (code, body) = send(&server, slices, slice).await;
     assert_eq!(code, 201, "{body}");
     for path in ["services/s/proxy/", "services/s:80/proxy/"] {

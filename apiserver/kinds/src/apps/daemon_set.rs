@@ -8,6 +8,7 @@ use crate::core::pod::template::{
     validate_not_empty, validate_selector_stays,
 };
 use crate::core::pod::warnings;
+use crate::go_struct::shown_field;
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
@@ -37,12 +38,14 @@ impl Strategy for DaemonSet {
         default(spec, "revisionHistoryLimit", 10);
         let strategy = object_in(spec, "updateStrategy");
         default_text(strategy, "type", "RollingUpdate");
-        // A rolling update that is not in use is completed as well.
         if strategy["type"] == "RollingUpdate" {
             default(object_in(strategy, "rollingUpdate"), "maxUnavailable", 1);
         }
+        // In upstream's internal struct these are no pointers, so each has a value even if it is not in use.
         if strategy.contains_key("rollingUpdate") {
-            default(object_in(strategy, "rollingUpdate"), "maxSurge", 0);
+            let rolling = object_in(strategy, "rollingUpdate");
+            default(rolling, "maxUnavailable", 0);
+            default(rolling, "maxSurge", 0);
         }
         default_template(spec);
     }
@@ -85,7 +88,11 @@ impl Strategy for DaemonSet {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        warnings::of_template(new, old, "spec.template")
+        let same = |old: &Value| template_generation(old) == template_generation(new);
+        match old.is_some_and(same) {
+            true => Vec::new(),
+            false => warnings::of_template(new, old, "spec.template"),
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
@@ -165,11 +172,8 @@ fn validate_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldError
             validate_at_most_all(surge.0, &surge.1, errors);
         }
         _ => {
-            // Upstream prints its internal type here.
-            let shown = format!(
-                "{{\"Type\":{},\"RollingUpdate\":{rolling}}}",
-                strategy["type"]
-            );
+            let fields = ["spec", "updateStrategy"];
+            let shown = shown_field("apps", "DaemonSet", &fields, strategy);
             not_supported_as(path, &shown, &["RollingUpdate", "OnDelete"], errors);
         }
     }

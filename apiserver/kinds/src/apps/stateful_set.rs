@@ -8,6 +8,7 @@ use crate::core::claim_spec::{validate_claim_spec, warn_of_claim_spec};
 use crate::core::pod::defaults::default_pod_spec;
 use crate::core::pod::template::validate_labels_match;
 use crate::core::pod::{validation, warnings};
+use crate::go_struct::shown_field;
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::order::Ordered;
@@ -253,11 +254,8 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
     match strategy["type"].as_str() {
         Some("OnDelete") => {
             if !rolling.is_null() {
-                // Upstream prints its internal type here, whose fields have Go's names.
-                let shown = format!(
-                    "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
-                    rolling["partition"], rolling["maxUnavailable"],
-                );
+                let fields = ["spec", "updateStrategy", "rollingUpdate"];
+                let shown = shown_field("apps", "StatefulSet", &fields, rolling);
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
                 invalid_as(&path.child("rollingUpdate"), &shown, detail, errors);
             }
@@ -268,9 +266,8 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
         }
         _ => {
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            // The internal struct, which has no JSON names.
-            let kind = &strategy["type"];
-            let shown = format!("{{\"Type\":{kind},\"RollingUpdate\":null}}");
+            let fields = ["spec", "updateStrategy"];
+            let shown = shown_field("apps", "StatefulSet", &fields, strategy);
             invalid_as(path, &shown, detail, errors);
         }
     }

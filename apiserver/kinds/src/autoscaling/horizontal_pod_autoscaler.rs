@@ -6,13 +6,13 @@ mod validation;
 use std::borrow::Cow;
 use std::mem;
 
-use crate::Strategy;
 use crate::columns::{Printable, or_none};
 use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::is_empty;
 use crate::validation::not_negative;
+use crate::{Context, Strategy};
 
 #[derive(Debug)]
 pub(crate) struct HorizontalPodAutoscaler;
@@ -46,6 +46,15 @@ impl Strategy for HorizontalPodAutoscaler {
         let mut second = conversion::stored(mem::take(autoscaler));
         default_spec(child_mut(&mut second, "spec"));
         *autoscaler = conversion::shown(&second);
+    }
+
+    fn prepare_for_create(&self, autoscaler: &mut Value, _context: Context<'_>) {
+        conversion::set_annotated_status(autoscaler, &Value::Null);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        let status = conversion::second_version(old)["status"].clone();
+        conversion::set_annotated_status(new, &status);
     }
 
     fn validate(&self, autoscaler: &Value) -> FieldErrors {

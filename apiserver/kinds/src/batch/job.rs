@@ -13,7 +13,8 @@ use crate::json::{Map, Value, json};
 use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, validate_domain_prefixed_path, validate_immutable, validate_label_selector,
+    FIELD_IMMUTABLE, dns1123_label, semantically_equal, validate_domain_prefixed_path,
+    validate_immutable, validate_label_selector,
 };
 use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{FieldErrors, FieldPath};
@@ -116,6 +117,7 @@ impl Strategy for Job {
         let path = FieldPath::new("spec");
         validate_generated_selector(job, &path, &mut errors);
         validate_spec_and_selector(&job["spec"], &path, &mut errors);
+        validate_pod_names(job, &mut errors);
         errors
     }
 
@@ -233,7 +235,7 @@ fn validate_policy_stays(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    if spec[field] != before[field] {
+    if !semantically_equal(&spec[field], &before[field]) {
         let shown = match spec[field].is_null() {
             true => "null".to_owned(),
             false => shown_field("batch", "Job", &["spec", field], &spec[field]),
@@ -247,7 +249,7 @@ fn validate_template_update(spec: &Value, old: &Value, path: &FieldPath, errors:
     let (now, before) = (&spec["template"], &old["spec"]["template"]);
     let path = path.child("template");
     if !is_changeable(old) {
-        if now != before {
+        if !semantically_equal(now, before) {
             invalid_as(
                 &path,
                 &shown("PodTemplateSpec", now),
@@ -273,7 +275,7 @@ fn validate_template_update(spec: &Value, old: &Value, path: &FieldPath, errors:
             }
         }
     }
-    if is["spec"] != was["spec"] {
+    if !semantically_equal(&is["spec"], &was["spec"]) {
         let shown = shown("PodSpec", &now["spec"]);
         invalid_as(&path.child("spec"), &shown, FIELD_IMMUTABLE, errors);
     }
@@ -351,13 +353,29 @@ fn validate_generated_selector(job: &Value, path: &FieldPath, errors: &mut Field
     let selector = &spec["selector"];
     let generated = wanted.map(|(label, want)| (label.to_owned(), want.into()));
     let generated = Value::Object(Map::from_iter(generated));
-    let expected = LabelSelector::from_object(selector).is_ok_and(|own| own.matches(&generated));
+    // A faulty selector is a fault elsewhere.
+    let expected = LabelSelector::from_object(selector).map_or(true, |own| own.matches(&generated));
     if !expected {
         errors.invalid(
             &path.child("selector"),
             selector,
             "`selector` not auto-generated",
         );
+    }
+}
+
+/// The host names of an indexed job's pods end with their indexes, and are labels.
+fn validate_pod_names(job: &Value, errors: &mut FieldErrors) {
+    let spec = &job["spec"];
+    let completions = spec["completions"].as_i64().unwrap_or_default();
+    if spec["completionMode"] != "Indexed" || completions <= 0 {
+        return;
+    }
+    let longest = format!("{}-{}", name(job), completions - 1);
+    if !dns1123_label(&longest).is_empty() {
+        let detail = format!("will not able to create pod with invalid DNS label: {longest}");
+        let path = FieldPath::new("metadata").child("name");
+        errors.invalid(&path, &name(job).into(), &detail);
     }
 }
 

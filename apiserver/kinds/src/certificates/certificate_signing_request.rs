@@ -12,7 +12,7 @@ use crate::json::{Value, json};
 use crate::meta::object::{child_mut, copy_field};
 use crate::meta::validation::NameRule;
 use crate::rest::SubresourceRest;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::{Context, MetadataCheck, ResetFields, Strategy};
 
 const APPROVED: &str = "Approved";
@@ -68,7 +68,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
+        NameRule::Any
     }
 
     fn validate(&self, request: &Value) -> FieldErrors {
@@ -104,13 +104,16 @@ impl Strategy for CertificateSigningRequest {
         };
         for kind in [APPROVED, DENIED, FAILED] {
             if of(new, kind).len() < of(old, kind).len() {
-                let detail = format!("updates may not remove a condition of type {kind:?}");
+                let detail = format!(
+                    "updates may not remove a condition of type {}",
+                    quoted(kind)
+                );
                 errors.forbidden(&path, &detail);
             }
         }
         for kind in [APPROVED, DENIED] {
             if !self.approval && of(new, kind).len() > of(old, kind).len() {
-                let detail = format!("updates may not add a condition of type {kind:?}");
+                let detail = format!("updates may not add a condition of type {}", quoted(kind));
                 errors.forbidden(&path, &detail);
             }
         }

@@ -2,10 +2,12 @@
 
 use super::resource_list::warn_of_amounts;
 use crate::json::{Value, json};
-use crate::meta::validation::{dns1123_label, dns1123_subdomain, validate_label_selector};
+use crate::meta::validation::{
+    dns1123_label, dns1123_subdomain, qualified_name, validate_label_selector, validate_labels,
+};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
-use crate::unstructured::{is_empty, items, text};
+use crate::unstructured::{entries, is_empty, items, text};
 use crate::validation::{invalid_each, one_of, required};
 
 const ACCESS_MODES: [&str; 4] = [
@@ -15,6 +17,24 @@ const ACCESS_MODES: [&str; 4] = [
     "ReadWriteOncePod",
 ];
 pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+
+/// Faults of the metadata of a template for objects, which has labels and annotations alone. Upstream:
+/// `ValidateTemplateObjectMeta`.
+pub(crate) fn validate_template_meta(meta: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (key, _) in entries(&meta["annotations"]) {
+        let faults = qualified_name(&key.to_lowercase());
+        let path = path.child("annotations");
+        invalid_each(faults, &key.as_str().into(), &path, errors);
+    }
+    validate_labels(meta.get("labels"), &path.child("labels"), errors);
+    for (field, value) in entries(meta) {
+        if !["labels", "annotations"].contains(&field.as_str()) && !value.is_null() {
+            // Upstream makes the name from Go's.
+            let field = if field == "uid" { "uID" } else { field };
+            errors.forbidden(&path.child(field), "cannot be set");
+        }
+    }
+}
 
 /// Faults of a claim's spec, wherever one occurs.
 pub(crate) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {

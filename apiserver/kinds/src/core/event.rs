@@ -231,7 +231,10 @@ impl Strategy for Event {
             ),
             None => (
                 last.unwrap_or_else(|| first.clone()),
-                view.int(either("/count", "/deprecatedCount")).max(1),
+                match view.int(either("/count", "/deprecatedCount")) {
+                    0 => 1,
+                    count => count,
+                },
             ),
         };
         let regarding = either("/involvedObject", "/regarding");

@@ -10,6 +10,7 @@ use crate::json::Value;
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
+use crate::meta::validation::NameRule;
 use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::is_empty;
@@ -38,6 +39,10 @@ impl Strategy for ReplicationController {
 
     fn counts_generation(&self) -> bool {
         true
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::LongName
     }
 
     fn default_propagation(&self) -> Propagation {

@@ -96,33 +96,11 @@ impl Strategy for EndpointSlice {
     }
 
     fn validate(&self, slice: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        let path = FieldPath::new("addressType");
-        let kind = text(&slice["addressType"]);
-        if kind.is_empty() {
-            errors.required(&path, "");
-        } else {
-            one_of(
-                &slice["addressType"],
-                &path,
-                &["FQDN", "IPv4", "IPv6"],
-                &mut errors,
-            );
-        }
-        let path = FieldPath::new("ports");
-        let mut names = BTreeSet::new();
-        for (index, port) in few(&slice["ports"], PORTS_MAX, &path, &mut errors) {
-            validate_port(port, &mut names, &path.index(index), &mut errors);
-        }
-        let path = FieldPath::new("endpoints");
-        for (index, endpoint) in few(&slice["endpoints"], ENDPOINTS_MAX, &path, &mut errors) {
-            validate_endpoint(endpoint, kind, &path.index(index), &mut errors);
-        }
-        errors
+        validate_slice(slice, &Value::Null)
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = validate_slice(new, old);
         let path = FieldPath::new("addressType");
         let kind = |slice: &Value| slice["addressType"].clone();
         validate_immutable(&kind(new), &kind(old), &path, &mut errors);
@@ -151,6 +129,36 @@ impl Strategy for EndpointSlice {
             view.age(),
         ])
     }
+}
+
+/// Faults of a slice that replaces `old`, which is null if the slice is new.
+fn validate_slice(slice: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("addressType");
+    let kind = text(&slice["addressType"]);
+    if kind.is_empty() {
+        errors.required(&path, "");
+    } else {
+        one_of(
+            &slice["addressType"],
+            &path,
+            &["FQDN", "IPv4", "IPv6"],
+            &mut errors,
+        );
+    }
+    let path = FieldPath::new("ports");
+    let mut names = BTreeSet::new();
+    for (index, port) in few(&slice["ports"], PORTS_MAX, &path, &mut errors) {
+        validate_port(port, &mut names, &path.index(index), &mut errors);
+    }
+    let path = FieldPath::new("endpoints");
+    // Faults that older versions of Kubernetes let pass stay possible.
+    if slice["endpoints"] != old["endpoints"] {
+        for (index, endpoint) in few(&slice["endpoints"], ENDPOINTS_MAX, &path, &mut errors) {
+            validate_endpoint(endpoint, kind, &path.index(index), &mut errors);
+        }
+    }
+    errors
 }
 
 /// Nobody writes the topology of endpoints any more; the node that it named before is kept.
@@ -251,10 +259,11 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mu
             validate_domain(text(address), &path, errors);
             continue;
         }
-        // Addresses of IPv4 are read as they always were.
+        // Addresses of IPv4 are read as they always were. Upstream accepts any address of an unknown type.
         let validate = match kind {
+            "IPv4" => validate_ip,
             "IPv6" => validate_strict_ip,
-            _ => validate_ip,
+            _ => continue,
         };
         let Some(ip) = validate(address, &path, errors) else {
             continue;

@@ -2,6 +2,7 @@
 
 use crate::columns::Printable;
 use crate::condition::validate_conditions;
+use crate::go_struct::shown_field;
 use crate::json::{Value, json};
 use crate::meta::validation::{NameRule, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
@@ -42,14 +43,7 @@ impl Strategy for PodDisruptionBudget {
         let spec = &budget["spec"];
         let path = FieldPath::new("spec");
         if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-            // Upstream prints its internal type here, without the fields' JSON names.
-            let shown = format!(
-                "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
-                spec["minAvailable"],
-                spec["selector"],
-                spec["maxUnavailable"],
-                spec["unhealthyPodEvictionPolicy"]
-            );
+            let shown = shown_field("policy", "PodDisruptionBudget", &["spec"], spec);
             let detail = "minAvailable and maxUnavailable cannot be both set";
             crate::validation::invalid_as(&path, &shown, detail, &mut errors);
         }

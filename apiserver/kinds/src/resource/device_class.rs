@@ -5,6 +5,7 @@ use crate::cel::{Returns, Scope};
 use crate::core::pod::volume_sources::validate_csi_driver_name;
 use crate::core::resource_names::is_extended;
 use crate::json::Value;
+use crate::meta::validation::NameRule;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{items, text};
 use crate::{MetadataCheck, Strategy};
@@ -27,6 +28,10 @@ impl Strategy for DeviceClass {
 
     fn counts_generation(&self) -> bool {
         true
+    }
+
+    fn name_rule(&self) -> NameRule {
+        NameRule::LongName
     }
 
     fn validate(&self, class: &Value) -> FieldErrors {

@@ -10,6 +10,7 @@ use super::devices::{
     validate_pool_name, validate_set, validate_toleration,
 };
 use crate::columns::Printable;
+use crate::core::claim_spec::validate_template_meta;
 use crate::core::pod::affinity::validate_node_selector;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
 use crate::go_struct::shown_as;
@@ -17,11 +18,11 @@ use crate::json::{Map, Value, json};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
+    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, semantically_equal,
 };
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
-use crate::unstructured::{entries, items, items_mut, text};
+use crate::unstructured::{items, items_mut, text};
 use crate::validation::{invalid_as, invalid_each};
 use crate::{Context, MetadataCheck, ResetFields, Strategy};
 
@@ -128,22 +129,7 @@ impl Strategy for ResourceClaimTemplate {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec");
         let spec = &template["spec"];
-        let meta = path.child("metadata");
-        validate_labels(
-            spec["metadata"].get("labels"),
-            &meta.child("labels"),
-            &mut errors,
-        );
-        for (key, _) in entries(&spec["metadata"]["annotations"]) {
-            let faults = qualified_name(&key.to_lowercase());
-            let path = meta.child("annotations");
-            invalid_each(faults, &key.as_str().into(), &path, &mut errors);
-        }
-        for (field, value) in entries(&spec["metadata"]) {
-            if !["labels", "annotations"].contains(&field.as_str()) && !value.is_null() {
-                errors.forbidden(&meta.child(field), "cannot be set");
-            }
-        }
+        validate_template_meta(&spec["metadata"], &path.child("metadata"), &mut errors);
         validate_spec(&spec["spec"], &path.child("spec"), &mut errors);
         errors
     }
@@ -185,7 +171,7 @@ fn default_request(request: &mut Map) {
 
 /// A field that does not change; the fault shows the new value as upstream's struct.
 fn validate_stays(kind: &str, field: &str, new: &Value, old: &Value, errors: &mut FieldErrors) {
-    if new == old {
+    if semantically_equal(new, old) {
         return;
     }
     let kind = GroupVersionKind {

@@ -15,10 +15,11 @@ use crate::clock::rfc3339;
 use crate::columns::Printable;
 use crate::core::pod::affinity::validate_node_selector;
 use crate::core::pod::volume_sources::validate_csi_driver_name;
+use crate::go_struct::shown;
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::unstructured::{entries, is_empty, items, items_mut, text};
 use crate::validation::{invalid_as, invalid_each};
 use crate::{Context, Strategy};
@@ -62,6 +63,17 @@ impl Strategy for ResourceSlice {
         date_taints(new, context);
     }
 
+    fn warnings(&self, slice: &Value, _old: Option<&Value>) -> Vec<String> {
+        let driver = text(&slice["spec"]["driver"]);
+        match driver == driver.to_lowercase() {
+            true => Vec::new(),
+            false => vec![format!(
+                "spec.driver: driver names should be lowercase; {} contains uppercase characters",
+                quoted(driver)
+            )],
+        }
+    }
+
     fn validate(&self, slice: &Value) -> FieldErrors {
         validate_spec(&slice["spec"], None)
     }
@@ -98,7 +110,16 @@ fn validate_spec(spec: &Value, old: Option<&Value>) -> FieldErrors {
     let terms = &spec["nodeSelector"]["nodeSelectorTerms"];
     if spec["nodeSelector"].is_object() && items(terms).count() != 1 {
         let path = path.child("nodeSelector").child("nodeSelectorTerms");
-        errors.invalid(&path, terms, "must have exactly one node selector term");
+        // Upstream prints its internal structs, and null without any.
+        let all: Vec<_> = items(terms)
+            .map(|term| shown("NodeSelectorTerm", term))
+            .collect();
+        let all = match all.is_empty() {
+            true => "null".to_owned(),
+            false => format!("[{}]", all.join(",")),
+        };
+        let detail = "must have exactly one node selector term";
+        invalid_as(&path, &all, detail, &mut errors);
     }
     match reach.len() {
         0 => errors.required(&path, ONE_REACH),

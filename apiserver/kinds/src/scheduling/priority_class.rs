@@ -5,7 +5,7 @@ use crate::json::{Value, json};
 use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
-use crate::validation::one_of;
+use crate::validation::required_one_of;
 use crate::{Context, Strategy};
 
 /// The highest value for users' classes; higher values are the system's own.
@@ -47,7 +47,7 @@ impl Strategy for PriorityClass {
         }
         let path = FieldPath::new("preemptionPolicy");
         let policies = ["PreemptLowerPriority", "Never"];
-        one_of(&class["preemptionPolicy"], &path, &policies, &mut errors);
+        required_one_of(&class["preemptionPolicy"], &path, &policies, &mut errors);
         errors
     }
 

@@ -29,8 +29,6 @@ impl Strategy for CsiDriver {
 
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
-        // The field is dropped while its feature gate is disabled.
-        spec.remove("preventPodSchedulingIfMissing");
         default(spec, "attachRequired", true);
         for field in [
             "podInfoOnMount",
@@ -45,6 +43,10 @@ impl Strategy for CsiDriver {
         if modes.is_none_or(is_empty) {
             spec.insert("volumeLifecycleModes", json!(["Persistent"]));
         }
+    }
+
+    fn prepare_for_create(&self, driver: &mut Value, _context: Context<'_>) {
+        drop_disabled(driver);
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -62,6 +64,7 @@ impl Strategy for CsiDriver {
 
     /// Changes are counted, and creation is not.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        drop_disabled(new);
         if new["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(new).insert("generation", generation.into());
@@ -107,6 +110,11 @@ impl Strategy for CsiDriver {
             view.age(),
         ])
     }
+}
+
+/// Drops the field of a disabled feature gate. Its manager owns it nevertheless.
+fn drop_disabled(driver: &mut Value) {
+    child_mut(driver, "spec").remove("preventPodSchedulingIfMissing");
 }
 
 fn validate_spec(spec: &Value, errors: &mut FieldErrors) {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::path::PathElement;
 use crate::json::{Map, Value};
 use crate::schema::{Field, ListType, Object, Schema};
+use crate::status::quoted;
 
 /// The schema of an undeclared value.
 static ANY: Schema = Schema::Any;
@@ -39,14 +40,13 @@ impl<'s> Shape<'s> {
     }
 
     pub(super) fn of(schema: &'s Schema, field: Option<&'s Field>) -> Self {
+        // The marker of a field counts for more than that of its type.
+        let is_atomic = |of_type: bool| field.and_then(|field| field.atomic).unwrap_or(of_type);
         match schema {
             Schema::Any => Self::Deduced,
-            Schema::Object(object) if object.atomic => Self::Leaf,
-            Schema::Object(_) | Schema::Map(_) if field.is_some_and(|field| field.atomic) => {
-                Self::Leaf
-            }
+            Schema::Object(object) if is_atomic(object.atomic) => Self::Leaf,
             Schema::Object(object) => Self::Struct(object),
-            Schema::Map(map) if map.atomic => Self::Leaf,
+            Schema::Map(map) if is_atomic(map.atomic) => Self::Leaf,
             Schema::Map(map) => Self::Map(&map.values),
             Schema::Array(array) => {
                 let (list_type, keys) = match field {
@@ -145,7 +145,7 @@ impl<'s> List<'s> {
             })
             .collect();
         if key.is_empty() {
-            let names: Vec<String> = self.keys.iter().map(|name| format!("{name:?}")).collect();
+            let names: Vec<String> = self.keys.iter().map(|name| quoted(name)).collect();
             return Err(format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                 names.join(" ")
@@ -161,9 +161,11 @@ impl<'s> List<'s> {
             return None;
         };
         let field = object.field(key)?;
-        let port = matches!(object.name.as_ref(), "ServicePort" | "ContainerPort");
-        if port && key == "protocol" {
-            return Some("TCP".into());
+        // Upstream's types say so in markers.
+        match (object.name.as_ref(), key) {
+            ("ServicePort" | "ContainerPort", "protocol") => return Some("TCP".into()),
+            ("LocalObjectReference", "name") => return Some("".into()),
+            _ => {}
         }
         let is_always_there = !field.proto.is_empty() && !field.pointer && !field.omit_empty;
         match &field.schema {

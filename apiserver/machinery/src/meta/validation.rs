@@ -9,8 +9,8 @@ mod owner_references;
 
 use std::collections::BTreeSet;
 
-use crate::json::Value;
-use crate::status::{CauseReason, FieldErrors, FieldPath};
+use crate::json::{Map, Value, html_escape};
+use crate::status::{CauseReason, FieldErrors, FieldPath, quoted};
 
 pub use label_selector::validate_label_selector;
 pub use names::{
@@ -93,9 +93,16 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
         let detail = "must not be decremented";
         errors.invalid(&path.child("generation"), &generation.into(), detail);
     }
-    for key in ["name", "namespace", "uid"] {
+    for key in ["name", "namespace"] {
         let (new, old) = (text(new, key), text(old, key));
         validate_immutable(&new.into(), &old.into(), &path.child(key), &mut errors);
+    }
+    let uid = text(new, "uid");
+    if uid != text(old, "uid") {
+        // Its type is not Go's string, so upstream shows it as JSON.
+        let shown = Value::from(uid).to_string();
+        let path = path.child("uid");
+        invalid_struct(&mut errors, &path, &html_escape(&shown), FIELD_IMMUTABLE);
     }
     for key in [
         "creationTimestamp",
@@ -170,9 +177,34 @@ fn is_standard_or_qualified(finalizer: &str) -> bool {
 
 /// `new` must equal `old`.
 pub fn validate_immutable(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    if new != old {
+    if !semantically_equal(new, old) {
         errors.invalid(path, new, FIELD_IMMUTABLE);
     }
+}
+
+/// Whether two values are equal, where an empty list equals a missing one. Upstream: `equality.Semantic.DeepEqual`.
+#[must_use]
+pub fn semantically_equal(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Array(items), Value::Null) | (Value::Null, Value::Array(items)) => items.is_empty(),
+        (Value::Array(left), Value::Array(right)) => {
+            let mut pairs = left.iter().zip(right);
+            left.len() == right.len() && pairs.all(|(left, right)| semantically_equal(left, right))
+        }
+        (Value::Object(left), Value::Object(right)) => {
+            let names = left.keys().chain(right.keys());
+            names
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .all(|name| semantically_equal(member(left, name), member(right, name)))
+        }
+        _ => left == right,
+    }
+}
+
+/// A member of a map, or null.
+fn member<'v>(map: &'v Map, name: &str) -> &'v Value {
+    map.get(name).unwrap_or(&Value::Null)
 }
 
 /// A map of labels: its keys are qualified names, its values label values.
@@ -258,10 +290,7 @@ fn validate_no_new_finalizers(
     added.sort_unstable();
     added.dedup();
     if !added.is_empty() {
-        let list: Vec<String> = added
-            .iter()
-            .map(|finalizer| format!("{finalizer:?}"))
-            .collect();
+        let list: Vec<String> = added.iter().map(|finalizer| quoted(finalizer)).collect();
         let detail = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers \
              []string{{{}}}",

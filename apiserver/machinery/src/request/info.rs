@@ -161,6 +161,8 @@ impl RequestInfo {
         if resource == "namespaces" && namespace.is_some() && name.is_some() {
             namespace = None;
         }
+        // A path with an empty namespace is of all namespaces.
+        let namespace = namespace.filter(|own| !own.is_empty());
         // The query of a request for one object says nothing here.
         let query = if name.is_none() { query } else { "" };
         let [watch, field_selector, label_selector] =
@@ -259,6 +261,7 @@ mod tests {
                 "watch /v1 pods ns - -",
             ),
             ("GET", "/api/v1/namespaces", "list /v1 namespaces - - -"),
+            ("GET", "/api/v1/namespaces//pods", "list /v1 pods - - -"),
             ("GET", "/api/v1/namespaces/ns", "get /v1 namespaces - ns -"),
             (
                 "PUT",

@@ -216,7 +216,7 @@ fn field(package: &str, line: &'static str) -> Field {
         patch_merge_key: None,
         list_type: None,
         list_map_keys: Vec::new(),
-        atomic: false,
+        atomic: None,
         proto: numbers(flags),
     };
     for attribute in words {
@@ -239,7 +239,8 @@ fn field(package: &str, line: &'static str) -> Field {
             ("keys", keys) => {
                 field.list_map_keys = keys.split(',').map(Cow::Borrowed).collect();
             }
-            ("atomic", _) => field.atomic = true,
+            ("atomic", _) => field.atomic = Some(true),
+            ("granular", _) => field.atomic = Some(false),
             _ => unreachable!("builtin.txt has no attribute {attribute:?}"),
         }
     }

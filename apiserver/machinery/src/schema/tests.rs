@@ -77,7 +77,7 @@ fn a_field_says_how_it_is_patched_and_applied() {
     assert_eq!(volumes.patch_merge_key.as_deref(), Some("name"));
     assert_eq!(volumes.list_type, Some(ListType::Map));
     assert_eq!(volumes.list_map_keys, ["name"]);
-    assert!(spec.field("nodeSelector").unwrap().atomic);
+    assert_eq!(spec.field("nodeSelector").unwrap().atomic, Some(true));
     let Schema::Array(containers) = &spec.field("containers").unwrap().schema else {
         panic!("containers are a list")
     };

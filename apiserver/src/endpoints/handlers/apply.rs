@@ -7,7 +7,7 @@ use crate::json::Value;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::ApiError;
-use crate::store::{Store, Subresource, WriteResult};
+use crate::store::{Store, Subresource, WriteResult, parse_rv};
 
 /// Times that an apply starts over when the object comes or goes meanwhile.
 const TRIES: usize = 3;
@@ -49,6 +49,7 @@ async fn create(
         );
         return Err(store.conflict(request.name(), message));
     }
+    parse_rv(meta(&object, "resourceVersion"))?;
     meta_mut(&mut object).remove("resourceVersion");
     store.create(request.namespace(), object).await
 }

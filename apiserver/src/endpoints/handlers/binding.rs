@@ -39,9 +39,6 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     request
         .store(dry_run)
         .set_namespace(&mut binding, request.namespace())?;
-    if name(&binding).is_empty() {
-        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
-    }
     admit(request, name(&binding))?;
     let (store, gvk) = (request.store(dry_run), request.resource.gvk());
     let asked = store.admit_below(gvk, &mut binding);
@@ -52,6 +49,9 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
 /// Gives a pod its node, once.
 async fn bind(request: &Request<'_>, pod_name: &str, object: &Value, dry_run: bool) -> Answer {
     let node = binding::node_of(object)?;
+    if pod_name.is_empty() {
+        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
+    }
     let now = rfc3339(request.state.clock.now());
     let stated = |field: &str| {
         let value = meta(object, field);

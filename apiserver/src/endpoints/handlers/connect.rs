@@ -10,8 +10,11 @@ use crate::status::ApiError;
 /// they left them.
 ///
 /// # Errors
-/// The refusal of a webhook, and a failed call with the policy Fail.
+/// `BadRequest` for a dry run, the refusal of a webhook, and a failed call with the policy Fail.
 pub(super) async fn admitted(request: &Request<'_>, fields: Map) -> Result<Query, ApiError> {
+    if request.query.all("dryRun").next().is_some() {
+        return Err(ApiError::BadRequest("dryRun is not supported".to_owned()));
+    }
     let kind = kind(request)?;
     let mut sent = Map::new();
     sent.insert("kind", kind.kind.as_str().into());

@@ -46,6 +46,7 @@ pub(super) async fn stream(request: &Request<'_>, stream: Stream, query: &Query)
     let Some(kubelet) = kubelet else {
         return Err(unreachable(request, node));
     };
+    check_node(request, node)?;
     upgrade::check(&request.headers)?;
     let streamed = match stream {
         Stream::PortForward => forward_ports(request, query, &pod, &*kubelet),
@@ -377,6 +378,17 @@ fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String
 
 /// The error for a `node` whose kubelet cannot be reached.
 fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
+    match check_node(request, node) {
+        Err(error) => error,
+        Ok(()) => ApiError::Unknown(NO_ADDRESS.to_owned()),
+    }
+}
+
+/// Checks that there is an object for `node`.
+///
+/// # Errors
+/// `NotFound`, which names the resource of the request, as upstream's store takes it from there.
+fn check_node(request: &Request<'_>, node: &str) -> Result<(), ApiError> {
     let nodes = request
         .state
         .catalog
@@ -388,7 +400,11 @@ fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
         ..request.store(false)
     };
     match store.get(None, node) {
-        Err(error) => error,
-        Ok(_) => ApiError::Unknown(NO_ADDRESS.to_owned()),
+        Err(ApiError::NotFound { name, .. }) => Err(ApiError::NotFound {
+            resource: request.resource.gvr().group_resource(),
+            name,
+        }),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
     }
 }

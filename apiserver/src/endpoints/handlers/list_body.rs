@@ -76,6 +76,16 @@ fn message(object: &StoredObject) -> &[u8] {
     document.expect("a built-in kind has a message").message()
 }
 
+/// The metadata of a list in the order of Go's fields.
+fn list_meta(metadata: &Value) -> String {
+    let fields = ["resourceVersion", "continue", "remainingItemCount"];
+    let present = fields.into_iter().filter_map(|name| {
+        let value = metadata.get(name)?;
+        Some(format!("{name:?}:{value}"))
+    });
+    format!("{{{}}}", present.collect::<Vec<_>>().join(","))
+}
+
 impl ListBody {
     /// The list in the negotiated encoding; `None` where it does not consist of the objects' bytes.
     pub(super) fn new(request: &Request<'_>, page: &Page, metadata: &Value) -> Option<Self> {
@@ -101,7 +111,8 @@ impl ListBody {
             false => (
                 Items::JsonFields,
                 format!(
-                    "{{\"kind\":{kind:?},\"apiVersion\":{version:?},\"metadata\":{metadata},\"items\":["
+                    "{{\"kind\":{kind:?},\"apiVersion\":{version:?},\"metadata\":{},\"items\":[",
+                    list_meta(metadata),
                 ),
                 JSON_END.to_vec(),
             ),

@@ -134,19 +134,27 @@ fn of_service(
         resource: "endpointslices".to_owned(),
     });
     let snapshot = slices.snapshot();
-    let found = snapshot
+    let slices: Vec<_> = snapshot
         .range(Some(meta(service, "namespace")), None)
         .map(|slice| slice.value())
         .filter(|slice| slice["metadata"]["labels"][SERVICE_NAME] == name)
-        .find_map(|slice| {
-            let mut endpoints = slice["endpoints"].as_array()?.iter();
-            let endpoint = endpoints.find(|own| own["conditions"]["ready"] != false)?;
-            let address = endpoint["addresses"][0].as_str()?;
-            let mut ports = slice["ports"].as_array()?.iter();
-            let port = ports.find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
-            let host = format!("{address}:{}", port["port"].as_i64()?);
-            Some((host, endpoint["targetRef"].clone()))
+        .collect();
+    if slices.is_empty() {
+        // No controller has looked at the service yet. The missing object has the resource of the request.
+        return Err(ApiError::NotFound {
+            resource: request.resource.gvr().group_resource(),
+            name: name.to_owned(),
         });
+    }
+    let found = slices.iter().find_map(|slice| {
+        let mut endpoints = slice["endpoints"].as_array()?.iter();
+        let endpoint = endpoints.find(|own| own["conditions"]["ready"] != false)?;
+        let address = endpoint["addresses"][0].as_str()?;
+        let mut ports = slice["ports"].as_array()?.iter();
+        let port = ports.find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
+        let host = format!("{address}:{}", port["port"].as_i64()?);
+        Some((host, endpoint["targetRef"].clone()))
+    });
     let (host, target) = found.ok_or_else(|| {
         ApiError::ServiceUnavailable(format!("no endpoints available for service {name:?}"))
     })?;

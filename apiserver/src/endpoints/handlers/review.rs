@@ -12,9 +12,10 @@ use crate::auth::{ANY_VERSION, Attributes, User, authorize, resolved, review_tok
 use crate::clock::rfc3339;
 use crate::json::{Value, json};
 use crate::meta::GroupKind;
-use crate::meta::object::meta;
+use crate::meta::object::{child_mut, meta};
 use crate::registry::rest::Review;
 use crate::status::{ApiError, FieldErrors};
+use crate::store::wipe_system_fields;
 
 /// Answers a request for a review.
 pub(super) async fn answer(request: &Request<'_>, review: Review) -> Answer {
@@ -35,6 +36,7 @@ async fn read(request: &Request<'_>) -> Result<Value, ApiError> {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let mut body = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     let store = request.store(dry_run);
+    wipe_system_fields(&mut body);
     store.set_namespace(&mut body, request.namespace())?;
     if let Some(manager) = store.field_manager() {
         manager.create(&mut body, &rfc3339(request.state.clock.now()));
@@ -62,12 +64,21 @@ async fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, A
     if audiences.is_empty() {
         audiences.extend_from_slice(request.state.tokens.audiences());
     }
-    body["status"] = match review_token(request.state, token, &audiences).await {
-        Ok((user, audiences)) => json!({
-            "authenticated": true, "user": user.to_user_info(), "audiences": audiences,
-        }),
-        Err(why) => json!({ "user": {}, "error": why }),
-    };
+    let reviewed = review_token(request.state, token, &audiences).await;
+    // The other fields stay as the client has sent them.
+    let status = child_mut(&mut body, "status");
+    match reviewed {
+        Ok((user, audiences)) => {
+            status.insert("authenticated", true.into());
+            status.insert("user", user.to_user_info());
+            status.insert("audiences", json!(audiences));
+        }
+        Err(why) => {
+            status.remove("authenticated");
+            status.entry("user").or_insert_with(|| json!({}));
+            status.insert("error", why.into());
+        }
+    }
     Ok(body)
 }
 

@@ -95,7 +95,7 @@ const FORMAT: &str = "\
 #   the field in protobuf: one, or 2.1 where the message at 2 is inlined in JSON; k: an empty list is
 #   not left out before it is validated (and refused)
 # type: [<Go name>] []items | {}values | scalar | Type | package.Type
-# attributes: patch=strategies key=patchMergeKey list=listType keys=listMapKeys atomic
+# attributes: patch=strategies key=patchMergeKey list=listType keys=listMapKeys atomic|granular
 ";
 
 /// Returns the text of the file.
@@ -402,9 +402,15 @@ fn attributes(field: &Field) -> String {
     if !keys.is_empty() {
         text.push_str(&format!(" keys={}", keys.join(",")));
     }
-    let is_atomic = |name: &str| markers(&field.comment, name) == ["atomic"];
-    if is_atomic("structType") || is_atomic("mapType") {
-        text.push_str(" atomic");
+    let says = |what: &str| {
+        ["structType", "mapType"]
+            .iter()
+            .any(|name| markers(&field.comment, name) == [what])
+    };
+    for what in ["atomic", "granular"] {
+        if says(what) {
+            text.push_str(&format!(" {what}"));
+        }
     }
     text
 }

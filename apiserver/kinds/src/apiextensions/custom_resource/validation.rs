@@ -7,7 +7,7 @@ use super::{CustomResource, scale};
 use crate::json::Value;
 use crate::meta::object::finalizers;
 use crate::meta::validation::qualified_name;
-use crate::status::{Cause, CauseReason, FieldErrors, FieldPath};
+use crate::status::{Cause, CauseReason, FieldErrors, FieldPath, quoted};
 
 /// The finalizers without a domain that everybody knows.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
@@ -61,7 +61,8 @@ pub(super) fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String
         .collect();
     let mut warnings = Vec::new();
     for name in added {
-        let mut warn = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
+        let shown = quoted(name);
+        let mut warn = |why: &str| warnings.push(format!("metadata.finalizers: {shown}: {why}"));
         for fault in qualified_name(name) {
             warn(&fault);
         }

@@ -4,6 +4,7 @@
 mod metrics;
 
 use std::borrow::Cow;
+use std::mem;
 
 use crate::json::{Map, Value, json};
 use crate::meta::object::child_mut;
@@ -48,6 +49,22 @@ pub(super) fn second_version(autoscaler: &Value) -> Cow<'_, Value> {
         true => Cow::Owned(stored(autoscaler.clone())),
         false => Cow::Borrowed(autoscaler),
     }
+}
+
+/// Sets the part of an autoscaler's status that the first version has in annotations to that of `status`, in the second.
+pub(super) fn set_annotated_status(autoscaler: &mut Value, status: &Value) {
+    if autoscaler["apiVersion"] != FIRST_VERSION {
+        return;
+    }
+    let mut second = stored(mem::take(autoscaler));
+    let own = child_mut(&mut second, "status");
+    for field in ["currentMetrics", "conditions"] {
+        match &status[field] {
+            Value::Null => own.remove(field),
+            held => own.insert(field, held.clone()),
+        };
+    }
+    *autoscaler = shown(&second);
 }
 
 /// Drops the annotations that only the first version needs.

@@ -74,7 +74,8 @@ fn validate_target_ref(target: &Value, path: &FieldPath, errors: &mut FieldError
     let version = text(&target["apiVersion"]);
     let core = target["kind"] == "ReplicationController";
     let known = validate_version(target, path, errors);
-    if known && !core && !version.contains('/') {
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if known && !core && group.is_empty() {
         let detail = "apiVersion must specify API group";
         errors.invalid(&path.child("apiVersion"), &version.into(), detail);
     }

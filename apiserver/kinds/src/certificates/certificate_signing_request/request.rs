@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::der;
 use crate::json::Value;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::unstructured::{is_empty, items, text};
 
 const SECONDS_MIN: i64 = 600;
@@ -114,20 +114,26 @@ fn validate_signer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if name.len() > SIGNER_BYTES_MAX {
         errors.too_long(path, SIGNER_BYTES_MAX);
     }
-    for label in domain.split('.') {
-        for fault in dns1123_label(label) {
-            let detail = format!("validating label {label:?}: {fault}");
-            errors.invalid(path, &domain.into(), &detail);
-        }
-    }
+    validate_labels(domain, dns1123_label, path, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.invalid(path, &domain.into(), detail);
     }
-    for label in signer.split('.') {
-        for fault in dns1123_subdomain(label) {
-            let detail = format!("validating label {label:?}: {fault}");
-            errors.invalid(path, &signer.into(), &detail);
+    validate_labels(signer, dns1123_subdomain, path, errors);
+}
+
+/// Faults of the first faulty label between dots. Those of others would hardly differ.
+fn validate_labels(
+    name: &str,
+    faults: fn(&str) -> Vec<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mut faulty = name.split('.').map(|label| (label, faults(label)));
+    if let Some((label, faults)) = faulty.find(|(_, faults)| !faults.is_empty()) {
+        for fault in faults {
+            let detail = format!("validating label {}: {fault}", quoted(label));
+            errors.invalid(path, &name.into(), &detail);
         }
     }
 }

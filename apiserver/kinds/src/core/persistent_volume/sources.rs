@@ -127,10 +127,17 @@ fn validate_of_volume(value: &Value, source: &str, path: &FieldPath, errors: &mu
         "azureFile" if value["secretNamespace"] == "" => {
             errors.required(&path.child("secretNamespace"), "");
         }
-        "glusterfs" if value["endpointsNamespace"] == "" => {
-            let detail = "if the endpointnamespace is set, it must be a valid namespace name";
+        "glusterfs" if value["endpointsNamespace"].is_string() => {
+            let namespace = &value["endpointsNamespace"];
             let path = path.child("endpointsNamespace");
-            errors.invalid(&path, &value["endpointsNamespace"], detail);
+            match text(namespace) {
+                "" => {
+                    let detail =
+                        "if the endpointnamespace is set, it must be a valid namespace name";
+                    errors.invalid(&path, namespace, detail);
+                }
+                own => invalid_each(dns1123_label(own), namespace, &path, errors),
+            }
         }
         _ => {}
     }

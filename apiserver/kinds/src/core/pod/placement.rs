@@ -17,7 +17,7 @@ use crate::meta::validation::{
 use crate::net::validate_ip;
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{is_empty, items, text};
-use crate::validation::{invalid_each, one_of};
+use crate::validation::{invalid_each, one_of, required_one_of};
 
 /// A domain to search, in which a name may have underscores.
 const SEARCH_FAULT: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
@@ -81,12 +81,12 @@ pub(crate) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
             invalid_each(dns1123_subdomain(text(name)), name, &path, errors);
         }
     }
-    for field in ["priorityClassName", "runtimeClassName"] {
-        let name = text(&spec[field]);
-        if !name.is_empty() {
+    for (field, may_be_empty) in [("priorityClassName", true), ("runtimeClassName", false)] {
+        let name = &spec[field];
+        if name.is_string() && !(may_be_empty && text(name).is_empty()) {
             invalid_each(
-                dns1123_subdomain(name),
-                &name.into(),
+                dns1123_subdomain(text(name)),
+                name,
                 &path.child(field),
                 errors,
             );
@@ -95,7 +95,7 @@ pub(crate) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
     let policy = &spec["preemptionPolicy"];
     if !policy.is_null() {
         let policies = ["PreemptLowerPriority", "Never"];
-        one_of(policy, &path.child("preemptionPolicy"), &policies, errors);
+        required_one_of(policy, &path.child("preemptionPolicy"), &policies, errors);
     }
     if !spec["overhead"].is_null() {
         let overhead = json!({ "limits": spec["overhead"] });

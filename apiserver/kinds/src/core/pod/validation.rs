@@ -21,7 +21,7 @@ use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, 
 use crate::net::{PORT_RANGE, port_name_faults};
 use crate::status::{FieldErrors, FieldPath};
 use crate::unstructured::{entries, is_empty, items, text};
-use crate::validation::{invalid_as, invalid_each};
+use crate::validation::{invalid_as, invalid_each, required_one_of};
 use container_policies::{
     validate_resize_policies, validate_resource_claims, validate_restart_policy,
 };
@@ -37,7 +37,8 @@ pub(crate) fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let at = FieldPath::new("metadata.annotations");
     annotations::validate(&pod["metadata"]["annotations"], spec, &at, &mut errors);
-    errors.extend(validate_spec(spec, &path, true));
+    let name = text(&pod["metadata"]["name"]);
+    errors.extend(validate_spec(spec, Some(name), &path));
     validate_own_claims(pod, &path.child("volumes"), &mut errors);
     if text(&spec["serviceAccountName"]).is_empty() {
         let detail = "must not be specified when serviceAccountName is not set";
@@ -150,12 +151,14 @@ fn validate_annotations(annotations: Option<&Value>, path: &FieldPath, errors: &
 
 /// Faults of the spec of a template at `path`.
 pub(crate) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
-    validate_spec(spec, path, false)
+    validate_spec(spec, None, path)
 }
 
-fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
+/// `pod` is the name of the pod; a template has none.
+fn validate_spec(spec: &Value, pod: Option<&str>, path: &FieldPath) -> FieldErrors {
+    let is_pod = pod.is_some();
     let mut errors = FieldErrors::new();
-    let volumes = validate_volumes(&spec["volumes"], &path.child("volumes"), &mut errors);
+    let volumes = validate_volumes(&spec["volumes"], pod, &path.child("volumes"), &mut errors);
     let claims = path.child("resourceClaims");
     validate_claims(&spec["resourceClaims"], &claims, &mut errors);
     let pod = Surroundings::of(spec, volumes);
@@ -204,13 +207,13 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         );
     }
     validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
-    supported(
+    required_one_of(
         &spec["restartPolicy"],
         &path.child("restartPolicy"),
         &["Always", "OnFailure", "Never"],
         &mut errors,
     );
-    supported(
+    required_one_of(
         &spec["dnsPolicy"],
         &path.child("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
@@ -349,14 +352,6 @@ fn validate_init_container(
     }
 }
 
-fn supported(value: &Value, path: &FieldPath, supported: &[&str], errors: &mut FieldErrors) {
-    match value.as_str() {
-        None | Some("") => errors.required(path, ""),
-        Some(text) if supported.contains(&text) => {}
-        Some(_) => errors.not_supported(path, value, supported),
-    }
-}
-
 /// A name that must be a DNS label and unlike the others.
 fn validate_name(
     item: &Value,
@@ -389,6 +384,7 @@ fn validate_label(item: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// that mounts may use.
 fn validate_volumes<'a>(
     volumes: &'a Value,
+    pod: Option<&str>,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
@@ -396,7 +392,7 @@ fn validate_volumes<'a>(
     for (index, volume) in items(volumes).enumerate() {
         let path = path.index(index);
         let mut own = FieldErrors::new();
-        validate_source(volume, &path, &mut own);
+        validate_source(volume, pod, &path, &mut own);
         validate_label(volume, &path, &mut own);
         if valid.contains_key(text(&volume["name"])) {
             own.duplicate(&path.child("name"), &volume["name"]);
@@ -421,7 +417,7 @@ fn validate_container(
     if text(&container["image"]).is_empty() {
         errors.required(&path.child("image"), "");
     }
-    supported(
+    required_one_of(
         &container["terminationMessagePolicy"],
         &path.child("terminationMessagePolicy"),
         &["File", "FallbackToLogsOnError"],
@@ -435,7 +431,7 @@ fn validate_container(
     validate_env(&container["env"], &path.child("env"), errors);
     validate_env_from(&container["envFrom"], &path.child("envFrom"), errors);
     validate_mounts(container, &pod.volumes, path, errors);
-    supported(
+    required_one_of(
         &container["imagePullPolicy"],
         &path.child("imagePullPolicy"),
         &["Always", "IfNotPresent", "Never"],
@@ -482,7 +478,7 @@ fn validate_port(
     if host != 0 && !(1..=65535).contains(&host) {
         errors.invalid(&path.child("hostPort"), &host.into(), PORT_RANGE);
     }
-    supported(
+    required_one_of(
         &port["protocol"],
         &path.child("protocol"),
         &["SCTP", "TCP", "UDP"],

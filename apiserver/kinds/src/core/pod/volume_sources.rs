@@ -10,10 +10,10 @@ use super::volumes::{
     validate_descending, validate_files, validate_mode, validate_no_backsteps,
     validate_non_reserved,
 };
-use crate::core::claim_spec::validate_claim_spec;
+use crate::core::claim_spec::{validate_claim_spec, validate_template_meta};
 use crate::json::Value;
-use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
-use crate::status::{FieldErrors, FieldPath};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::unstructured::{entries, is_empty, items, text};
 use crate::validation::{invalid_each, one_of, required};
 
@@ -75,8 +75,14 @@ const BYTE_RANGE: &str = "must be between 0 and 255, inclusive";
 const UNPREFIXED: &str = "must be valid format starting with iqn, eui, or naa";
 const IQN: &str = r"^(iqn\.\d{4}-\d{2}\.([[:alnum:]\-.]+)(:[^,;*&$|\s]+)|eui.[[:alnum:]]{16}|naa.[[:alnum:]]{32})$";
 
-/// Faults of one volume's source: there is at most one, and it is complete.
-pub(crate) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Faults of one volume's source: there is at most one, and it is complete. `pod` is the name of the pod; a template
+/// has none.
+pub(crate) fn validate_source(
+    volume: &Value,
+    pod: Option<&str>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let present = SOURCES.iter().filter(|field| !volume[**field].is_null());
     for (index, source) in present.enumerate() {
         // Upstream has other names for some, whether they are one too many or not.
@@ -93,7 +99,26 @@ pub(crate) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut Fie
             "gcePersistentDisk" => "persistentDisk",
             source => source,
         };
+        if *source == "image" && pod.is_some() {
+            let path = path.child("image").child("reference");
+            required(&volume["image"]["reference"], &path, errors);
+        }
         validate_one(&volume[*source], source, &path.child(name), errors);
+        if let ("ephemeral", Some(pod)) = (*source, pod) {
+            validate_claim_name(&volume["name"], pod, &path.child("name"), errors);
+        }
+    }
+}
+
+/// Faults of the name that the claim of an ephemeral volume will have. Missing names are faults elsewhere.
+fn validate_claim_name(volume: &Value, pod: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if pod.is_empty() || text(volume).is_empty() {
+        return;
+    }
+    let claim = format!("{pod}-{}", text(volume));
+    for fault in dns1123_subdomain(&claim) {
+        let detail = format!("PVC name {}: {fault}", quoted(&claim));
+        errors.invalid(path, volume, &detail);
     }
 }
 
@@ -117,7 +142,6 @@ fn needed(source: &str) -> &'static [&'static str] {
         "azureDisk" => &["diskName", "diskURI"],
         "storageos" => &["volumeName"],
         "scaleIO" => &["gateway", "system", "volumeName"],
-        "image" => &["reference"],
         _ => &[],
     }
 }
@@ -472,21 +496,7 @@ fn validate_ephemeral(value: &Value, path: &FieldPath, errors: &mut FieldErrors)
         errors.required(&path, "");
         return;
     }
-    let meta = path.child("metadata");
-    for (key, _) in entries(&template["metadata"]["annotations"]) {
-        let faults = qualified_name(&key.to_lowercase());
-        let path = meta.child("annotations");
-        invalid_each(faults, &key.as_str().into(), &path, errors);
-    }
-    let labels = template["metadata"].get("labels");
-    validate_labels(labels, &meta.child("labels"), errors);
-    for (field, _) in entries(&template["metadata"]) {
-        if !["labels", "annotations"].contains(&field.as_str()) {
-            // Upstream makes the name from Go's.
-            let field = if field == "uid" { "uID" } else { field };
-            errors.forbidden(&meta.child(field), "cannot be set");
-        }
-    }
+    validate_template_meta(&template["metadata"], &path.child("metadata"), errors);
     validate_claim_spec(&template["spec"], &path.child("spec"), errors);
 }
 
@@ -515,7 +525,7 @@ mod tests {
         ];
         for (volume, want) in table {
             let mut errors = FieldErrors::new();
-            validate_source(&volume, &FieldPath::new("v"), &mut errors);
+            validate_source(&volume, None, &FieldPath::new("v"), &mut errors);
             let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
             assert_eq!(fields, want, "{volume}");
         }

@@ -7,8 +7,8 @@ use super::validation::validate_addresses;
 use super::{has_node_ports, needs_health_check};
 use crate::Context;
 use crate::json::{Value, json};
-use crate::meta::object::{child_mut, default};
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::meta::object::{child_mut, default, name};
+use crate::status::{ApiError, FieldErrors, FieldPath, quoted};
 use crate::unstructured::{is_empty, items, items_mut, text};
 
 /// Keeps the allocated addresses and ports that an update leaves out.
@@ -221,9 +221,16 @@ fn allocate_address(
         .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
         .collect();
     let ranges = context.service_ranges;
+    let path = FieldPath::new("spec.clusterIPs");
+    // The address is an object that names the service. A dry run makes none.
+    let is_nameless = name(service).is_empty() && !context.dry_run;
     if asked.is_empty() {
         let mut addresses = ranges.addresses().map(|own| own.to_string());
         if let Some(free) = addresses.find(|own| !used.contains(own)) {
+            if is_nameless {
+                let detail = format!("failed to allocate IP: {}", without_parent(&free));
+                return errors.invalid(&path, &json!([""]), &detail);
+            }
             let spec = child_mut(service, "spec");
             spec.insert("clusterIPs", json!([free]));
             spec.insert("clusterIP", free.into());
@@ -243,14 +250,22 @@ fn allocate_address(
                 (true, true) if used.contains(&asked) => {
                     "provided IP is already allocated".to_owned()
                 }
+                (true, true) if is_nameless => without_parent(&asked),
                 (true, true) => return,
             }
         }
         _ => "the provided network does not match the current range".to_owned(),
     };
-    let path = FieldPath::new("spec.clusterIPs");
     let detail = format!("failed to allocate IP {asked}: {why}");
     errors.invalid(&path, &service["spec"]["clusterIPs"], &detail);
+}
+
+/// The fault of an IPAddress for a service without a name.
+fn without_parent(address: &str) -> String {
+    format!(
+        "IPAddress.networking.k8s.io {} is invalid: spec.parentRef.name: Required value",
+        quoted(address)
+    )
 }
 
 /// Every port of a service's spec that is taken on the nodes.

@@ -44,11 +44,15 @@ impl FieldSelector {
                     "invalid selector: '{selector}'; can't understand '{part}'"
                 ))
             })?;
-            terms.push(FieldTerm {
-                field: field.to_owned(),
-                value: unescape(value)?,
-                negated,
-            });
+            // A term without field and value selects everything.
+            let value = unescape(value)?;
+            if !field.is_empty() || !value.is_empty() {
+                terms.push(FieldTerm {
+                    field: field.to_owned(),
+                    value,
+                    negated,
+                });
+            }
         }
         Ok(Self { terms })
     }

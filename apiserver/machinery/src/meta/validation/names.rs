@@ -9,12 +9,17 @@ use std::net::IpAddr;
 pub enum NameRule {
     /// RFC 1123 subdomain: most resources.
     DnsSubdomain,
+    /// As [`DnsSubdomain`](Self::DnsSubdomain), but a prefix is left to the rule of names that are made of it: DeviceClasses and
+    /// ReplicationControllers, whose names upstream declares as long names.
+    LongName,
     /// RFC 1123 label: namespaces, services of v1.36.
     DnsLabel,
     /// RFC 1035 label: a label that starts with a letter.
     Dns1035Label,
     /// Anything that fits one segment of a path: RBAC and custom storage names.
     PathSegment,
+    /// Any name: CertificateSigningRequests. It is then checked as a segment of a path, as all names are.
+    Any,
     /// An IP address as Go writes it.
     IpAddress,
 }
@@ -29,7 +34,9 @@ impl NameRule {
             name.to_owned()
         };
         match self {
-            Self::DnsSubdomain => dns1123_subdomain(&masked),
+            Self::Any => Vec::new(),
+            Self::LongName if prefix => Vec::new(),
+            Self::DnsSubdomain | Self::LongName => dns1123_subdomain(&masked),
             Self::DnsLabel => dns1123_label(&masked),
             Self::Dns1035Label => dns1035_label(&masked),
             Self::PathSegment if prefix => path_segment_prefix(name),

@@ -135,12 +135,20 @@ pub(super) fn unconvertible(
         "" => &gvk.kind,
         kind => kind,
     };
-    let same_version = found.api_version.is_empty() || *group_version == gvk.group_version();
-    if kind == gvk.kind && same_version {
+    let wanted = gvk.group_version();
+    let group_version = match found.api_version.is_empty() {
+        true => &wanted,
+        false => group_version,
+    };
+    if kind == gvk.kind && *group_version == wanted {
         return None;
     }
     if !scheme::is_registered(group_version, kind) {
-        return Some(scheme::not_registered(kind, &found.api_version));
+        let version = match found.api_version.is_empty() {
+            true => gvk.api_version(),
+            false => found.api_version.clone(),
+        };
+        return Some(scheme::not_registered(kind, &version));
     }
     (kind != gvk.kind).then(|| scheme::unknown_conversion(group_version, kind, gvk))
 }

@@ -17,6 +17,7 @@ type Boat struct {
 	// +listType=map
 	// +listMapKey=side
 	Oars []Oar `json:"oars,omitempty" protobuf:"bytes,2,rep,name=oars" patchStrategy:"merge" patchMergeKey:"side"`
+	// +structType=granular
 	Hull *Hull `json:"hull" protobuf:"bytes,3,opt,name=hull"`
 	Load Cargo `json:"load,omitempty" protobuf:"bytes,4,rep,name=load"`
 	Rest map[Name]int32 `json:"rest"`
@@ -96,7 +97,7 @@ fn a_kind_brings_the_types_that_its_fields_lead_to() {
 @Boat kind
 kind e string
 oars e2 []Oar patch=merge key=side list=map keys=side
-hull p3 Hull
+hull p3 Hull granular
 load e4 <v1.Cargo>{}quantity
 rest - <map[v1.Name]int32>{}int32
 data - bytes

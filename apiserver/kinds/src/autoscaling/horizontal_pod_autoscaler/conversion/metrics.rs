@@ -221,10 +221,15 @@ pub(super) fn second_status(metric: &Value) -> Value {
         };
         match field {
             "resource" | "containerResource" => {
-                let fields = [
+                let mut fields = vec![
                     ("averageUtilization", "currentAverageUtilization"),
                     ("averageValue", "currentAverageValue"),
                 ];
+                // The first version always shows this value, also of a metric that has only a share in the second.
+                let has_share = !source["currentAverageUtilization"].is_null();
+                if has_share && source["currentAverageValue"] == "0" {
+                    fields.pop();
+                }
                 let mut second = json!({ "name": source["name"], "current": current(&fields) });
                 if field == "containerResource" {
                     second["container"] = source["container"].clone();

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Surroundings, invalid_each, is_empty, items, supported, text};
+use super::{Surroundings, invalid_each, is_empty, items, text};
 use crate::json::Value;
 use crate::meta::validation::dns1123_label;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
+use crate::validation::required_one_of;
 
 pub(super) fn validate_resize_policies(
     container: &Value,
@@ -19,11 +20,11 @@ pub(super) fn validate_resize_policies(
         if !seen.insert(text(resource)) {
             errors.duplicate(&path.index(index), resource);
         }
-        supported(resource, path, &["cpu", "memory"], errors);
+        required_one_of(resource, path, &["cpu", "memory"], errors);
         let policy = &own["restartPolicy"];
-        supported(policy, path, &["NotRequired", "RestartContainer"], errors);
+        required_one_of(policy, path, &["NotRequired", "RestartContainer"], errors);
         if pod.never_restarts && policy != "NotRequired" {
-            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
             errors.invalid(path, policy, detail);
         }
     }
