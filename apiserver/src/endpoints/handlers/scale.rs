@@ -7,13 +7,14 @@ use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
 use crate::json::{Value, json};
 use crate::meta::object::{child_mut, meta, meta_mut};
+use crate::meta::validation::{NameRule, validate_object_meta, validate_standard_finalizers};
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::PatchType;
 use crate::registry::apiextensions::custom_resource::ScalePaths;
 use crate::registry::apiextensions::custom_resource::scale::{self, names};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema;
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::status::{ApiError, FieldPath};
 use crate::store::{Store, Subresource, View};
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
@@ -150,7 +151,7 @@ impl View for ScaleView<'_, '_> {
 
     fn write(&self, scaled: &Value, object: &mut Value) -> Result<(), ApiError> {
         let replicas = scaled["spec"]["replicas"].as_i64().unwrap_or(0);
-        check_replicas(self.0, replicas)?;
+        check(self.0, scaled, replicas)?;
         match paths(self.0) {
             Some(paths) => scale::set(object, &paths.spec_replicas, replicas.into())
                 .map_err(ApiError::Unknown)?,
@@ -180,21 +181,27 @@ impl View for ScaleView<'_, '_> {
     }
 }
 
-/// Checks the number of replicas that a client asks for.
-fn check_replicas(request: &Request<'_>, replicas: i64) -> Result<(), ApiError> {
+/// Checks a Scale that a client asks for. Upstream: `ValidateScale`, which custom resources do without.
+fn check(request: &Request<'_>, scale: &Value, replicas: i64) -> Result<(), ApiError> {
     let custom = paths(request);
     if let (Some(paths), true) = (custom, replicas == i64::from(i32::MIN)) {
         let path = &paths.spec_replicas;
         let why = format!("the spec replicas field {path:?} cannot be empty");
         return Err(ApiError::BadRequest(why));
     }
-    if replicas >= 0 || custom.is_some() {
+    if custom.is_some() {
         return Ok(());
     }
-    let mut errors = FieldErrors::new();
-    let path = FieldPath::new("spec.replicas");
-    let detail = "must be greater than or equal to 0";
-    errors.invalid(&path, &replicas.into(), detail);
+    let (path, rule) = (FieldPath::new("metadata"), NameRule::DnsSubdomain);
+    let mut errors = validate_object_meta(&scale["metadata"], true, rule, &path);
+    errors.extend(validate_standard_finalizers(&scale["metadata"], &path));
+    if replicas < 0 {
+        let detail = "must be greater than or equal to 0";
+        errors.invalid(&FieldPath::new("spec.replicas"), &replicas.into(), detail);
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
     Err(ApiError::Invalid {
         kind: GroupKind {
             group: "autoscaling".to_owned(),

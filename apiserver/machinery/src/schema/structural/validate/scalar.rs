@@ -151,6 +151,10 @@ pub(super) fn number(schema: &Structural, path: &str, number: &Number) -> Outcom
             }
             None => (Operand::Float(float, bound), printed_float(bound)),
         };
+        // An integer is compared with the integer part of a factor.
+        if matches!((what, &operand), ("MultipleOf", Operand::Integer(_, 0))) {
+            return outcome.add(Fault::no_factor(path, "0"));
+        }
         if !is_met(operand) {
             let kind = Kind::Invalid(Value::Number(number.clone()));
             outcome.add(Fault::at(path, kind, &format!("{why} {shown}")));
