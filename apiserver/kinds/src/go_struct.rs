@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::json::{Map, SmolStr, Value, html_escape};
+use crate::json::{Map, SmolStr, Value, encoded_string, html_escape};
 use crate::meta::GroupVersionKind;
 use crate::schema::{Object, Schema, builtin, core_type};
 
@@ -354,7 +354,7 @@ fn write_line(text: &mut String, node: &Node) {
             text.push('{');
             for (index, (name, value)) in entries.iter().enumerate() {
                 text.push_str(if index > 0 { "," } else { "" });
-                text.push_str(&html_escape(&format!("{name:?}:")));
+                text.push_str(&format!("{}:", encoded_string(name)));
                 write_line(text, value);
             }
             text.push('}');
@@ -385,7 +385,7 @@ fn write_lines(lines: &mut Vec<String>, node: &Node, depth: usize) {
             }
             Node::Map(entries) => {
                 let (name, value) = &entries[index];
-                lines.push(format!("{indent}{}: ", html_escape(&format!("{name:?}"))));
+                lines.push(format!("{indent}{}: ", encoded_string(name)));
                 write_lines(lines, value, depth + 1);
             }
             Node::Plain(_) => {}

@@ -6,6 +6,7 @@
 use std::str::FromStr;
 
 use crate::json::Value;
+use crate::status::quoted;
 
 /// The direction in which a fractional share is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,11 @@ pub enum IntOrPercentError {
     #[error("invalid type: string is not a percentage")]
     NotAPercentage,
     /// Text whose part before `%` is no number.
-    #[error("invalid value {text:?}: strconv.Atoi: parsing {number:?}: invalid syntax")]
+    #[error(
+        "invalid value {}: strconv.Atoi: parsing {}: invalid syntax",
+        quoted(text),
+        quoted(number)
+    )]
     NotANumber {
         /// The whole text.
         text: String,

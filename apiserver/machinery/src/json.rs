@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 
 pub use access::Index;
 pub(crate) use decode::Name;
-pub use html::html_escape;
 pub(crate) use html::may_need_escape;
+pub use html::{encoded_string, html_escape};
 pub use map::{Entry, IntoIter, Iter, IterMut, Map, OccupiedEntry, VacantEntry};
 pub use serde_json::Number;
 pub use smol_str::SmolStr;

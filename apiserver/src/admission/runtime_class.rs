@@ -8,7 +8,7 @@ use crate::json::{Value, json};
 use crate::meta::object::{child_mut, name};
 use crate::meta::order::Ordered;
 use crate::meta::validation::path_segment_name;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 
 /// Gives a new pod the overhead and the placement of its runtime class.
 ///
@@ -31,7 +31,11 @@ pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> 
     }
     let faults = path_segment_name(asked);
     if !faults.is_empty() {
-        let why = format!("invalid resource name {asked:?}: [{}]", faults.join(" "));
+        let why = format!(
+            "invalid resource name {}: [{}]",
+            quoted(asked),
+            faults.join(" ")
+        );
         return Err(ApiError::stated(500, "", &why, None));
     }
     let classes = all_of(state, "node.k8s.io", "runtimeclasses");

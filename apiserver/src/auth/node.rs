@@ -13,6 +13,7 @@ use crate::meta::GroupResource;
 use crate::meta::selector::FieldSelector;
 use crate::registry::bootstrap;
 use crate::request::Decision;
+use crate::status::quoted;
 use crate::storage::Storage;
 use references::{Kind, References};
 
@@ -33,7 +34,7 @@ pub(super) fn decide(storage: &Storage, user: &User, attributes: &Attributes<'_>
         return Decision::NoOpinion(String::new());
     };
     if node.is_empty() {
-        let why = format!("unknown node for user {:?}", user.name);
+        let why = format!("unknown node for user {}", quoted(&user.name));
         return Decision::NoOpinion(why);
     }
     let Attributes::Resource {

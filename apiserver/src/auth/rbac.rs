@@ -114,10 +114,12 @@ fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut G
         }
         let role = &binding["roleRef"];
         let reason = format!(
-            "RBAC: allowed by {kind} {name:?} of {} {:?} to {} {subject_name:?}",
+            "RBAC: allowed by {kind} {} of {} {} to {} {}",
+            quoted(&name),
             text(&role["kind"]),
-            text(&role["name"]),
+            quoted(&text(&role["name"])),
             text(&subject["kind"]),
+            quoted(&subject_name),
         );
         grants.found.push(Grant { rules, reason });
     }

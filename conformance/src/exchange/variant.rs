@@ -231,7 +231,7 @@ mod tests {
 
     fn sources(seed: u64) -> Vec<Value> {
         let cases = cases();
-        let variants = Variants::new(&cases, seed).take(200);
+        let variants = Variants::new(&cases, seed).take(500);
         variants.map(|case| case.source().clone()).collect()
     }
 
@@ -243,7 +243,7 @@ mod tests {
             .iter()
             .map(|own| own["case"].to_string())
             .collect();
-        assert_eq!(names.len(), 200);
+        assert_eq!(names.len(), 500);
         let long = format!(
             r#"{{"case": {{"case": "{}", "steps": [{{"req": "POST /a", "body": {{}}}}]}}}}"#,
             "a-".repeat(40)
@@ -278,7 +278,8 @@ mod tests {
             seen.insert((
                 is_a,
                 "odd",
-                body["spec"]["x"].as_i64().is_none_or(|x| x > 2),
+                !body["spec"]["x"].is_null()
+                    && ![1, 2].map(Value::from).contains(&body["spec"]["x"]),
             ));
         }
         for way in ["removed", "of another case", "added", "repeated", "odd"] {

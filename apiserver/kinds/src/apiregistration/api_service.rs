@@ -10,7 +10,7 @@ use crate::json::{Value, json};
 use crate::meta::GroupResource;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::unstructured::text;
 use crate::validation::{invalid_each, required};
 use crate::{Context, ResetFields, Strategy};
@@ -72,7 +72,10 @@ impl Strategy for ApiService {
         let (group, version) = (text(&spec["group"]), text(&spec["version"]));
         let wanted = format!("{version}.{group}");
         if !name(service).is_empty() && name(service) != wanted {
-            let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+            let detail = format!(
+                "must be `spec.version+\".\"+spec.group`: {}",
+                quoted(&wanted)
+            );
             let path = FieldPath::new("metadata.name");
             errors.invalid(&path, &name(service).into(), &detail);
         }

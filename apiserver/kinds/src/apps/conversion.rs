@@ -3,6 +3,7 @@
 
 use crate::json::Value;
 use crate::meta::object::meta_mut;
+use crate::status::quoted;
 
 /// The template generation of a DaemonSet.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -43,7 +44,7 @@ pub fn error(object: &Value) -> Option<String> {
         true => "value out of range",
         false => "invalid syntax",
     };
-    let why = format!("strconv.ParseInt: parsing {text:?}: {why}");
+    let why = format!("strconv.ParseInt: parsing {}: {why}", quoted(text));
     Some(match annotation {
         ROLLBACK_TO => format!("failed to parse annotation[{annotation}]={text} as int64: {why}"),
         _ => why,

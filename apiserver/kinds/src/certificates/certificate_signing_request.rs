@@ -255,8 +255,8 @@ fn check_blocks(mut text: &str) -> Result<(), String> {
     while let Some((block, rest)) = der::block(text) {
         if block.kind != "CERTIFICATE" {
             return Err(format!(
-                "only CERTIFICATE PEM blocks are allowed, found {:?}",
-                block.kind
+                "only CERTIFICATE PEM blocks are allowed, found {}",
+                quoted(block.kind)
             ));
         }
         if block.has_headers {

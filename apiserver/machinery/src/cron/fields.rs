@@ -1,6 +1,7 @@
 //! One field of a schedule: the values that it allows.
 
 use super::ParseError;
+use crate::status::quoted;
 
 /// The least and the greatest value of a field, and names that stand for values from the least on.
 pub(super) struct Bounds {
@@ -138,6 +139,9 @@ fn number(text: &str) -> Result<u32, String> {
         return Err(format!("negative number ({text}) not allowed: {text}"));
     }
     text.parse().map_err(|_| {
-        format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: invalid syntax")
+        format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing {}: invalid syntax",
+            quoted(text)
+        )
     })
 }

@@ -6,6 +6,7 @@ use super::path::PathElement;
 use super::typed::Shape;
 use crate::json::{Map, Number, Value};
 use crate::schema::{Field, Object, Schema};
+use crate::status::quoted;
 
 /// A fault and where it is.
 struct Fault {
@@ -241,12 +242,13 @@ fn go_syntax(value: &Value) -> String {
         Value::Object(entries) => {
             let entries: Vec<String> = entries
                 .iter()
-                .map(|(key, value)| format!("{:?}:{}", key, go_syntax(value)))
+                .map(|(key, value)| format!("{}:{}", quoted(key), go_syntax(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
         Value::Number(number) => go_float(number),
-        Value::Bool(_) | Value::String(_) => value.to_string(),
+        Value::String(text) => quoted(text),
+        Value::Bool(_) => value.to_string(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::Value;
+
 /// Whether a byte is, or begins, a character that Go escapes in addition to those that JSON
 /// requires: `<`, `>`, `&` and the line separators of Unicode.
 pub(crate) const fn may_need_escape(byte: u8) -> bool {
@@ -32,6 +34,11 @@ pub fn html_escape(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// A text as a JSON string of Go's encoder.
+pub fn encoded_string(text: &str) -> String {
+    html_escape(&Value::from(text).to_string()).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +50,6 @@ mod tests {
         assert_eq!(html_escape(escapes), escapes);
         assert!(matches!(html_escape("é\u{7f}"), Cow::Borrowed(_)));
         assert_eq!(html_escape("\u{20ac}"), "\u{20ac}");
+        assert_eq!(encoded_string("<\u{1}\""), r#""\u003c\u0001\"""#);
     }
 }

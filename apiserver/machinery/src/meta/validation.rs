@@ -9,7 +9,7 @@ mod owner_references;
 
 use std::collections::BTreeSet;
 
-use crate::json::{Map, Value, html_escape};
+use crate::json::{Map, Value, encoded_string};
 use crate::status::{CauseReason, FieldErrors, FieldPath, quoted};
 
 pub use label_selector::validate_label_selector;
@@ -99,10 +99,9 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
     }
     let uid = text(new, "uid");
     if uid != text(old, "uid") {
-        // Its type is not Go's string, so upstream shows it as JSON.
-        let shown = Value::from(uid).to_string();
-        let path = path.child("uid");
-        invalid_struct(&mut errors, &path, &html_escape(&shown), FIELD_IMMUTABLE);
+        // A UID has a type of its own upstream, so messages show it as JSON.
+        let (path, shown) = (path.child("uid"), encoded_string(uid));
+        invalid_struct(&mut errors, &path, &shown, FIELD_IMMUTABLE);
     }
     for key in [
         "creationTimestamp",

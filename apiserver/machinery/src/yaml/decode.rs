@@ -14,6 +14,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use crate::json::{Map, Value};
 use crate::nesting;
+use crate::status::quoted;
 pub use json::json_object;
 
 /// The namespace of YAML's own tags.
@@ -237,7 +238,7 @@ impl<'y> Reader<'y> {
                 return Err(message.to_owned());
             };
             for (name, value) in map {
-                let shown = format!("{name:?}");
+                let shown = quoted(&name);
                 self.insert(entries, name.to_string(), value, &shown, line);
             }
         }
@@ -256,7 +257,7 @@ impl<'y> Reader<'y> {
 /// A key as JSON has it, and as Go prints it.
 fn key_of(key: &Value, value: &Value) -> Result<(String, String), String> {
     Ok(match key {
-        Value::String(name) => (name.to_string(), format!("{name:?}")),
+        Value::String(name) => (name.to_string(), quoted(name)),
         Value::Bool(_) | Value::Number(_) => (key.to_string(), key.to_string()),
         Value::Null => {
             return Err(format!(

@@ -5,6 +5,7 @@ mod restricted;
 use std::collections::BTreeSet;
 
 use crate::json::Value;
+use crate::status;
 
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -171,7 +172,7 @@ impl<'a> Pod<'a> {
                     matches!(value, "" | "runtime/default") || value.starts_with("localhost/");
                 key.starts_with(APP_ARMOR_PREFIX) && !allowed
             })
-            .map(|(key, value)| format!("{key}={:?}", text(value)))
+            .map(|(key, value)| format!("{key}={}", status::quoted(text(value))))
             .collect();
         if !forbidden.is_empty() {
             setters.push(plural("annotation", "annotations", forbidden.len()).to_owned());

@@ -12,7 +12,7 @@ use crate::nesting;
 use crate::patch;
 use crate::request::Operation;
 use crate::schema::{self, FieldValidation};
-use crate::status::{ApiError, Status};
+use crate::status::{ApiError, Status, quoted};
 
 /// The reason why a webhook does not admit a write.
 pub(super) enum Failure {
@@ -124,9 +124,9 @@ pub(super) fn check_decodes(review: &Value, version: &str) -> Result<(), String>
     let is_status = found.api_version() == "v1" && found.kind == "Status";
     if !is_review && !is_status {
         return Err(format!(
-            "no kind {:?} is registered for version {:?} in scheme {CLIENT_SCHEME:?}",
-            found.kind,
-            found.api_version()
+            "no kind {} is registered for version {} in scheme {CLIENT_SCHEME:?}",
+            quoted(&found.kind),
+            quoted(&found.api_version())
         ));
     }
     if is_review {
@@ -339,7 +339,7 @@ impl Admission<'_> {
         };
         if answer.patch_type != "JSONPatch" {
             // Upstream makes this failure's code of an answer that refuses nothing.
-            let why = format!("unsupported patch type {:?}", answer.patch_type);
+            let why = format!("unsupported patch type {}", quoted(&answer.patch_type));
             return Err(Failure::Call { why, code: 400 });
         }
         let shown = self.in_form(Some(object), invocation);
@@ -368,9 +368,9 @@ impl Admission<'_> {
         }
         let Some(schema) = schema::builtin(&found) else {
             return Err(ApiError::Internal(format!(
-                "no kind {:?} is registered for version {:?} in scheme {LEGACY_SCHEME:?}",
-                found.kind,
-                found.api_version()
+                "no kind {} is registered for version {} in scheme {LEGACY_SCHEME:?}",
+                quoted(&found.kind),
+                quoted(&found.api_version())
             )));
         };
         let text = patched.to_string();

@@ -21,7 +21,7 @@ use crate::request::options::field_validation;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object, scheme};
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 use crate::yaml::decode::{Yaml, json_object, unmarshal_errors};
 
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
@@ -344,8 +344,10 @@ fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value
 
 fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
     ApiError::BadRequest(format!(
-        "{} in version {:?} cannot be handled as a {}: {error}",
-        gvk.kind, gvk.version, gvk.kind
+        "{} in version {} cannot be handled as a {}: {error}",
+        gvk.kind,
+        quoted(&gvk.version),
+        gvk.kind
     ))
 }
 

@@ -21,7 +21,7 @@ use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;
 use crate::registry::rest::ProxyTarget;
 use crate::request::Verb;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 use crate::storage::ObjectKey;
 
 /// The label by which a slice names the service whose endpoints it has.
@@ -37,7 +37,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 pub(super) async fn proxy(request: &Request<'_>, to: ProxyTarget) -> Answer {
     let kind = to.as_str();
     let target = Target::parse(request.name()).ok_or_else(|| {
-        ApiError::BadRequest(format!("invalid {kind} request {:?}", request.name()))
+        ApiError::BadRequest(format!("invalid {kind} request {}", quoted(request.name())))
     })?;
     let object = request.store(false).get(request.namespace(), target.name)?;
     let object = object.value();

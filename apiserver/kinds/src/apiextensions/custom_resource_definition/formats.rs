@@ -2,13 +2,14 @@
 
 use crate::json::Value;
 use crate::schema::structural::format::is_supported;
+use crate::status::quoted;
 
 /// The warnings of a definition: formats that it uses for the first time and that mean nothing.
 pub(super) fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let known = old.map(unrecognized).unwrap_or_default();
     let mut warnings: Vec<String> = Vec::new();
     for format in unrecognized(new) {
-        let warning = format!("unrecognized format {format:?}");
+        let warning = format!("unrecognized format {}", quoted(&format));
         if !known.contains(&format) && !warnings.contains(&warning) {
             warnings.push(warning);
         }

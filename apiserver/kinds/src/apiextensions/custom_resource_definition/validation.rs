@@ -14,7 +14,7 @@ pub(super) mod webhook_client;
 use std::collections::BTreeSet;
 
 use super::{approval, conditions};
-use crate::json::{Value, json};
+use crate::json::{Value, html_escape, json};
 use crate::meta::order::Ordered;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 
@@ -254,7 +254,8 @@ fn shown_versions(versions: &Value) -> String {
         let fields = fields.map(|(name, value)| format!("{name:?}:{value}"));
         format!("{{{}}}", fields.join(","))
     });
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    let shown = format!("[{}]", shown.collect::<Vec<_>>().join(","));
+    html_escape(&shown).into_owned()
 }
 
 fn validate_conversion(

@@ -6,7 +6,7 @@ mod metrics;
 use std::borrow::Cow;
 use std::mem;
 
-use crate::json::{Map, Value, json};
+use crate::json::{Map, Value, html_escape, json};
 use crate::meta::object::child_mut;
 
 /// The version that knows of nothing but the CPU.
@@ -132,7 +132,7 @@ pub(super) fn shown(second: &Value) -> Value {
     if !annotations.is_empty() {
         let own = child_mut(&mut first["metadata"], "annotations");
         let annotations = annotations.into_iter();
-        own.extend(annotations.map(|(name, text)| (name.to_owned(), text.into())));
+        own.extend(annotations.map(|(name, text)| (name.to_owned(), html_escape(&text).into())));
     }
     first
 }
@@ -273,7 +273,7 @@ mod tests {
                 },
                 "metrics": [
                     {"type": "Pods", "pods": {
-                        "metric": {"name": "m", "selector": {"matchLabels": {"name": "a", "kind": "b"}}},
+                        "metric": {"name": "m<1", "selector": {"matchLabels": {"name": "a", "kind": "b"}}},
                         "target": {"type": "AverageValue", "averageValue": "5"}}},
                     cpu_metric(50),
                 ],
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(first["spec"]["targetCPUUtilizationPercentage"], 50);
         assert_eq!(
             first["metadata"]["annotations"][METRICS],
-            r#"[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"5","selector":{"matchLabels":{"kind":"b","name":"a"}}}}]"#
+            r#"[{"type":"Pods","pods":{"metricName":"m\u003c1","targetAverageValue":"5","selector":{"matchLabels":{"kind":"b","name":"a"}}}}]"#
         );
         assert_eq!(
             first["metadata"]["annotations"][BEHAVIOR],

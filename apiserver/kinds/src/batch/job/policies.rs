@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::go_struct::shown_field;
 use crate::json::Value;
 use crate::meta::validation::qualified_name;
-use crate::status::{CauseReason, FieldErrors, FieldPath};
+use crate::status::{CauseReason, FieldErrors, FieldPath, quoted};
 use crate::unstructured::{is_empty, items, text};
 use crate::validation::{NOT_NEGATIVE, invalid_as, invalid_each};
 
@@ -212,11 +212,14 @@ pub(super) fn count_of_indexes(text: &str, completions: i64) -> Result<i64, Stri
 /// The text is malformed, or has an index that is not below `completions`.
 pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let number = |text: &str| -> Result<i64, String> {
-        let number: i64 = text
-            .parse()
-            .map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
+        let number: i64 = text.parse().map_err(|_| {
+            format!(
+                "cannot convert string to integer for index: {}",
+                quoted(text)
+            )
+        })?;
         match number >= completions {
-            true => Err(format!("too large index: {text:?}")),
+            true => Err(format!("too large index: {}", quoted(text))),
             false => Ok(number),
         }
     };
@@ -233,8 +236,9 @@ pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), Strin
             Ok((from, to))
         }
         _ => Err(format!(
-            "the fragment {text:?} violates the requirement that an index interval can have at \
-             most two parts separated by '-'"
+            "the fragment {} violates the requirement that an index interval can have at most two \
+             parts separated by '-'",
+            quoted(text)
         )),
     }
 }

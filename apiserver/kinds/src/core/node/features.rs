@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::json::Value;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use crate::unstructured::{items, text};
 
 const NAME_BYTES_MAX: usize = 253;
@@ -24,7 +24,7 @@ pub(super) fn validate(features: &Value, errors: &mut FieldErrors) {
             false => FORM.to_owned(),
         };
         if name.len() > NAME_BYTES_MAX || !NAME.is_match(name) {
-            let detail = format!("invalid feature name {name:?}: {why}");
+            let detail = format!("invalid feature name {}: {why}", quoted(name));
             errors.invalid(&path.index(index), own, &detail);
         }
         let Some(next) = all.get(index + 1) else {

@@ -4,7 +4,7 @@
 
 use crate::json::{Map, json};
 use crate::request::options::Query;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 
 /// The options that are switches, in the order of their kinds.
 const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
@@ -71,7 +71,8 @@ pub fn ports(query: &Query) -> Result<Vec<u16>, ApiError> {
                 false => "invalid syntax",
             };
             ApiError::BadRequest(format!(
-                "cannot convert to []int32: strconv.ParseUint: parsing {port:?}: {why}"
+                "cannot convert to []int32: strconv.ParseUint: parsing {}: {why}",
+                quoted(port)
             ))
         })
     });

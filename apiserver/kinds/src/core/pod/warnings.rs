@@ -12,7 +12,7 @@ use crate::json::Value;
 use crate::meta::object;
 use crate::meta::validation::dns1123_label;
 use crate::net::warn_of_ip;
-use crate::status::FieldPath;
+use crate::status::{FieldPath, quoted};
 use crate::unstructured::{entries, items, text};
 
 pub use volumes::GONE_SOURCES;
@@ -238,7 +238,10 @@ fn warn_of_env(env: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
         let extends = value.contains(&reference) && value != reference;
         if !extends || !variable["valueFrom"].is_null() {
             let path = path.index(index);
-            warnings.push(format!("{path}: hides previous definition of {name:?}, which may be dropped when using apply"));
+            let name = quoted(name);
+            warnings.push(format!(
+                "{path}: hides previous definition of {name}, which may be dropped when using apply"
+            ));
         }
     }
 }

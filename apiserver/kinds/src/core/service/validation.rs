@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{is_exposed, needs_health_check};
-use crate::json::Value;
+use crate::json::{Value, encoded_string};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::net::{
     PORT_RANGE, parse_ip, port_name_faults, validate_cidr, validate_ip, validate_reachable,
@@ -267,7 +267,8 @@ fn validate_ports_together(spec: &Value, path: &FieldPath, errors: &mut FieldErr
         let (protocol, own) = (text(&port["protocol"]), number(port, "port"));
         if !seen.insert((protocol, own)) {
             let message = format!(
-                "Duplicate value: {{\"Name\":\"\",\"Protocol\":{protocol:?},\"AppProtocol\":null,\"Port\":{own},\"TargetPort\":0,\"NodePort\":0}}"
+                "Duplicate value: {{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{own},\"TargetPort\":0,\"NodePort\":0}}",
+                encoded_string(protocol)
             );
             errors.push(CauseReason::Duplicate, &path.index(index), message);
         }

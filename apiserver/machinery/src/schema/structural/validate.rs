@@ -10,7 +10,7 @@ use super::{AdditionalProperties, Structural};
 use crate::cancellation;
 use crate::json::{Map, SmolStr, Value};
 use crate::meta::order::Ordered;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 use fault::{Fault, Faults, Kind};
 use old::Old;
 
@@ -128,7 +128,7 @@ fn junctors(schema: &Structural, path: &str, value: &Value, old: Option<Old<'_>>
             }
         }
         if valid.is_none() {
-            let message = format!("{path:?} must validate at least one schema (anyOf)");
+            let message = format!("{} must validate at least one schema (anyOf)", quoted(path));
             outcome.add(Fault::whole(message));
         }
         if let Some(result) = valid.or(best) {
@@ -147,14 +147,17 @@ fn junctors(schema: &Structural, path: &str, value: &Value, old: Option<Old<'_>>
         }
         if valid != rules.all_of.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
-            let message = format!("{path:?} must validate all the schemas (allOf){none}");
+            let message = format!(
+                "{} must validate all the schemas (allOf){none}",
+                quoted(path)
+            );
             outcome.add(Fault::whole(message));
         }
     }
     if let Some(not) = &rules.not
         && validate(not, path, value, old).is_valid()
     {
-        let message = format!("{path:?} must not validate the schema (not)");
+        let message = format!("{} must not validate the schema (not)", quoted(path));
         outcome.add(Fault::whole(message));
     }
     outcome.matches += 1;
@@ -187,8 +190,10 @@ fn one_of(clauses: &[Structural], path: &str, value: &Value, old: Option<Old<'_>
                 0 => "Found none valid".to_owned(),
                 valid => format!("Found {valid} valid alternatives"),
             };
-            let message =
-                format!("{path:?} must validate one and only one schema (oneOf). {found}");
+            let message = format!(
+                "{} must validate one and only one schema (oneOf). {found}",
+                quoted(path)
+            );
             outcome.add(Fault::whole(message));
             if let Some(best) = best {
                 outcome.merge(best);

@@ -6,7 +6,7 @@ use super::{entries, items};
 use crate::core::pod::seccomp;
 use crate::core::pod::volumes::validate_descending;
 use crate::json::Value;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{FieldErrors, FieldPath, quoted};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -100,7 +100,7 @@ fn validate_profile(
     let own = profile.as_str().unwrap_or_default();
     let known = matches!(own, "" | "runtime/default" | "unconfined");
     if !known && !own.starts_with("localhost/") {
-        let detail = format!("invalid AppArmor profile name: {own:?}");
+        let detail = format!("invalid AppArmor profile name: {}", quoted(own));
         errors.invalid(path, profile, &detail);
     }
 }

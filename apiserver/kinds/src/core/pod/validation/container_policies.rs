@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Surroundings, invalid_each, is_empty, items, text};
 use crate::json::Value;
 use crate::meta::validation::dns1123_label;
-use crate::status::{CauseReason, FieldErrors, FieldPath};
+use crate::status::{CauseReason, FieldErrors, FieldPath, quoted};
 use crate::validation::required_one_of;
 
 pub(super) fn validate_resize_policies(
@@ -73,7 +73,7 @@ pub(super) fn validate_resource_claims(
                 false => format!(": {}", known.join(", ")),
             };
             let detail = "must be one of the names in pod.spec.resourceClaims";
-            let text = format!("Not found: {name:?}: {detail}{known}");
+            let text = format!("Not found: {}: {detail}{known}", quoted(name));
             errors.push(CauseReason::NotFound, &path, text);
         }
     }

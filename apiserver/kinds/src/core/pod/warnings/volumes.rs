@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::core::claim_spec::warn_of_claim_spec;
 use crate::json::Value;
-use crate::status::FieldPath;
+use crate::status::{FieldPath, quoted};
 use crate::unstructured::{entries, items, text};
 
 /// Volume sources that no kubelet mounts any more: the field, upstream's name of it, and the
@@ -100,7 +100,7 @@ fn warn_of_files(volume: &Value, warnings: &mut Vec<String>) {
         }
         let what = match field {
             "" => kind.to_owned(),
-            field => format!("{kind} {:?}", text(&own[field])),
+            field => format!("{kind} {}", quoted(text(&own[field]))),
         };
         let mut files = Files::default();
         for item in items(&own["items"]) {
@@ -132,7 +132,7 @@ fn files_of(source: &Value) -> Vec<File<'_>> {
     for (field, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         let own = &source[field];
         if own["items"].is_array() {
-            let from = format!("{kind} {:?}", text(&own["name"]));
+            let from = format!("{kind} {}", quoted(text(&own["name"])));
             let files = items(&own["items"]);
             return files
                 .map(|item| (text(&item["path"]), from.clone()))
@@ -186,8 +186,8 @@ impl<'v> Files<'v> {
             return Vec::new();
         }
         let shown = |path: &str, from: &str| match from {
-            "" => format!("{path:?}"),
-            from => format!("{path:?} ({from})"),
+            "" => quoted(path),
+            from => format!("{} ({from})", quoted(path)),
         };
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);
         let below = format!("{path}/");
