@@ -22,14 +22,6 @@ mod set;
 mod typed;
 mod validate;
 
-/// Whether a list of a built-in kind can have items without any key, as the keys are optional.
-fn has_optional_keys(kind: &GroupVersionKind) -> bool {
-    matches!(
-        kind.kind.as_str(),
-        "ServiceAccount" | "FlowSchema" | "PriorityLevelConfiguration"
-    )
-}
-
 #[cfg(test)]
 mod tests;
 
@@ -317,4 +309,13 @@ fn set_managed_fields(object: &mut Value, managed: Option<Value>) {
         Some(managed) => meta.insert("managedFields", managed),
         None => meta.remove("managedFields"),
     };
+}
+
+/// Whether a list of a built-in kind may have items without any of its keys. Validation of other kinds refuses such
+/// items.
+fn has_optional_keys(kind: &GroupVersionKind) -> bool {
+    matches!(
+        kind.kind.as_str(),
+        "ServiceAccount" | "FlowSchema" | "PriorityLevelConfiguration"
+    )
 }
