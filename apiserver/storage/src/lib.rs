@@ -6,6 +6,7 @@ mod journal;
 mod object;
 mod pairs;
 mod table;
+mod text;
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -234,6 +235,7 @@ impl Storage {
             (objects, began),
             self.window,
         );
+        table.compress_texts();
         self.tables.insert(key, Arc::new(table));
     }
 

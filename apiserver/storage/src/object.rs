@@ -1,7 +1,7 @@
 //! Stored objects: decoded, encoded as JSON, or both.
 //!
 //! A tree of small maps takes ten times as much memory as its text. So only recently written
-//! objects stay decoded (see `Table`); others are decoded on demand.
+//! objects stay decoded (see `Table`); others are decoded on demand. Texts are compressed in the same way, but later.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,6 +16,7 @@ use crate::nesting;
 use crate::pairs::Pairs;
 use crate::schema::protobuf::{self, Document};
 use crate::schema::{has_object_meta, owned_lengths, read_fields, read_object, write_answer};
+use crate::text::{Dictionary, Text};
 
 /// The capacity in bytes that the scratch buffer shrinks to.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -110,7 +111,7 @@ enum Form {
 #[derive(Debug)]
 struct Json {
     /// The object and a line break.
-    bytes: Bytes,
+    line: Text,
     /// The offset of the fields after `kind` and `apiVersion`, if these come first.
     fields: usize,
     /// How long the owned fields of each manager are, if that is known.
@@ -149,11 +150,12 @@ impl StoredObject {
             return None;
         }
         let Json {
-            bytes,
+            line,
             fields,
             owned,
             has_object_meta,
         } = self.encoded();
+        let bytes = line.plain();
         // Only names and texts come before the version; quotation marks in texts are escaped.
         let metadata = bytes.get(*fields..)?;
         if !metadata.starts_with(b"\"metadata\":{") {
@@ -166,7 +168,7 @@ impl StoredObject {
         let is_whole = rest.starts_with(b"\"");
         let text = [&bytes[..start], new.as_bytes(), rest].concat();
         let json = Json {
-            bytes: text.into(),
+            line: Text::new(text.into()),
             fields: *fields,
             owned: owned.clone(),
             has_object_meta: *has_object_meta,
@@ -199,7 +201,7 @@ impl StoredObject {
             Form::Decoded(value) => Arc::clone(value),
             Form::Encoded(shared) => shared.upgrade().unwrap_or_else(|| {
                 let json = self.json.get().expect("what rests is written");
-                let value = read_object(&json.bytes, json.owned.as_deref());
+                let value = read_object(&json.line.plain(), json.owned.as_deref());
                 let value = Arc::new(value.expect("what was written can be read"));
                 *held = Form::Encoded(Arc::downgrade(&value));
                 value
@@ -252,19 +254,42 @@ impl StoredObject {
 
     /// Returns the object as JSON, encoded by the first caller and shared from then on.
     pub fn json(&self) -> Bytes {
-        let line = &self.encoded().bytes;
+        let line = self.json_line();
         line.slice(..line.len() - 1)
     }
 
     /// Returns the JSON with a line break at its end, as in a response.
     pub fn json_line(&self) -> Bytes {
-        self.encoded().bytes.clone()
+        self.encoded().line.plain()
     }
 
     /// The object without `kind` and `apiVersion`, less its opening brace: an item of a list.
-    pub fn json_fields(&self) -> &[u8] {
-        let encoded = self.encoded();
-        &encoded.bytes[encoded.fields..encoded.bytes.len() - 1]
+    pub fn json_fields(&self) -> Bytes {
+        let Json { line, fields, .. } = self.encoded();
+        line.plain().slice(*fields..line.len() - 1)
+    }
+
+    /// The bytes of [`Self::json`].
+    pub fn json_length(&self) -> usize {
+        self.encoded().line.len() - 1
+    }
+
+    /// The bytes of [`Self::json_fields`].
+    pub fn json_fields_length(&self) -> usize {
+        self.json_length() - self.encoded().fields
+    }
+
+    /// Compresses the text, which is made already.
+    pub(super) fn compress(&self, dictionary: &Dictionary) {
+        if let Some(json) = self.json.get() {
+            json.line.compress(dictionary);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_compressed(&self) -> bool {
+        let json = self.json.get();
+        json.is_some_and(|json| json.line.is_compressed())
     }
 
     /// The object in protobuf, encoded by the first caller and shared from then on; `None` for a kind
@@ -276,7 +301,7 @@ impl StoredObject {
 
     /// The size of the JSON in bytes; 0 if the object is not encoded yet.
     pub fn known_bytes(&self) -> usize {
-        self.json.get().map_or(0, |json| json.bytes.len())
+        self.json.get().map_or(0, |json| json.line.len())
     }
 
     fn encoded(&self) -> &Json {
@@ -288,10 +313,10 @@ impl StoredObject {
                 let owned = owned_lengths(&value);
                 let has_object_meta = has_object_meta(&value);
                 text.push(b'\n');
-                let bytes = Bytes::copy_from_slice(text);
+                let line = Text::new(Bytes::copy_from_slice(text));
                 text.shrink_to(SCRATCH_MAX);
                 Json {
-                    bytes,
+                    line,
                     fields,
                     owned,
                     has_object_meta,

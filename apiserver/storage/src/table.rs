@@ -6,6 +6,7 @@
 mod commit;
 mod frames;
 mod groups;
+mod plain_texts;
 mod state;
 mod subscription;
 mod together;
@@ -28,6 +29,7 @@ pub use commit::{Change, Conflict, Transaction};
 use frames::Frames;
 use groups::Groups;
 pub use groups::{Filter, SelectedEvent};
+use plain_texts::{Compression, PlainTexts};
 use state::State;
 pub use state::WindowLimits;
 pub use subscription::Subscription;
@@ -241,6 +243,7 @@ impl Table {
             events: 0,
             decoded: VecDeque::new(),
             decoded_bytes: 0,
+            plain_texts: PlainTexts::default(),
             groups: Groups::default(),
         };
         Self {
@@ -288,6 +291,7 @@ impl Table {
             events: 0,
             decoded: VecDeque::new(),
             decoded_bytes: 0,
+            plain_texts: PlainTexts::default(),
             groups: Groups::default(),
         };
         Ok(Self {
@@ -304,6 +308,16 @@ impl Table {
     /// Returns the resource, in the version of its first request.
     pub fn gvr(&self) -> &GroupVersionResource {
         &self.gvr
+    }
+
+    /// Compresses the texts of objects that were not written in this table, but for as many as may stay plain.
+    pub(super) fn compress_texts(&self) {
+        let mut state = self.state.write();
+        let objects = state.objects.clone();
+        let texts = objects
+            .values()
+            .flat_map(|object| state.plain_texts.keep(object, &objects));
+        texts.for_each(Compression::carry_out);
     }
 
     /// Keeps writers out while the guard is held.

@@ -44,9 +44,9 @@ impl Items {
     /// The length of an item without separators.
     fn length(self, object: &StoredObject) -> usize {
         match self {
-            Self::Json => object.json().len(),
+            Self::Json => object.json_length(),
             // They lack their opening brace.
-            Self::JsonFields => object.json_fields().len() + 1,
+            Self::JsonFields => object.json_fields_length() + 1,
             Self::Protobuf => protobuf::item_length(message(object)),
         }
     }
@@ -56,7 +56,7 @@ impl Items {
             Self::Json => body.extend_from_slice(&object.json()),
             Self::JsonFields => {
                 body.push(b'{');
-                body.extend_from_slice(object.json_fields());
+                body.extend_from_slice(&object.json_fields());
             }
             Self::Protobuf => protobuf::push_item(body, message(object)),
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-use super::state::State;
+use super::state::{Evictions, State};
 use super::{Event, Table};
 use crate::json::Value;
 use crate::meta::ResourceVersion;
@@ -55,16 +55,15 @@ impl Transaction<'_> {
 /// A write that is done and not announced yet.
 pub(super) struct Written {
     object: Arc<StoredObject>,
-    /// The objects whose decoded form is not kept any more.
-    evicted: Vec<Arc<StoredObject>>,
+    evictions: Evictions,
     /// The watchers that wait for such an object.
     woken: Vec<Arc<Notify>>,
 }
 
 impl Written {
-    /// Drops decoded forms that are not kept.
+    /// Drops the forms of objects that are not kept.
     pub(super) fn evict(&mut self) {
-        self.evicted.drain(..).for_each(|object| object.evict());
+        self.evictions.carry_out();
     }
 }
 
@@ -114,12 +113,12 @@ impl Table {
         });
         let object = Arc::clone(&event.object);
         // The previous version keeps its labels and selectable fields, which selectors read.
-        let evicted = state.keep_decoded(std::iter::once(Arc::clone(&object)));
+        let evictions = state.keep_decoded(std::iter::once(Arc::clone(&object)));
         let compacted = state.compacted;
         let woken = state.groups.note(&event, compacted);
         Written {
             object,
-            evicted,
+            evictions,
             woken,
         }
     }
@@ -157,11 +156,9 @@ impl Table {
         let mut state = self.state.write();
         let previous = state.objects.get(&key).cloned();
         let event = state.apply(&key, change, previous, entry.rv);
-        let evicted = state.keep_decoded(std::iter::once(Arc::clone(&event.object)));
+        let mut evictions = state.keep_decoded(std::iter::once(Arc::clone(&event.object)));
         drop(state);
-        for object in evicted {
-            object.evict();
-        }
+        evictions.carry_out();
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use imbl::{OrdMap, Vector};
 
 use super::groups::Groups;
+use super::plain_texts::{Compression, PlainTexts};
 use super::{Event, WindowError};
 use crate::meta::ResourceVersion;
 use crate::{EventType, ObjectKey, StoredObject};
@@ -48,16 +49,35 @@ pub(crate) struct State {
     /// they are known; oldest first.
     pub(super) decoded: VecDeque<(Arc<StoredObject>, usize)>,
     pub(super) decoded_bytes: usize,
+    /// The objects that are not decoded any more, and whose texts are not compressed yet.
+    pub(super) plain_texts: PlainTexts,
     /// The watches of a part of the objects.
     pub(super) groups: Groups,
 }
 
+/// What the objects written last have pushed out of their places; it is done after the table is unlocked.
+#[derive(Debug, Default)]
+pub(super) struct Evictions {
+    /// The objects to keep as text alone.
+    decoded: Vec<Arc<StoredObject>>,
+    /// The texts to compress.
+    texts: Vec<Compression>,
+}
+
+impl Evictions {
+    /// Does it; once.
+    pub(super) fn carry_out(&mut self) {
+        self.decoded.drain(..).for_each(|object| object.evict());
+        self.texts.drain(..).for_each(Compression::carry_out);
+    }
+}
+
 impl State {
-    /// Keeps `objects` decoded, and returns the objects to evict now.
+    /// Keeps `objects` decoded, and returns what to evict for them.
     pub(super) fn keep_decoded(
         &mut self,
         objects: impl Iterator<Item = Arc<StoredObject>>,
-    ) -> Vec<Arc<StoredObject>> {
+    ) -> Evictions {
         // By the next write an object has its text, as its writer has been answered.
         for (object, bytes) in self.decoded.iter_mut().rev().take(2) {
             if *bytes == 0 {
@@ -71,17 +91,19 @@ impl State {
             self.decoded_bytes += bytes;
             self.decoded.push_back((object, bytes));
         }
-        let mut evicted = Vec::new();
+        let mut evictions = Evictions::default();
         for _ in 0..before {
             if self.decoded.len() <= DECODED_MAX && self.decoded_bytes <= DECODED_BYTES_MAX {
                 break;
             }
             if let Some((object, bytes)) = self.decoded.pop_front() {
                 self.decoded_bytes -= bytes;
-                evicted.push(object);
+                let texts = self.plain_texts.keep(&object, &self.objects);
+                evictions.texts.extend(texts);
+                evictions.decoded.push(object);
             }
         }
-        evicted
+        evictions
     }
 
     /// The creations of initial objects above version `rv`, oldest first, at most `max`: the past
