@@ -23,8 +23,12 @@ const TAGS: &str = "tag:yaml.org,2002:";
 /// The nesting limit of values on an ordinary stack, where JSON is not read any deeper either.
 const SHALLOW_MAX: usize = 120;
 
-/// The limit of values in a document, with its aliases expanded.
-const VALUES_MAX: usize = 1_000_000;
+/// Aliases are not limited in documents with fewer values, or with fewer values that aliases stand for.
+const COUNTED_VALUES_MIN: usize = 1000;
+const COUNTED_ALIASED_MIN: usize = 100;
+/// In documents with fewer values than the first number, aliases may stand for 99 % of the values; with more than the
+/// second, for 10 %.
+const ALIAS_RATIO_RANGE: (f64, f64) = (400_000.0, 4_000_000.0);
 
 /// Whether all of Go's decoders read a plain scalar as a text, so that it needs no quotes. Some of
 /// the decoders know dates and sexagesimal numbers.
@@ -77,7 +81,7 @@ impl Yaml {
                 (Event::StreamStart | Event::DocumentEnd, _) => {}
                 (Event::DocumentStart(..), _) => {
                     reader.anchors.clear();
-                    reader.values = 0;
+                    (reader.decoded, reader.aliased) = (0, 0);
                 }
                 (event, span) => {
                     let document = reader.value(event, span)?;
@@ -103,7 +107,10 @@ struct Reader<'y> {
     text: &'y str,
     events: Parser<'y, StrInput<'y>>,
     anchors: BTreeMap<usize, Anchored>,
-    values: usize,
+    /// The values of the document so far, with aliases expanded.
+    decoded: usize,
+    /// Those of them that aliases stand for.
+    aliased: usize,
     duplicates: Vec<String>,
 }
 
@@ -121,7 +128,8 @@ impl<'y> Reader<'y> {
             text,
             events: Parser::new_from_str_with_options(text, options),
             anchors: BTreeMap::new(),
-            values: 0,
+            decoded: 0,
+            aliased: 0,
             duplicates: Vec::new(),
         }
     }
@@ -150,16 +158,14 @@ impl<'y> Reader<'y> {
     }
 
     fn value(&mut self, event: Event<'y>, span: Span) -> Result<Value, String> {
-        let before = self.values;
-        self.count(1)?;
+        let before = self.decoded;
+        self.count(1, 0)?;
         let (anchor, value) = match event {
             Event::Alias(anchor) => {
-                let Some(Anchored { value, size }) = self.anchors.get(&anchor) else {
-                    return Err("yaml: anchor value contains itself".to_owned());
-                };
-                let (value, size) = (value.clone(), *size);
-                self.count(size)?;
-                return Ok(value);
+                let itself = "yaml: anchor value contains itself";
+                let size = self.anchors.get(&anchor).ok_or(itself)?.size;
+                self.count(size, size)?;
+                return Ok(self.anchors[&anchor].value.clone());
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_plain = style == ScalarStyle::Plain;
@@ -182,7 +188,7 @@ impl<'y> Reader<'y> {
         if anchor > 0 {
             let anchored = Anchored {
                 value: value.clone(),
-                size: self.values - before,
+                size: self.decoded - before,
             };
             self.anchors.insert(anchor, anchored);
         }
@@ -245,13 +251,28 @@ impl<'y> Reader<'y> {
         Ok(())
     }
 
-    fn count(&mut self, values: usize) -> Result<(), String> {
-        self.values += values;
-        if self.values > VALUES_MAX {
-            return Err("yaml: document contains excessive aliasing".to_owned());
+    /// Counts values, some of which an alias stands for.
+    fn count(&mut self, decoded: usize, aliased: usize) -> Result<(), String> {
+        self.decoded += decoded;
+        self.aliased += aliased;
+        match is_excessive(self.aliased, self.decoded) {
+            true => Err("yaml: document contains excessive aliasing".to_owned()),
+            false => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// Whether aliases stand for too many of the values of a document.
+///
+/// Source: `decoder.unmarshal` and `allowedAliasRatio` of `go.yaml.in/yaml/v2`.
+fn is_excessive(aliased: usize, decoded: usize) -> bool {
+    if aliased <= COUNTED_ALIASED_MIN || decoded <= COUNTED_VALUES_MIN {
+        return false;
+    }
+    let (aliased, decoded) = (aliased as f64, decoded as f64);
+    let (low, high) = ALIAS_RATIO_RANGE;
+    let part = ((decoded - low) / (high - low)).clamp(0.0, 1.0);
+    aliased / decoded > 0.99 - 0.89 * part
 }
 
 /// A key as JSON has it, and as Go prints it.

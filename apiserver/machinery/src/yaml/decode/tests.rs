@@ -1,4 +1,4 @@
-use super::Yaml;
+use super::{Yaml, is_excessive};
 
 /// The document as JSON, or the message of its fault.
 fn read(yaml: &str) -> Result<String, String> {
@@ -136,4 +136,38 @@ fn a_document_cannot_grow_without_end() {
     let aliasing = "yaml: document contains excessive aliasing";
     assert_eq!(read(&yaml), Err(aliasing.to_owned()));
     assert!(read(&"[".repeat(10_000)).is_err());
+}
+
+#[test]
+fn aliases_stand_for_fewer_of_the_values_the_more_there_are() {
+    for (aliased, decoded, is_refused) in [
+        (0, 1_000_000_000, false),
+        (100, 100, false),
+        (1000, 1000, false),
+        (1001, 1001, true),
+        (395_999, 400_000, false),
+        (396_001, 400_000, true),
+        (1_198_999, 2_200_000, false),
+        (1_199_001, 2_200_000, true),
+        (399_999, 4_000_000, false),
+        (400_001, 4_000_000, true),
+        (1_000_001, 10_000_000, true),
+    ] {
+        assert_eq!(
+            is_excessive(aliased, decoded),
+            is_refused,
+            "{aliased} of {decoded}"
+        );
+    }
+    let of = |items: usize, aliases: usize| {
+        let (items, aliases) = (vec!["x"; items].join(","), vec!["*a"; aliases].join(","));
+        read(&format!("a: &a [{items}]\nb: [{aliases}]\n"))
+    };
+    // Aliases stand for 98 % of the values.
+    assert!(of(50, 1000).is_ok());
+    assert!(of(1000, 50).is_ok());
+    // They stand for 99.8 % of a million.
+    assert!(of(1000, 1000).is_err());
+    // Without aliases there is no limit.
+    assert!(of(1_000_001, 0).is_ok());
 }
