@@ -259,8 +259,46 @@ pub struct Carried {
 #[doc(hidden)]
 #[must_use]
 pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Carried {
+    compared(scenario, reference, options, run_of(scenario, options))
+}
+
+/// Does the same next to `reference`, which makes the run without faults. Both take place at once in real time, as they
+/// mostly wait then.
+///
+/// # Errors
+/// What `reference` returns.
+pub(crate) fn carry_out_beside<E: Send>(
+    scenario: &Scenario,
+    reference: impl FnOnce() -> Result<Reference, E> + Send,
+    options: &RunOptions,
+) -> Result<(Reference, Carried), E> {
+    let (reference, run) = match options.is_real_time() {
+        true => std::thread::scope(|scope| {
+            let run = scope.spawn(|| run_of(scenario, options));
+            let reference = reference();
+            (reference, run.join().unwrap_or_else(Err))
+        }),
+        false => (Ok(reference()?), run_of(scenario, options)),
+    };
+    let reference = reference?;
+    let carried = compared(scenario, &reference, options, run);
+    Ok((reference, carried))
+}
+
+/// A run, or its panic.
+type Attempted = std::thread::Result<Result<Run, RunError>>;
+
+fn run_of(scenario: &Scenario, options: &RunOptions) -> Attempted {
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
-    let run = std::panic::catch_unwind(run);
+    std::panic::catch_unwind(run)
+}
+
+fn compared(
+    scenario: &Scenario,
+    reference: &Reference,
+    options: &RunOptions,
+    run: Attempted,
+) -> Carried {
     let unmet = match &run {
         Ok(Ok(run)) => options
             .plan
@@ -298,15 +336,14 @@ fn late(
 }
 
 fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Option<Divergence> {
-    let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
-    verdict_of(scenario, reference, options, std::panic::catch_unwind(run))
+    verdict_of(scenario, reference, options, run_of(scenario, options))
 }
 
 fn verdict_of(
     scenario: &Scenario,
     reference: &Reference,
     options: &RunOptions,
-    run: std::thread::Result<Result<Run, RunError>>,
+    run: Attempted,
 ) -> Option<Divergence> {
     match run {
         Err(panic) => Some(Divergence::of_panic(&*panic)),

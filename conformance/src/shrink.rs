@@ -3,14 +3,19 @@
 //! Nodes are dropped first, then faults, then steps, then objects, until nothing more can go. A smaller scenario counts if
 //! its run with the faults differs from its run without them in nothing but what the first divergence has, too. If the
 //! scenario ends settled, the smaller one does. The result is run three times, and is a scenario with its faults, which fails until the bug is mended.
+//!
+//! Several candidates are tried at once, each as if none before it had diverged. If one does, those after it count for
+//! nothing and come again in the smaller scenario. So the result does not depend on how many are tried at once.
 
 mod document;
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::thread;
 
 use kubeproof_machinery::json::Value;
 
-use crate::explore::{self, Divergence, Plan, Planned, Reference};
+use crate::explore::{self, Carried, Divergence, Plan, Planned, Reference};
 use crate::runner::RunOptions;
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -32,6 +37,8 @@ pub struct Subject<'a> {
     pub divergence: &'a Divergence,
     /// The conditions of the runs.
     pub base: &'a RunOptions,
+    /// How many candidates to try at once, at least one.
+    pub at_once: usize,
 }
 
 /// A shrunk divergence.
@@ -49,7 +56,7 @@ pub struct Reproducer {
 
 /// Drops from the scenario and plan of `subject` what its divergence does not need. `tried` is called for each candidate.
 /// `None` if the divergence does not come again at all.
-pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
+pub fn shrink(subject: Subject<'_>, tried: &(dyn Fn() + Sync)) -> Option<Reproducer> {
     let mut base = subject.base.clone();
     if base.programs.is_some() {
         // Found out once, and not again for each candidate.
@@ -64,6 +71,7 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
         wanted: subject.divergence.labels(),
         tried,
     };
+    let limit = subject.at_once.max(1);
     let whole = Document::of(subject.file);
     let count = |document: &Document, plan: &Plan| {
         let [steps, objects] = document.counts();
@@ -83,10 +91,17 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
         plan = search.with_fewer_faults(&document, plan);
         for part in Document::PARTS {
             // From the end, so that what a later part needs is still there.
-            for index in (0..document.length(part)).rev() {
-                let smaller = document.without(part, index);
-                if let Some(striking) = search.diverging(&smaller, &plan) {
-                    (document, plan) = (smaller, striking);
+            let mut left = document.length(part);
+            while left > 0 {
+                let first = left.saturating_sub(limit);
+                let candidates = (first..left).rev().map(|index| {
+                    let smaller = document.without(part, index);
+                    (index, smaller)
+                });
+                let found = search.first_diverging(candidates.collect(), &plan);
+                left = first;
+                if let Some((index, smaller, striking)) = found {
+                    (left, document, plan) = (index, smaller, striking);
                 }
             }
         }
@@ -94,8 +109,10 @@ pub fn shrink(subject: Subject<'_>, tried: &dyn Fn()) -> Option<Reproducer> {
             break;
         }
     }
-    let replays = (0..REPLAYS).filter(|_| search.diverges(&document, &plan));
-    let reproduced = replays.count();
+    let replays: Vec<_> = (0..REPLAYS).collect();
+    let replays = replays.chunks(limit);
+    let replays = replays.flat_map(|some| at_once(some, |_| search.diverges(&document, &plan)));
+    let reproduced = replays.filter(|diverged| *diverged).count();
     let last = count(&document, &plan);
     Some(Reproducer {
         text: document.text(&subject.file.name, &plan, subject.plan.1),
@@ -109,10 +126,23 @@ struct Search<'a> {
     subject: Subject<'a>,
     /// The parts of the outcome in which the first divergence differs.
     wanted: BTreeSet<String>,
-    tried: &'a dyn Fn(),
+    tried: &'a (dyn Fn() + Sync),
 }
 
 impl Search<'_> {
+    /// Tries all candidates at once. Returns the first that diverges, with its plan.
+    fn first_diverging(
+        &self,
+        candidates: Vec<(usize, Document)>,
+        plan: &Plan,
+    ) -> Option<(usize, Document, Plan)> {
+        let striking = at_once(&candidates, |(_, document)| self.diverging(document, plan));
+        let tried = candidates.into_iter().zip(striking);
+        let mut diverging =
+            tried.filter_map(|((index, document), plan)| Some((index, document, plan?)));
+        diverging.next()
+    }
+
     /// Returns the plan with which the scenario of `document` diverges: `plan`, or the same faults at earlier points of
     /// their kinds.
     fn diverging(&self, document: &Document, plan: &Plan) -> Option<Plan> {
@@ -121,43 +151,56 @@ impl Search<'_> {
         if ends_settled(&self.subject.file.scenario) && !ends_settled(&file.scenario) {
             return None;
         }
-        let reference = Reference::with(&file.scenario, self.subject.base).ok()?;
         let mut plan = plan.clone();
-        for _ in 0..=EARLIER_MAX {
-            match self.run(&file, &reference, &plan) {
+        let (reference, mut ran) = self.first_run(&file, &plan)?;
+        for _ in 0..EARLIER_MAX {
+            match ran {
                 Ran::Diverged => return Some(plan),
                 Ran::Same => return None,
                 Ran::Unmet(unmet) => plan = earlier(&plan, &unmet)?,
             }
+            let options = self.options(&plan);
+            let carried = explore::carry_out(&file.scenario, &reference, &options);
+            ran = self.ran(&file, &plan, carried);
         }
-        None
+        matches!(ran, Ran::Diverged).then_some(plan)
     }
 
     fn diverges(&self, document: &Document, plan: &Plan) -> bool {
-        let Ok(file) = document.parse() else {
-            return false;
-        };
-        let Ok(reference) = Reference::with(&file.scenario, self.subject.base) else {
-            return false;
-        };
-        matches!(self.run(&file, &reference, plan), Ran::Diverged)
+        let file = document.parse().ok();
+        let ran = file.and_then(|file| self.first_run(&file, plan));
+        matches!(ran, Some((_, Ran::Diverged)))
     }
 
-    fn run(&self, file: &ScenarioFile, reference: &Reference, plan: &Plan) -> Ran {
-        let schedule_seed = self.subject.plan.1;
-        let options = RunOptions {
+    /// Runs the scenario of a document without faults and with those of `plan`; `None` if it fails without faults.
+    fn first_run(&self, file: &ScenarioFile, plan: &Plan) -> Option<(Reference, Ran)> {
+        let reference = || Reference::with(&file.scenario, self.subject.base);
+        let options = self.options(plan);
+        let carried = explore::carry_out_beside(&file.scenario, reference, &options);
+        let (reference, carried) = carried.ok()?;
+        let ran = self.ran(file, plan, carried);
+        Some((reference, ran))
+    }
+
+    /// The conditions of a run with the faults of `plan`.
+    fn options(&self, plan: &Plan) -> RunOptions {
+        RunOptions {
             plan: plan.clone(),
-            schedule_seed,
+            schedule_seed: self.subject.plan.1,
             ..self.subject.base.clone()
-        };
-        let carried = explore::carry_out(&file.scenario, reference, &options);
+        }
+    }
+
+    /// What a run with the faults of `plan` has come to.
+    fn ran(&self, file: &ScenarioFile, plan: &Plan, carried: Carried) -> Ran {
         if !carried.unmet.is_empty() {
             return Ran::Unmet(carried.unmet);
         }
         let Some(divergence) = carried.divergence else {
             return Ran::Same;
         };
-        let explained = explore::explain(&file.scenario, (plan, schedule_seed), &divergence);
+        let plan = (plan, self.subject.plan.1);
+        let explained = explore::explain(&file.scenario, plan, &divergence);
         match !explained.left.is_empty() && divergence.labels().is_subset(&self.wanted) {
             true => Ran::Diverged,
             false => Ran::Same,
@@ -177,6 +220,21 @@ impl Search<'_> {
         }
         plan
     }
+}
+
+/// Does `work` on each item, on a thread of its own unless there is one item. Returns the results in the order of the items.
+fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    if let [only] = items {
+        return vec![work(only)];
+    }
+    thread::scope(|scope| {
+        let work = &work;
+        let threads = items.iter().map(|item| scope.spawn(move || work(item)));
+        let threads: Vec<_> = threads.collect();
+        let results = threads.into_iter().map(|thread| thread.join());
+        let results = results.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
+        results.collect()
+    })
 }
 
 /// Whether the outcome of the scenario is that of a settled cluster.

@@ -136,7 +136,8 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         };
         let output = args.program.output_directory(args.report.as_deref())?;
         let options = program::with_output(&options, output.as_deref(), (&file.name, Some(1)));
-        let reproducers = Reproducers::of(args.reproducers, &options)?;
+        let at_once = program::at_once(&options, args.jobs);
+        let reproducers = Reproducers::of(args.reproducers, (&options, at_once))?;
         let leave = (args.record_dir.as_deref(), reproducers.as_ref());
         return replay(file, &options, leave, args.json);
     }
@@ -155,13 +156,13 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let judged = judges_differs(&base, args.points).then(|| options.clone());
     let mut found = Found::new(args.json, args.record_dir, keeps, judged, &progress);
     found.record = record;
-    found.reproducers = Reproducers::of(args.reproducers, &base)?;
+    let at_once = program::at_once(&base, args.jobs);
+    found.reproducers = Reproducers::of(args.reproducers, (&base, at_once))?;
     let is_shown = |place: &usize| args.shard.is_none_or(|shard| shard.is_dealt(*place));
     let shown = args.report.as_ref().map(|_| {
         let places = (0..files.len()).filter(is_shown);
         places.map(|place| files[place].clone()).collect()
     });
-    let at_once = program::at_once(&base, args.jobs);
     let output = args.program.output_directory(args.report.as_deref())?;
     let controllers = controllers.map(|names| format!(" --controllers {names}"));
     let programs = controllers.unwrap_or_default() + &args.program.again();

@@ -17,6 +17,7 @@ use crate::cli::run::leave::write;
 pub(super) struct Reproducers {
     directory: PathBuf,
     base: RunOptions,
+    at_once: usize,
 }
 
 /// A reproducer, and its file; `None` if the difference did not come again.
@@ -30,7 +31,7 @@ impl Reproducers {
     /// Makes the directory, if there is to be one.
     pub(super) fn of(
         directory: Option<PathBuf>,
-        base: &RunOptions,
+        (base, at_once): (&RunOptions, usize),
     ) -> anyhow::Result<Option<Self>> {
         let Some(directory) = directory else {
             return Ok(None);
@@ -42,7 +43,11 @@ impl Reproducers {
             schedule_seed: 0,
             ..base.clone()
         };
-        Ok(Some(Self { directory, base }))
+        Ok(Some(Self {
+            directory,
+            base,
+            at_once,
+        }))
     }
 
     /// Shrinks the divergence with this number, and writes `AREA__NAME.NUMBER.yaml`.
@@ -50,13 +55,14 @@ impl Reproducers {
         &self,
         (file, plan, number): (&ScenarioFile, (&Plan, u64), usize),
         divergence: &Divergence,
-        tried: &dyn Fn(),
+        tried: &(dyn Fn() + Sync),
     ) -> anyhow::Result<Written> {
         let subject = Subject {
             file,
             plan,
             divergence,
             base: &self.base,
+            at_once: self.at_once,
         };
         let reproducer = match shrink::shrink(subject, tried) {
             None => None,
