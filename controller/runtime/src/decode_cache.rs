@@ -39,7 +39,7 @@ static RECENT: [Mutex<Recent>; SHARDS] = [const { Mutex::new(Recent::new()) }; S
 /// An object as a watch delivers it; equal texts give the same object.
 ///
 /// It comes without `managedFields`, which no controller asks for: an update that has none leaves
-/// them as they are.
+/// them as they are. If only its metadata is decoded, it comes without labels and annotations, too.
 #[derive(Clone, Debug)]
 pub struct Decoded<K>(pub Arc<K>);
 

@@ -1,18 +1,28 @@
 //! Gives back the memory that decoded objects have to spare.
 //!
 //! A list is decoded into a vector with room for four items at least, and a container is a kilobyte. Pods are the objects
-//! that there are most of.
+//! that there are most of. Controllers that take in the metadata of all objects want to know their owners.
 
 use std::any::Any;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{DynamicObject, PartialObjectMeta};
 
-/// Makes the lists of a pod as long as they have to be. It leaves other objects alone.
+/// Makes the lists of a pod as long as they have to be. Drops labels and annotations if metadata is all that was decoded.
+/// It leaves other objects alone.
 pub(super) fn shrink<K: 'static>(object: &mut K) {
-    let Some(pod) = (object as &mut dyn Any).downcast_mut::<Pod>() else {
-        return;
-    };
+    let object: &mut dyn Any = object;
+    if let Some(partial) = object.downcast_mut::<PartialObjectMeta<DynamicObject>>() {
+        (partial.metadata.labels, partial.metadata.annotations) = (None, None);
+        shrink_meta(&mut partial.metadata);
+    }
+    if let Some(pod) = object.downcast_mut::<Pod>() {
+        shrink_pod(pod);
+    }
+}
+
+fn shrink_pod(pod: &mut Pod) {
     shrink_meta(&mut pod.metadata);
     if let Some(spec) = &mut pod.spec {
         shrink_spec(spec);
@@ -90,5 +100,24 @@ mod tests {
         let mut map = ConfigMap::default();
         shrink(&mut map);
         assert_eq!(map, ConfigMap::default());
+    }
+
+    #[test]
+    fn metadata_alone_comes_without_labels() {
+        let metadata = json!({
+            "name": "a", "labels": { "a": "b" }, "annotations": { "c": "d" }, "finalizers": ["e/f"],
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "1" }],
+        });
+        let text = json!({ "metadata": metadata }).to_string();
+        let mut partial: PartialObjectMeta = serde_json::from_str(&text).unwrap();
+        let before = partial.metadata.clone();
+        shrink(&mut partial);
+        let owners = partial.metadata.owner_references.as_ref();
+        assert_eq!(owners.unwrap().capacity(), 1);
+        assert_eq!(
+            (partial.metadata.labels, partial.metadata.annotations),
+            (None, None)
+        );
+        assert_eq!(partial.metadata.finalizers, before.finalizers);
     }
 }
