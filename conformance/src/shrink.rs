@@ -191,7 +191,7 @@ impl Search<'_> {
         }
     }
 
-    /// What a run with the faults of `plan` has come to.
+    /// The result of a run with the faults of `plan`.
     fn ran(&self, file: &ScenarioFile, plan: &Plan, carried: Carried) -> Ran {
         if !carried.unmet.is_empty() {
             return Ran::Unmet(carried.unmet);

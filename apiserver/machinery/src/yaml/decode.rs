@@ -109,7 +109,7 @@ struct Reader<'y> {
     anchors: BTreeMap<usize, Anchored>,
     /// The values of the document so far, with aliases expanded.
     decoded: usize,
-    /// Those of them that aliases stand for.
+    /// The values that aliases stand for.
     aliased: usize,
     duplicates: Vec<String>,
 }

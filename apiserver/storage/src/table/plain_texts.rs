@@ -154,7 +154,7 @@ mod tests {
         let mut plain = PlainTexts::default();
         for object in &objects {
             let compressions = plain.keep(object, &stored);
-            // Its text is made only now.
+            // The text of an object is made when it is evicted.
             object.evict();
             compressions.into_iter().for_each(Compression::carry_out);
         }

@@ -55,7 +55,7 @@ pub(crate) struct State {
     pub(super) groups: Groups,
 }
 
-/// What the objects written last have pushed out of their places; it is done after the table is unlocked.
+/// The evictions that a write causes. They are carried out after the table is unlocked.
 #[derive(Debug, Default)]
 pub(super) struct Evictions {
     /// The objects to keep as text alone.
@@ -65,7 +65,7 @@ pub(super) struct Evictions {
 }
 
 impl Evictions {
-    /// Does it; once.
+    /// Carries them out, once.
     pub(super) fn carry_out(&mut self) {
         self.decoded.drain(..).for_each(|object| object.evict());
         self.texts.drain(..).for_each(Compression::carry_out);
