@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// How much of a text serves as a dictionary, in bytes. A longer one makes each compression slower.
 const DICTIONARY_BYTES_MAX: usize = 16 * 1024;
-/// A compressed text takes at most this part of the plain one; otherwise the plain one is kept.
+/// A text stays plain unless compression divides its length by this.
 const GAIN_MIN: usize = 2;
 
 /// A text, which never changes. Its form does.
