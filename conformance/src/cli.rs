@@ -31,7 +31,6 @@ mod scheduler_config;
 mod serve;
 mod service;
 mod shard;
-mod threads;
 mod upgrade_test;
 mod values;
 mod webhooks;

@@ -164,6 +164,8 @@ pub mod shrink;
 pub mod suite;
 #[doc(hidden)]
 pub mod table;
+#[doc(hidden)]
+pub mod threads;
 mod time;
 #[doc(hidden)]
 pub mod timeline;

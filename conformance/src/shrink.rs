@@ -10,14 +10,13 @@
 mod document;
 
 use std::collections::BTreeSet;
-use std::panic::resume_unwind;
-use std::thread;
 
 use kubeproof_machinery::json::Value;
 
 use crate::explore::{self, Carried, Divergence, Plan, Planned, Reference};
 use crate::runner::RunOptions;
 use crate::scenario::{Scenario, ScenarioFile};
+use crate::threads;
 
 pub use document::Document;
 
@@ -109,10 +108,9 @@ pub fn shrink(subject: Subject<'_>, tried: &(dyn Fn() + Sync)) -> Option<Reprodu
             break;
         }
     }
-    let replays: Vec<_> = (0..REPLAYS).collect();
-    let replays = replays.chunks(limit);
-    let replays = replays.flat_map(|some| at_once(some, |_| search.diverges(&document, &plan)));
-    let reproduced = replays.filter(|diverged| *diverged).count();
+    let replays = vec![(); REPLAYS];
+    let replays = threads::at_once(limit, replays, |()| search.diverges(&document, &plan));
+    let reproduced = replays.into_iter().filter(|diverged| *diverged).count();
     let last = count(&document, &plan);
     Some(Reproducer {
         text: document.text(&subject.file.name, &plan, subject.plan.1),
@@ -136,11 +134,11 @@ impl Search<'_> {
         candidates: Vec<(usize, Document)>,
         plan: &Plan,
     ) -> Option<(usize, Document, Plan)> {
-        let striking = at_once(&candidates, |(_, document)| self.diverging(document, plan));
-        let tried = candidates.into_iter().zip(striking);
-        let mut diverging =
-            tried.filter_map(|((index, document), plan)| Some((index, document, plan?)));
-        diverging.next()
+        let tried = threads::at_once(candidates.len(), candidates, |(index, document)| {
+            let plan = self.diverging(&document, plan)?;
+            Some((index, document, plan))
+        });
+        tried.into_iter().flatten().next()
     }
 
     /// Returns the plan with which the scenario of `document` diverges: `plan`, or the same faults at earlier points of
@@ -220,21 +218,6 @@ impl Search<'_> {
         }
         plan
     }
-}
-
-/// Does `work` on each item, on a thread of its own unless there is one item. Returns the results in the order of the items.
-fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    if let [only] = items {
-        return vec![work(only)];
-    }
-    thread::scope(|scope| {
-        let work = &work;
-        let threads = items.iter().map(|item| scope.spawn(move || work(item)));
-        let threads: Vec<_> = threads.collect();
-        let results = threads.into_iter().map(|thread| thread.join());
-        let results = results.map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
-        results.collect()
-    })
 }
 
 /// Whether the outcome of the scenario is that of a settled cluster.

@@ -22,6 +22,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kubeproof::explore::{self, Kind, Options, Plan, Planned, Points, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
+use kubeproof::threads;
 use kubeproof::{replay, report};
 use kubeproof_machinery::json::{Value, json};
 
@@ -31,7 +32,7 @@ use super::run::junit;
 use super::run::leave::{file_name, write};
 use super::shard::record::Record;
 use super::shard::{Deal, Shard};
-use super::{known, out, threads, values};
+use super::{known, out, values};
 use finished::Finished;
 use found::Found;
 use jobs::{Done, Ran, Subject};

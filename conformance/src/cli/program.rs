@@ -13,8 +13,9 @@ use kubeproof::runner::remote::unfit_for_program;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::suite;
 use kubeproof::testbed::{AccountName, ExternalPrograms, ProgramTime, ServedService, SettlePause};
+use kubeproof::threads;
 
-use super::{out, threads};
+use super::out;
 pub(super) use files::{digest, files_in};
 
 /// The number of runs at once in real time: they wait most of the time.

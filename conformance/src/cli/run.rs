@@ -22,6 +22,7 @@ use kubeproof::report::{self, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario;
 use kubeproof::suite::{self, Update, Verdict};
+use kubeproof::threads;
 use kubeproof_apiserver::Clock;
 use kubeproof_machinery::json::{Value, json};
 
@@ -32,7 +33,7 @@ use super::program::{self, ProgramArgs};
 use super::scheduler_config::SchedulerConfigArgs;
 use super::shard::Shard;
 use super::shard::record::Record;
-use super::{threads, values};
+use super::values;
 use finished::{Finished, in_json, in_words};
 use junit::Case;
 use leave::Leave;

@@ -60,6 +60,7 @@ const SERVER_LAYERS: &[&str] = &[
 const HARNESS_LAYERS: &[&str] = &[
     "causes",
     "user_agent",
+    "threads",
     "time",
     "credentials",
     "in_process",

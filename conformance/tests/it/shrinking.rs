@@ -112,6 +112,19 @@ fn a_difference_is_shrunk_to_what_it_needs_and_its_scenario_fails_until_it_is_me
 }
 
 #[test]
+fn the_result_does_not_depend_on_how_many_candidates_are_tried_at_once() {
+    let plan = format!("{REFUSED}; {MISSED}");
+    let [one, many] = ["1", "5"].map(|jobs| {
+        let name = format!("shrinking-{jobs}");
+        let (said, path) = explore(&name, SCENARIO, &plan, &["--jobs", jobs]);
+        assert!(said.contains(" 3 of 3 runs differ"), "{said}");
+        let text = std::fs::read_to_string(path).unwrap();
+        text.replace(&name, "shrinking")
+    });
+    assert_eq!(one, many);
+}
+
+#[test]
 fn a_reproducer_is_printed_as_json() {
     let short: Vec<&str> = SCENARIO
         .lines()

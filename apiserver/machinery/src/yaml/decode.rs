@@ -23,9 +23,10 @@ const TAGS: &str = "tag:yaml.org,2002:";
 /// The nesting limit of values on an ordinary stack, where JSON is not read any deeper either.
 const SHALLOW_MAX: usize = 120;
 
-/// Aliases are not limited in documents with fewer values, or with fewer values that aliases stand for.
-const COUNTED_VALUES_MIN: usize = 1000;
-const COUNTED_ALIASED_MIN: usize = 100;
+/// Aliases are not limited in documents of at most this many values.
+const UNLIMITED_VALUES: usize = 1000;
+/// Nor are they if they stand for at most this many values.
+const UNLIMITED_ALIASED: usize = 100;
 /// In documents with fewer values than the first number, aliases may stand for 99 % of the values; with more than the
 /// second, for 10 %.
 const ALIAS_RATIO_RANGE: (f64, f64) = (400_000.0, 4_000_000.0);
@@ -266,7 +267,7 @@ impl<'y> Reader<'y> {
 ///
 /// Source: `decoder.unmarshal` and `allowedAliasRatio` of `go.yaml.in/yaml/v2`.
 fn is_excessive(aliased: usize, decoded: usize) -> bool {
-    if aliased <= COUNTED_ALIASED_MIN || decoded <= COUNTED_VALUES_MIN {
+    if aliased <= UNLIMITED_ALIASED || decoded <= UNLIMITED_VALUES {
         return false;
     }
     let (aliased, decoded) = (aliased as f64, decoded as f64);

@@ -103,6 +103,50 @@ fn objects_rest_as_text_and_are_the_same_again() {
 }
 
 #[test]
+fn texts_that_were_not_written_lately_are_compressed() {
+    const OBJECTS: usize = 20;
+    let text = "x".repeat(1024 * 1024);
+    let (storage, table) = configmaps_with(10, false);
+    let is_compressed = |table: &Table, name: String| {
+        let object = table.get(&ObjectKey::new(Some("ns"), &name)).unwrap();
+        assert_eq!(object.value()["data"], *text);
+        object.is_compressed()
+    };
+    for index in 0..OBJECTS {
+        let name = format!("{index:02}");
+        put(&table, &name, &text);
+        // As the answer to the writer does.
+        table
+            .get(&ObjectKey::new(Some("ns"), &name))
+            .unwrap()
+            .json();
+    }
+    let compressed = (0..OBJECTS).map(|index| is_compressed(&table, format!("{index:02}")));
+    let compressed: Vec<_> = compressed.collect();
+    assert!(
+        compressed.is_sorted_by(|older, newer| older >= newer),
+        "{compressed:?}"
+    );
+    assert_eq!((compressed[0], compressed[OBJECTS - 1]), (true, false));
+
+    // Objects that a server begins with are no exception.
+    let objects = (0..OBJECTS).map(|index| {
+        let name = format!("{index:02}");
+        let value = json!({ "metadata": { "name": name }, "data": text });
+        let key = ObjectKey::new(Some("ns"), &name);
+        Arc::new(StoredObject::new(key, rv(1), value))
+    });
+    let gvr = GroupVersionResource {
+        resource: "secrets".to_owned(),
+        ..table.gvr().clone()
+    };
+    storage.hold(gvr.clone(), objects.collect());
+    let held = storage.table(&gvr);
+    assert!(is_compressed(&held, "00".to_owned()));
+    assert!(!is_compressed(&held, format!("{:02}", OBJECTS - 1)));
+}
+
+#[test]
 fn an_object_that_is_removed_as_it_is_differs_in_its_version_only() {
     let (_, table) = configmaps(10);
     let object = |kind: &str| {

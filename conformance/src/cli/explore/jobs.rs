@@ -6,11 +6,12 @@ use std::sync::Arc;
 use kubeproof::explore::{self, Divergence, Explained, Options, Plan, Points, Reference};
 use kubeproof::runner::{RunError, RunOptions};
 use kubeproof::scenario::ScenarioFile;
+use kubeproof::threads;
 
 use super::How;
 use super::finished::{Finished, Run};
+use crate::cli::program;
 use crate::cli::shard::Deal;
-use crate::cli::{program, threads};
 
 /// A scenario with its run without faults.
 pub(super) struct Subject {

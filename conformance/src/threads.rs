@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 const PENDING_MAX: usize = 64;
 
 /// Runs `work` on each of `jobs` on this many threads; returns the results in the order of the jobs.
-pub(super) fn at_once<J: Send, R: Send>(
+pub fn at_once<J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,
     work: impl Fn(J) -> R + Sync,
@@ -35,7 +35,7 @@ pub(super) fn at_once<J: Send, R: Send>(
 
 /// Runs `work` on `jobs`, which are made as they are needed, on this many threads. `report` receives the results in the
 /// order of the jobs, each as soon as its predecessors are done, until it returns `Break`.
-pub(super) fn in_order<J: Send, R: Send, B>(
+pub fn in_order<J: Send, R: Send, B>(
     threads: usize,
     jobs: impl Iterator<Item = J> + Send,
     work: impl Fn(J) -> R + Sync,
