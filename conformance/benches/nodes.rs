@@ -5,6 +5,8 @@
 
 #[path = "load/child.rs"]
 mod child;
+#[path = "load/program.rs"]
+mod program;
 #[path = "load/size.rs"]
 mod size;
 
@@ -19,6 +21,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::runtime::wait::{Condition, await_condition};
 use kube::{Api, Client, Config, ResourceExt};
+use program::program;
 use serde_json::json;
 use size::sized;
 
@@ -33,7 +36,7 @@ async fn main() {
     let mut numbers = numbers.filter_map(|argument| argument.parse().ok());
     let nodes = numbers.next().unwrap_or_else(|| sized(NODES));
     let pods = numbers.next().unwrap_or_else(|| sized(PODS));
-    let mut serve = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
+    let mut serve = Command::new(program());
     serve.args(["serve", "--nodes", &nodes.to_string()]);
     let server = ChildServer::spawn(serve);
     let url = format!("http://{}", server.address);

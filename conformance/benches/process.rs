@@ -1,6 +1,8 @@
 //! The costs of `kubeproof serve` as a process: time until it is ready, and memory when idle; with
 //! three nodes, and with 200 definitions of custom resources as large as those of real operators.
 
+#[path = "load/program.rs"]
+mod program;
 #[path = "load/size.rs"]
 mod size;
 
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use program::program;
 use size::sized;
 
 /// The number of measured starts; the median is reported.
@@ -111,7 +114,7 @@ fn free_address() -> SocketAddr {
 }
 
 fn serve(address: SocketAddr, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_kubeproof"))
+    Command::new(program())
         .args(["serve", "--listen", &address.to_string()])
         .args(arguments)
         .stdout(Stdio::null())

@@ -50,7 +50,20 @@ impl ChildServer {
 
 impl Drop for ChildServer {
     fn drop(&mut self) {
-        self.child.kill().expect("it runs until it is killed");
-        self.child.wait().expect("it has been killed");
+        end(&mut self.child);
+        self.child.wait().expect("it has been told to end");
     }
+}
+
+/// Ends a server in order: a program that is instrumented writes its profile when it exits.
+#[cfg(unix)]
+fn end(child: &mut Child) {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    kill_process(Pid::from_child(child), Signal::TERM).expect("it runs until it is told to end");
+}
+
+#[cfg(not(unix))]
+fn end(child: &mut Child) {
+    child.kill().expect("it runs until it is killed");
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::bare::BARE;
 use crate::child::ChildServer;
 use crate::client::{Target, connector};
+use crate::program::program;
 
 const TOKEN: &str = "load";
 
@@ -24,7 +25,7 @@ impl Server {
     /// Starts `kubeproof serve`, alone as a kube-apiserver is; answers once it says that it listens.
     pub(crate) fn start(tls: bool) -> Self {
         let kubeconfig = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("load.kubeconfig");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
+        let mut command = Command::new(program());
         command
             .args(["serve", "--controllers", "none", "--token", TOKEN])
             .arg("--kubeconfig-out")
