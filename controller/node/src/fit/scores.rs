@@ -1,7 +1,5 @@
 //! The scores of nodes that a pod fits on, by plugin, and their sum.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kubeproof_runtime::node_affinity;
 use kubeproof_runtime::tolerations::tolerated;
@@ -65,9 +63,10 @@ fn by(
         Plugin::PodTopologySpread => spread::scores(pod, cluster, nodes),
         Plugin::InterPodAffinity => inter_pod_affinity::scores(pod, cluster, nodes),
         Plugin::ImageLocality => {
-            let images = Images::of(cluster);
-            each(&|node| images.score(pod, node))
+            let images = Images::of(pod, cluster);
+            each(&|node| images.score(node))
         }
+        Plugin::DynamicResources if claims.is_empty() => Vec::new(),
         Plugin::DynamicResources => normalized(each(&|node| claims.score(node)), Order::MostIsBest),
         _ => Vec::new(),
     }
@@ -103,11 +102,14 @@ fn unwanted_taints(pod: &Pod, node: &Node) -> i64 {
     i64::try_from(unwanted.count()).unwrap_or(i64::MAX)
 }
 
-/// The images on the nodes of a cluster (plugin ImageLocality).
+/// The images of a pod (plugin ImageLocality).
 struct Images {
-    /// The number of nodes that have an image, by one of its names.
-    nodes: BTreeMap<String, i64>,
-    total: i64,
+    /// The names with their tags, one for each container and each volume with an image, and the number of nodes that
+    /// have such an image.
+    wanted: Vec<(String, i64)>,
+    containers: usize,
+    /// The number of nodes of the cluster.
+    nodes: usize,
 }
 
 /// The bytes of images below which a node has no score, and those of a container that give the
@@ -116,36 +118,38 @@ const LEAST_SIZE: i64 = 23 * 1024 * 1024;
 const MOST_SIZE: i64 = 1000 * 1024 * 1024;
 
 impl Images {
-    fn of(cluster: &Cluster<'_>) -> Self {
-        let mut nodes: BTreeMap<String, i64> = BTreeMap::new();
-        for node in &cluster.nodes {
-            for (image, _) in images_of(node) {
-                *nodes.entry(image.clone()).or_default() += 1;
+    fn of(pod: &Pod, cluster: &Cluster<'_>) -> Self {
+        let spec = pod.spec.as_ref();
+        let own = spec.into_iter().flat_map(|spec| &spec.containers);
+        let init = spec.into_iter().flat_map(|spec| &spec.init_containers);
+        let containers: Vec<_> = own.chain(init.flatten()).collect();
+        let of_containers = containers.iter().filter_map(|own| own.image.as_ref());
+        let volumes = spec.into_iter().flat_map(|spec| &spec.volumes).flatten();
+        let of_volumes = volumes.filter_map(|volume| volume.image.as_ref()?.reference.as_ref());
+        let wanted = of_containers.chain(of_volumes);
+        let mut wanted: Vec<_> = wanted.map(|image| (with_tag(image), 0)).collect();
+        for (image, _) in cluster.nodes.iter().flat_map(|node| images_of(node)) {
+            for (_, nodes) in wanted.iter_mut().filter(|(name, _)| name == image) {
+                *nodes += 1;
             }
         }
         Self {
-            nodes,
-            total: i64::try_from(cluster.nodes.len()).unwrap_or(i64::MAX),
+            wanted,
+            containers: containers.len(),
+            nodes: cluster.nodes.len(),
         }
     }
 
-    fn score(&self, pod: &Pod, node: &Node) -> i64 {
-        let Some(spec) = pod.spec.as_ref().filter(|_| !self.nodes.is_empty()) else {
+    fn score(&self, node: &Node) -> i64 {
+        if self.wanted.is_empty() {
             return 0;
-        };
-        let init = spec.init_containers.iter().flatten();
-        let containers: Vec<_> = spec.containers.iter().chain(init).collect();
-        let volumes = spec.volumes.iter().flatten();
-        let of_volumes = volumes.filter_map(|volume| volume.image.as_ref()?.reference.as_ref());
-        let of_containers = containers.iter().filter_map(|own| own.image.as_ref());
-        let here: BTreeMap<&String, i64> = images_of(node).collect();
-        let sizes = of_containers.chain(of_volumes).filter_map(|image| {
-            let image = with_tag(image);
-            let size = *here.get(&image)?;
-            let spread = *self.nodes.get(&image)? as f64 / self.total as f64;
+        }
+        let sizes = self.wanted.iter().filter_map(|(name, nodes)| {
+            let (_, size) = images_of(node).find(|(image, _)| *image == name)?;
+            let spread = *nodes as f64 / self.nodes as f64;
             Some((size as f64 * spread) as i64)
         });
-        let most = MOST_SIZE * i64::try_from(containers.len()).unwrap_or(1);
+        let most = MOST_SIZE * i64::try_from(self.containers).unwrap_or(1);
         let sum = sizes.sum::<i64>().clamp(LEAST_SIZE, most);
         SCORE_MAX * (sum - LEAST_SIZE) / (most - LEAST_SIZE)
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kubeproof_machinery::json::{Value, json};
@@ -315,4 +316,8 @@ fn images_on_a_node_count_by_size_and_spread() {
         scores(&web, &images, &[]),
         [EMPTY + 100 * (500 - 23) / (1000 - 23), EMPTY, EMPTY]
     );
+    let mut without = web;
+    without.spec.as_mut().unwrap().containers.clear();
+    let scores = scores(&without, &images, &[]);
+    assert_eq!(scores[0], scores[1], "it has no image");
 }
