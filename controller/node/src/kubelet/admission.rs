@@ -45,7 +45,8 @@ impl Kubelet {
         let mut load = Load::default();
         let competes = pod.spec.as_ref().is_some_and(fit::competes);
         for record in others {
-            match self.pods.get(&record.key).filter(|_| competes) {
+            let other = competes.then(|| self.pods.get(&record.key));
+            match other.flatten() {
                 Some(other) => load.add(other),
                 None => load.count_one(),
             }
