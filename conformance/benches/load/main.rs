@@ -14,7 +14,8 @@
 //! Each row has the figure of a bare server, too, measured in turns: hyper and rustls alone, which answer as many bytes.
 //! No server can exceed it, and the ratio says how near this one comes.
 //!
-//! `KUBEPROOF_BINARY` names another program to measure than the one that cargo has built with the benchmark.
+//! `KUBEPROOF_BINARY` is the absolute path of another program to measure than the one that cargo has built with the
+//! benchmark.
 //!
 //! The other server has to accept pods without service accounts, as kube-apiserver does with
 //! `--disable-admission-plugins=ServiceAccount`.

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-/// The variable that names another program to measure, such as that of another build.
+/// The variable with the absolute path of another program to measure, such as that of another build.
 const BINARY: &str = "KUBEPROOF_BINARY";
 
 /// The program that is measured: the one that [`BINARY`] names, or the one that cargo has built with the benchmark.

@@ -1,4 +1,5 @@
-//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages`, `schedulers`, `semver` and `commits`.
+//! Tasks of this repository: `cargo xtask import`, `book`, `ci`, `deny`, `goldens`, `mutants`, `packages`, `pgo`,
+//! `schedulers`, `semver` and `commits`.
 
 mod book;
 mod ci;
@@ -8,6 +9,7 @@ mod goldens;
 mod import;
 mod mutants;
 mod packages;
+mod pgo;
 mod published;
 mod schedulers;
 mod semver;
@@ -41,6 +43,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Build the packages from a built program and from the crates, and run their tests.
     Packages(packages::Args),
+    /// Build the program for a release, optimized by a profile of its own work.
+    Pgo(pgo::Args),
     /// Compare the simulated scheduler with a real kube-scheduler on generated clusters.
     Schedulers(schedulers::Args),
     /// Compare the public interface of the crates with that of a released version, by cargo-semver-checks.
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Task::Goldens(args) => goldens::run(&args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Packages(args) => packages::run(&args),
+        Task::Pgo(args) => pgo::run(&args),
         Task::Schedulers(args) => schedulers::run(&args),
         Task::Semver(args) => semver::run(&args),
         Task::Commits(args) => commits::run(&args),
