@@ -12,8 +12,8 @@ use crate::ci::cargo;
 use crate::published::{flags, names};
 use crate::root;
 
-/// The variable by which each package finds a program other than its own.
-const BINARY: &str = "KUBEPROOF_BINARY";
+/// The variable by which packages and benchmarks find a program other than their own.
+pub(crate) const BINARY: &str = "KUBEPROOF_BINARY";
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -434,14 +434,14 @@ fn succeeds(command: &mut Command) -> anyhow::Result<bool> {
         .chain(command.get_args())
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    println!("packages: {}", words.join(" "));
+    println!("xtask: {}", words.join(" "));
     let status = command.status();
     let status = status.with_context(|| format!("cannot start {}", words[0]))?;
     Ok(status.success())
 }
 
 /// Runs a command, which has to succeed.
-fn check(command: &mut Command) -> anyhow::Result<()> {
+pub(crate) fn check(command: &mut Command) -> anyhow::Result<()> {
     if !succeeds(command)? {
         bail!("{} has failed", command.get_program().to_string_lossy());
     }

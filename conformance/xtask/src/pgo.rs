@@ -13,13 +13,11 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, ensure};
 
 use crate::ci::cargo;
+use crate::packages::{BINARY, check};
 use crate::root;
 
-/// The variable by which benchmarks find the program that they measure.
-const BINARY: &str = "KUBEPROOF_BINARY";
-
-/// The work that the program is optimized for, besides the scenarios: benchmarks with their arguments. They are built
-/// without optimization, which takes less time than it would save.
+/// Benchmarks, with their arguments, that the program is optimized for as it is for the scenarios. They are not optimized
+/// themselves, because to build them so takes longer than they run.
 const LOADS: [(&str, &[&str]); 2] = [
     ("load", &["requests", "lists", "watches", "selectors"]),
     // Nodes and pods.
@@ -47,7 +45,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let counts = directory.join("counts");
     let profile = directory.join(format!("{target}.profdata"));
 
-    println!("pgo: building the program that counts");
     let generate = flag("-Cprofile-generate=", &counts);
     let counting = build(target, &directory.join("counting"), generate)?;
     forget(&counts)?;
@@ -57,8 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .arg("merge")
         .arg("--output")
         .args([&profile, &counts]);
-    succeed(&mut merging)?;
-    println!("pgo: building the program with {}", profile.display());
+    check(&mut merging)?;
     let apply = flag("-Cprofile-use=", &profile);
     let program = build(target, &directory.join("optimized"), apply)?;
     println!("pgo: {}", program.display());
@@ -67,13 +63,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Lets the program do the work that it is optimized for.
 fn work(program: &Path) -> anyhow::Result<()> {
-    println!("pgo: running the scenarios");
-    succeed(Command::new(program).current_dir(root()).arg("run"))?;
+    check(Command::new(program).current_dir(root()).arg("run"))?;
     for (bench, arguments) in LOADS {
-        println!("pgo: running the benchmark {bench}");
         let mut command = cargo();
         command.args(measuring(bench, arguments));
-        succeed(command.env(BINARY, program))?;
+        check(command.env(BINARY, program))?;
     }
     Ok(())
 }
@@ -86,7 +80,7 @@ fn build(target: &str, directory: &Path, flag: OsString) -> anyhow::Result<PathB
         .arg("--target-dir")
         .arg(directory);
     // Unlike in RUSTFLAGS, a space in a path ends no flag here.
-    succeed(command.env("CARGO_ENCODED_RUSTFLAGS", flag))?;
+    check(command.env("CARGO_ENCODED_RUSTFLAGS", flag))?;
     let name = match target.contains("windows") {
         true => "kubeproof.exe",
         false => "kubeproof",
@@ -159,14 +153,6 @@ fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     let output = output.with_context(|| format!("cannot start {program}"))?;
     ensure!(output.status.success(), "{program} {}", output.status);
     Ok(String::from_utf8(output.stdout)?)
-}
-
-fn succeed(command: &mut Command) -> anyhow::Result<()> {
-    let program = command.get_program().display().to_string();
-    let status = command.status();
-    let status = status.with_context(|| format!("cannot start {program}"))?;
-    ensure!(status.success(), "{program}: {status}");
-    Ok(())
 }
 
 #[cfg(test)]
