@@ -5,17 +5,16 @@
 //! each has its own store, which may lag alone. An object that several stores hold is in memory once.
 
 mod compact;
+mod list;
 mod living;
+mod recent;
 mod times;
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher::Event;
@@ -26,15 +25,15 @@ use serde_json::value::RawValue;
 
 use crate::weak_map::{SHARDS, shard};
 use living::Identity;
+use recent::{Recent, Remembered, hash};
 
-/// How many objects each shard remembers: 2,048 in all, as one watch may read a whole burst before the next begins.
-const REMEMBERED_MAX: usize = 128;
-/// Bytes of the texts of those objects: 32 MiB in all. The largest objects fit.
+pub(crate) use list::List;
+
+/// Bytes of the texts of the objects that a shard remembers: 32 MiB in all. The largest objects fit.
 const REMEMBERED_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// The beginning of an object has its uid and version, by which objects differ.
-const HASHED_BYTES_MAX: usize = 512;
 
-static RECENT: [Mutex<Recent>; SHARDS] = [const { Mutex::new(Recent::new()) }; SHARDS];
+static RECENT: [Mutex<Recent<Undecoded, REMEMBERED_BYTES_MAX>>; SHARDS] =
+    [const { Mutex::new(Recent::new()) }; SHARDS];
 
 /// An object as a watch delivers it; equal texts give the same object.
 ///
@@ -48,7 +47,8 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Undecoded::deserialize(deserializer)?.decode();
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let object = Undecoded::of(&text).decode();
         object.map(Self).map_err(D::Error::custom)
     }
 }
@@ -133,8 +133,26 @@ impl Text {
 }
 
 impl Undecoded {
-    fn bytes(&self) -> usize {
-        self.0.text.get().len()
+    /// The object of this text if it was delivered lately.
+    pub(crate) fn known(text: &[u8]) -> Option<Self> {
+        let key = hash(text);
+        RECENT[shard(key)].lock().get(key, text).cloned()
+    }
+
+    /// The object of this text, which is remembered.
+    pub(crate) fn of(text: &RawValue) -> Self {
+        Self::known(text.get().as_bytes()).unwrap_or_else(|| {
+            let key = hash(text.get().as_bytes());
+            let object = Self(Arc::new(Text::new(text.to_owned())));
+            RECENT[shard(key)].lock().put(key, object.clone());
+            object
+        })
+    }
+
+    /// None if the object has none, or an empty one.
+    pub(crate) fn resource_version(&self) -> Option<&str> {
+        let version = self.0.meta.resource_version.as_deref();
+        version.filter(|version| !version.is_empty())
     }
 
     /// The object in this type.
@@ -173,52 +191,15 @@ impl Undecoded {
     }
 }
 
+impl Remembered for Undecoded {
+    fn text(&self) -> &[u8] {
+        self.0.text.get().as_bytes()
+    }
+}
+
 impl fmt::Debug for Undecoded {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.0.text.get())
-    }
-}
-
-impl<'de> Deserialize<'de> for Undecoded {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(take_in(text))
-    }
-}
-
-impl Resource for Undecoded {
-    type DynamicType = Url;
-    /// The URL says where the objects are.
-    type Scope = ClusterResourceScope;
-
-    fn url_path(Url(path): &Url, _: Option<&str>) -> String {
-        path.clone()
-    }
-
-    fn kind(_: &Url) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn group(_: &Url) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn version(_: &Url) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn plural(_: &Url) -> Cow<'_, str> {
-        Cow::Borrowed("")
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.0.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        let text = Text::new(self.0.text.clone());
-        self.0 = Arc::new(text);
-        &mut Arc::get_mut(&mut self.0).expect("it is new").meta
     }
 }
 
@@ -304,73 +285,13 @@ fn from_text<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     })
 }
 
-/// The hash of the text of an object.
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&text.as_bytes()[..text.len().min(HASHED_BYTES_MAX)]);
-    hasher.write_usize(text.len());
-    hasher.finish()
-}
-
-/// Returns the object of this text, and remembers it.
-fn take_in(text: Box<RawValue>) -> Undecoded {
-    let key = hash(text.get());
-    let shard = &RECENT[shard(key)];
-    let known = shard.lock().get(key, text.get());
-    known.unwrap_or_else(|| {
-        let object = Undecoded(Arc::new(Text::new(text)));
-        shard.lock().put(key, object.clone());
-        object
-    })
-}
-
-/// The objects delivered last.
-struct Recent {
-    /// By the hashes of their texts.
-    objects: BTreeMap<u64, Undecoded>,
-    /// The keys of `objects`, oldest first.
-    order: VecDeque<u64>,
-    /// Bytes of the texts in `objects`.
-    bytes: usize,
-}
-
-impl Recent {
-    const fn new() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            order: VecDeque::new(),
-            bytes: 0,
-        }
-    }
-
-    /// The object of this text, if it is remembered.
-    fn get(&self, key: u64, text: &str) -> Option<Undecoded> {
-        let known = self.objects.get(&key);
-        known.filter(|known| known.0.text.get() == text).cloned()
-    }
-
-    fn put(&mut self, key: u64, object: Undecoded) {
-        self.bytes += object.bytes();
-        match self.objects.insert(key, object) {
-            Some(replaced) => self.bytes -= replaced.bytes(),
-            None => self.order.push_back(key),
-        }
-        while (self.order.len() > REMEMBERED_MAX || self.bytes > REMEMBERED_BYTES_MAX)
-            && let Some(oldest) = self.order.pop_front()
-        {
-            if let Some(forgotten) = self.objects.remove(&oldest) {
-                self.bytes -= forgotten.bytes();
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
     use kube::core::{PartialObjectMeta, WatchEvent};
     use serde_json::{Value, json};
 
+    use super::recent::HASHED_BYTES_MAX;
     use super::*;
 
     fn object(name: &str, version: &str) -> Value {
@@ -491,8 +412,9 @@ mod tests {
     #[test]
     fn a_text_is_decoded_once_for_each_type() {
         let text = object("a", "7").to_string();
-        let text: Undecoded = serde_json::from_str(&text).unwrap();
-        assert_eq!(text.meta().resource_version.as_deref(), Some("7"));
+        let text: &RawValue = serde_json::from_str(&text).unwrap();
+        let text = Undecoded::of(text);
+        assert_eq!(text.resource_version(), Some("7"));
         let map: Arc<ConfigMap> = text.decode().unwrap();
         let partial: Arc<PartialObjectMeta> = text.decode().unwrap();
         assert_eq!(map.metadata, partial.metadata);
@@ -517,36 +439,6 @@ mod tests {
             serde_json::value::to_raw_value(object).unwrap(),
         )))
     }
-
-    #[test]
-    fn only_the_last_objects_are_remembered() {
-        let mut recent = Recent::new();
-        let text = object("a", "1");
-        for key in 0..=REMEMBERED_MAX as u64 {
-            recent.put(key, undecoded(&text));
-        }
-        let known = |key| recent.get(key, &text.to_string()).is_some();
-        assert_eq!([0, 1].map(known), [false, true]);
-        assert_eq!(
-            (recent.order.len(), recent.objects.len()),
-            (REMEMBERED_MAX, REMEMBERED_MAX)
-        );
-        assert!(recent.get(1, &object("a", "2").to_string()).is_none());
-    }
-
-    #[test]
-    fn remembered_objects_are_bounded_in_bytes() {
-        let large = json!({ "data": { "fill": "x".repeat(REMEMBERED_BYTES_MAX * 3 / 10) } });
-        let mut recent = Recent::new();
-        (0..10).for_each(|key| recent.put(key, undecoded(&large)));
-        let texts = recent.objects.values().map(Undecoded::bytes);
-        assert_eq!(texts.sum::<usize>(), recent.bytes);
-        assert_eq!(recent.order, [7, 8, 9], "the newest that fit");
-        let huge = json!({ "data": { "fill": "x".repeat(REMEMBERED_BYTES_MAX) } });
-        recent.put(10, undecoded(&huge));
-        assert_eq!((recent.order.len(), recent.bytes), (0, 0));
-    }
-
     #[test]
     fn what_is_no_such_object_is_refused() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#;

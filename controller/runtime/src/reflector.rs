@@ -7,6 +7,7 @@
 //!
 //! Where controllers run on several threads, their informers share [watches](SharedWatches).
 
+mod list_watch;
 mod shared;
 
 use std::any::Any;
@@ -15,13 +16,14 @@ use std::sync::Arc;
 
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, Stream, StreamExt, stream};
-use kube::runtime::watcher;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use super::decode_cache::{Decoded, Undecoded, Url, try_map};
 use super::retry::retry_after;
+
+use list_watch::list_watch;
 
 pub use shared::SharedWatches;
 
@@ -95,9 +97,8 @@ fn objects(
     decode: Decode,
 ) -> BoxStream<'static, Result<Event<Object>, Failed>> {
     let path = url.0.clone();
-    let api: Api<Undecoded> = Api::all_with(client, &url);
     let events = patient(move || {
-        watcher(api.clone(), config.clone()).map(move |event| {
+        list_watch(client.clone(), &url, config.clone()).map(move |event| {
             let undecodable = |error| watcher::Error::WatchFailed(kube::Error::SerdeError(error));
             try_map(event?, |text| decode(&text)).map_err(undecodable)
         })
@@ -131,11 +132,9 @@ fn undecoded(
     url: &Url,
     config: watcher::Config,
 ) -> BoxStream<'static, Result<Event<Undecoded>, Failed>> {
-    let api: Api<Undecoded> = Api::all_with(client, url);
-    logged(
-        patient(move || watcher(api.clone(), config.clone())),
-        url.0.clone(),
-    )
+    let (path, url) = (url.0.clone(), url.clone());
+    let events = patient(move || list_watch(client.clone(), &url, config.clone()));
+    logged(events, path)
 }
 
 /// Logs the failures of the watch of `path`.

@@ -1,0 +1,297 @@
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::ready;
+use futures::stream::BoxStream;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::Error as Failed;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::*;
+
+type Chunk = io::Result<&'static str>;
+
+/// An answer with a code, whose body comes in chunks.
+struct Answer {
+    code: u16,
+    chunks: Vec<Chunk>,
+    /// Whether the body ends after the chunks.
+    ends: bool,
+}
+
+fn answer(code: u16, text: &'static str) -> Answer {
+    Answer {
+        code,
+        chunks: vec![Ok(text)],
+        ends: true,
+    }
+}
+
+fn list(text: &'static str) -> Answer {
+    answer(200, text)
+}
+
+fn watch(chunks: Vec<Chunk>) -> Answer {
+    Answer {
+        code: 200,
+        chunks,
+        ends: true,
+    }
+}
+
+/// An empty list of version 3.
+const EMPTY: &str = r#"{"metadata":{"resourceVersion":"3"},"items":[]}"#;
+
+/// What the stream has, in words, of the objects that a server delivers with these answers, and the queries of the
+/// requests. The server answers no more after the last.
+async fn followed(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
+    let mut answers = VecDeque::from(answers);
+    let queries = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&queries);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let query = query.trim_matches('&').to_owned();
+        noted.lock().push(query);
+        let answer = answers.pop_front();
+        async {
+            let Some(answer) = answer else {
+                return std::future::pending().await;
+            };
+            let frame = |chunk: Chunk| chunk.map(|text| Frame::data(Bytes::from(text)));
+            let chunks = stream::iter(answer.chunks).map(frame);
+            let body: BoxStream<'static, _> = match answer.ends {
+                true => chunks.boxed(),
+                false => chunks.chain(stream::pending()).boxed(),
+            };
+            let response = Response::builder().status(answer.code);
+            Ok::<_, Infallible>(response.body(StreamBody::new(body)).unwrap())
+        }
+    });
+    let client = Client::new(service, "default");
+    let url = Url("/api/v1/configmaps".to_owned());
+    let events = list_watch(client, &url, Config::default().timeout(60));
+    let never = tokio::time::sleep(Duration::from_secs(600));
+    let words = events.map(|event| words(&event)).take_until(never);
+    let words = words.collect().await;
+    let queries = queries.lock().clone();
+    (words, queries)
+}
+
+fn words(event: &watcher::Result<Event<Undecoded>>) -> String {
+    let of = |object: &Undecoded| {
+        let map = object.decode::<ConfigMap>().unwrap();
+        map.metadata.name.clone().unwrap_or_default()
+    };
+    match event {
+        Ok(Event::Init) => "list".to_owned(),
+        Ok(Event::InitApply(object)) => format!("listed {}", of(object)),
+        Ok(Event::InitDone) => "watch".to_owned(),
+        Ok(Event::Apply(object)) => format!("applied {}", of(object)),
+        Ok(Event::Delete(object)) => format!("deleted {}", of(object)),
+        Err(error) => error.to_string(),
+    }
+}
+
+const LIST: &str = "limit=500";
+
+fn watch_from(version: u32) -> String {
+    format!("watch=true&timeoutSeconds=60&allowWatchBookmarks=true&resourceVersion={version}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_listed_and_a_watch_goes_on_where_another_has_ended() {
+    let a =
+        r#"{"metadata":{"resourceVersion":"","continue":"b"},"items":[{"metadata":{"name":"a"}}]}"#;
+    let b =
+        r#"{"metadata":{"resourceVersion":"3","continue":""},"items":[{"metadata":{"name":"b"}}]}"#;
+    let first = r#"{"type":"ADDED","object":{"metadata":{"name":"c","resourceVersion":"4"}}}"#;
+    let (begun, rest) = first.split_at(30);
+    let others = concat!(
+        "\n",
+        r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"5"}}}"#,
+        "\r\n\n",
+        r#"{"object":{"metadata":{"name":"b","resourceVersion":"6"}},"type":"DELETED"}"#,
+        "\n",
+    );
+    let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
+    let (words, queries) = followed(vec![
+        list(a),
+        list(b),
+        watch(vec![Ok(begun), Ok(""), Ok(rest), Ok(others)]),
+        // Without an end of the line.
+        watch(vec![Ok(bookmark)]),
+    ])
+    .await;
+    let expected = [
+        "list",
+        "listed a",
+        "listed b",
+        "watch",
+        "applied c",
+        "applied a",
+        "deleted b",
+    ];
+    assert_eq!(words, expected);
+    let second_page = format!("{LIST}&continue=b");
+    let watches = [3, 6, 9].map(watch_from);
+    assert_eq!(
+        queries,
+        [&[LIST.to_owned(), second_page][..], &watches].concat()
+    );
+}
+
+#[test]
+fn an_event_that_was_read_before_is_the_same_object() {
+    let line = br#"{"type":"ADDED","object":{"metadata":{"name":"known","resourceVersion":"4"}}}"#;
+    let of = |line: &[u8]| match lines::read(line) {
+        Ok(Some(Line::Object(object, to_event))) => (object, to_event),
+        _ => panic!("it is an object"),
+    };
+    let (first, to_event) = of(line);
+    assert!(matches!(to_event(first.clone()), Event::Apply(_)));
+    let modified = String::from_utf8_lossy(line).replace("ADDED", "MODIFIED");
+    let deleted = String::from_utf8_lossy(line).replace("ADDED", "DELETED");
+    let (second, to_event) = of(modified.as_bytes());
+    assert!(matches!(to_event(second.clone()), Event::Apply(_)));
+    let (third, to_event) = of(deleted.as_bytes());
+    assert!(matches!(to_event(third.clone()), Event::Delete(_)));
+    let decoded = [first, second, third].map(|object| object.decode::<ConfigMap>().unwrap());
+    assert!(Arc::ptr_eq(&decoded[0], &decoded[1]));
+    assert!(Arc::ptr_eq(&decoded[0], &decoded[2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_gone_is_followed_by_a_list_and_other_errors_by_the_next_event() {
+    let lines = concat!(
+        r#"{"type":"ERROR","object":{"code":500,"message":"broken","status":"Failure"}}"#,
+        "\n",
+        "no JSON\n",
+        r#"{"type":"MOVED","object":{}}"#,
+        "\n",
+        r#"{"status":"Failure","message":"too late","code":429}"#,
+        "\n",
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"4"}}}"#,
+        "\n",
+        r#"{"type":"ERROR","object":{"code":410,"message":"gone","status":"Failure"}}"#,
+        "\n",
+    );
+    let (words, queries) = followed(vec![list(EMPTY), watch(vec![Ok(lines)]), list(EMPTY)]).await;
+    let begins = [
+        "list",
+        "watch",
+        "error returned by apiserver during watch: broken",
+        "watch stream failed: Error deserializing response",
+        "watch stream failed: Error deserializing response",
+        "watch stream failed: ApiError: too late",
+        "applied a",
+        "error returned by apiserver during watch: gone",
+        "list",
+        "watch",
+    ];
+    assert_eq!(words.len(), begins.len(), "{words:#?}");
+    for (word, begin) in words.iter().zip(begins) {
+        assert!(word.starts_with(begin), "{word} is not {begin}");
+    }
+    assert_eq!(queries, [LIST, &watch_from(3), LIST, &watch_from(3)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_off_is_an_end_and_other_failures_are_reported() {
+    let begun = r#"{"type":"ADDED","object":{"metadata":{"#;
+    let broken = || Err(io::ErrorKind::UnexpectedEof.into());
+    let failed = || Err(io::Error::other("bad frame"));
+    let (words, queries) = followed(vec![
+        list(EMPTY),
+        watch(vec![Ok(begun), broken()]),
+        watch(vec![Ok(begun)]),
+        watch(vec![failed()]),
+    ])
+    .await;
+    assert_eq!(words[..2], ["list", "watch"]);
+    assert!(
+        words[2].contains("Error reading events stream"),
+        "{words:#?}"
+    );
+    assert_eq!(words.len(), 3);
+    assert_eq!(queries[1..], [3; 4].map(watch_from));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_given_up_that_has_brought_nothing_for_longer_than_it_should_last() {
+    let began = Instant::now();
+    let line = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"4"}}}"#,
+        "\n"
+    );
+    let silent = stream::once(ready(Ok::<_, Infallible>(Frame::data(Bytes::from(line)))));
+    let silent = silent.chain(stream::pending());
+    let mut answers = VecDeque::from([StreamBody::new(silent.boxed())]);
+    let service = tower::service_fn(move |_: Request<Body>| {
+        ready(Ok::<_, Infallible>(Response::new(
+            answers.pop_front().unwrap(),
+        )))
+    });
+    let client = Client::new(service, "default");
+    let mut watching = ListWatch {
+        client,
+        requests: ResourceRequest::new("/api/v1/configmaps"),
+        config: Config::default().timeout(60),
+        state: State::Listed {
+            version: "3".to_owned(),
+        },
+    };
+    let mut lines = watching.watch("3").await.unwrap();
+    tokio::time::advance(Duration::from_secs(50)).await;
+    assert!(matches!(lines.next().await, Some(Ok(Line::Object(..)))));
+    assert!(lines.next().await.is_none());
+    assert_eq!(began.elapsed().as_secs(), 50 + 65);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_fail_are_repeated() {
+    let no_version = r#"{"metadata":{},"items":[]}"#;
+    let unversioned = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#,
+        "\n"
+    );
+    let forbidden = r#"{"status":"Failure","message":"no","code":403}"#;
+    let (words, queries) = followed(vec![
+        answer(403, forbidden),
+        answer(502, "<html>\n"),
+        list("{"),
+        list(no_version),
+        list(EMPTY),
+        answer(403, forbidden),
+        watch(vec![Ok(unversioned)]),
+        list(EMPTY),
+    ])
+    .await;
+    let begins = [
+        "list",
+        "failed to perform initial object list: ApiError: no",
+        "list",
+        "failed to perform initial object list: ApiError: <html>: Failed to parse error data",
+        "list",
+        "failed to perform initial object list: Error deserializing response",
+        "list",
+        &Failed::NoResourceVersion.to_string(),
+        "list",
+        "watch",
+        "failed to start watching object: ApiError: no",
+        &Failed::NoResourceVersion.to_string(),
+        "list",
+        "watch",
+    ];
+    assert_eq!(words.len(), begins.len(), "{words:#?}");
+    for (word, begin) in words.iter().zip(begins) {
+        assert!(word.starts_with(begin), "{word} is not {begin}");
+    }
+    let watches = [watch_from(3), watch_from(3), LIST.to_owned(), watch_from(3)];
+    assert_eq!(queries[5..], watches);
+}
