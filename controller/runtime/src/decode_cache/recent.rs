@@ -1,4 +1,4 @@
-//! What was read last, by its text.
+//! The values that were read last, by their texts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
@@ -10,12 +10,12 @@ const REMEMBERED_MAX: usize = 128;
 /// The beginning of an object has its uid and version, by which objects differ.
 pub(super) const HASHED_BYTES_MAX: usize = 512;
 
-/// What is read from a text.
+/// A value that is read from a text.
 pub(super) trait Remembered {
     fn text(&self) -> &[u8];
 }
 
-/// What was read last, as far as its texts have `BYTES_MAX` bytes together.
+/// The values that were read last. Their texts have at most `BYTES_MAX` bytes together.
 pub(super) struct Recent<T, const BYTES_MAX: usize> {
     /// By the hashes of their texts.
     known: BTreeMap<u64, T>,
@@ -34,7 +34,7 @@ impl<T: Remembered, const BYTES_MAX: usize> Recent<T, BYTES_MAX> {
         }
     }
 
-    /// What was read from this text, if it is remembered.
+    /// The value of this text, if it is remembered.
     pub(super) fn get(&self, key: u64, text: &[u8]) -> Option<&T> {
         let known = self.known.get(&key);
         known.filter(|known| known.text() == text)

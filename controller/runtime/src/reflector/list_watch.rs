@@ -55,7 +55,7 @@ enum State {
     Empty,
     /// No page has come.
     Begun,
-    /// A page has come, of which so many objects are delivered.
+    /// A page has come, and the first `delivered` of its objects are delivered.
     Listing { page: Arc<List>, delivered: usize },
     /// All objects of this version are delivered.
     Listed { version: String },

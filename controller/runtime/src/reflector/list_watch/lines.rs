@@ -19,7 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::decode_cache::Undecoded;
 
-/// What a line says.
+/// The meaning of a line.
 pub(super) enum Line {
     /// An object was written or deleted, and which event that is.
     Object(Undecoded, ToEvent),
@@ -29,7 +29,7 @@ pub(super) enum Line {
     Error(Box<Status>),
 }
 
-/// What happened to an object.
+/// The event that happened to an object.
 type ToEvent = fn(Undecoded) -> Event<Undecoded>;
 
 /// A line, as it is written.

@@ -48,8 +48,8 @@ fn watch(chunks: Vec<Chunk>) -> Answer {
 /// An empty list of version 3.
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"3"},"items":[]}"#;
 
-/// What the stream has, in words, of the objects that a server delivers with these answers, and the queries of the
-/// requests. The server answers no more after the last.
+/// The events in words from a server that gives these answers, and the queries of its requests. After the last answer the
+/// server is silent.
 async fn followed(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
     let mut answers = VecDeque::from(answers);
     let queries = Arc::new(Mutex::new(Vec::new()));
