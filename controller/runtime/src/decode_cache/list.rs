@@ -19,6 +19,7 @@ static RECENT: [Mutex<Recent<Known, REMEMBERED_BYTES_MAX>>; SHARDS] =
     [const { Mutex::new(Recent::new()) }; SHARDS];
 
 /// A list, or a page of one. A text that was read lately is not read again.
+#[derive(Clone)]
 pub(crate) struct List {
     /// Not empty.
     pub(crate) version: Option<String>,

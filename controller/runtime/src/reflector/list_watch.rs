@@ -9,6 +9,7 @@ mod lines;
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::vec;
 
 use futures::{Stream, stream};
 use http::header::{ACCEPT_ENCODING, HeaderValue};
@@ -55,8 +56,12 @@ enum State {
     Empty,
     /// No page has come.
     Begun,
-    /// A page has come, and the first `delivered` of its objects are delivered.
-    Listing { page: Arc<List>, delivered: usize },
+    /// A page has come, with these objects left to deliver.
+    Listing {
+        objects: vec::IntoIter<Undecoded>,
+        version: Option<String>,
+        continue_token: Option<String>,
+    },
     /// All objects of this version are delivered.
     Listed { version: String },
     /// The watch has delivered all up to this version.
@@ -80,19 +85,26 @@ impl ListWatch {
                 Some(Ok(Event::Init))
             }
             State::Begun => self.turn(None).await,
-            State::Listing { page, delivered } => {
-                if let Some(object) = page.objects.get(delivered).cloned() {
-                    let delivered = delivered + 1;
-                    self.state = State::Listing { page, delivered };
+            State::Listing {
+                mut objects,
+                version,
+                continue_token,
+            } => {
+                if let Some(object) = objects.next() {
+                    self.state = State::Listing {
+                        objects,
+                        version,
+                        continue_token,
+                    };
                     return Some(Ok(Event::InitApply(object)));
                 }
-                if page.continue_token.is_none()
-                    && let Some(version) = page.version.clone()
-                {
-                    self.state = State::Listed { version };
-                    return Some(Ok(Event::InitDone));
+                match version {
+                    Some(version) if continue_token.is_none() => {
+                        self.state = State::Listed { version };
+                        Some(Ok(Event::InitDone))
+                    }
+                    _ => self.turn(continue_token).await,
                 }
-                self.turn(page.continue_token.clone()).await
             }
             State::Listed { version } => match self.watch(&version).await {
                 Ok(lines) => {
@@ -146,11 +158,17 @@ impl ListWatch {
         continue_token: Option<String>,
     ) -> Option<watcher::Result<Event<Undecoded>>> {
         let failed = match self.list(continue_token).await {
-            Ok(page) if page.version.is_none() && page.continue_token.is_none() => {
-                watcher::Error::NoResourceVersion
-            }
+            Ok(List {
+                version: None,
+                continue_token: None,
+                ..
+            }) => watcher::Error::NoResourceVersion,
             Ok(page) => {
-                self.state = State::Listing { page, delivered: 0 };
+                self.state = State::Listing {
+                    objects: page.objects.into_iter(),
+                    version: page.version,
+                    continue_token: page.continue_token,
+                };
                 return None;
             }
             Err(error) => watcher::Error::InitialListFailed(error),
@@ -159,7 +177,7 @@ impl ListWatch {
     }
 
     /// Requests a page.
-    async fn list(&mut self, continue_token: Option<String>) -> Result<Arc<List>, Error> {
+    async fn list(&mut self, continue_token: Option<String>) -> Result<List, Error> {
         let (resource_version, version_match) = match self.config.list_semantic {
             ListSemantic::MostRecent => (None, None),
             ListSemantic::Any => (Some("0".to_owned()), Some(VersionMatch::NotOlderThan)),
@@ -176,7 +194,8 @@ impl ListWatch {
         let request = self.requests.list(&params);
         let answer = self.send(request.map_err(Error::BuildRequest)?).await?;
         let text = answer.into_body().collect_bytes().await?;
-        List::of(&text).map_err(Error::SerdeError)
+        let page = List::of(&text).map_err(Error::SerdeError)?;
+        Ok(Arc::unwrap_or_clone(page))
     }
 
     /// Begins a watch from `version`.
