@@ -168,7 +168,7 @@ fn the_port_that_two_claims_get_after_a_crash_is_found() {
     if !has("kubectl", &["version", "--client"]) {
         return;
     }
-    // Each kubectl lives for a moment, and garbage collection takes a fourth of its processor time.
+    // Each kubectl lives for a moment, and garbage collection takes a fifth of its processor time.
     let script = |name: &str| {
         let path = example(&format!("kubectl/{name}"));
         format!("GOGC=off sh {}", path.display())

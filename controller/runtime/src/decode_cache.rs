@@ -141,10 +141,13 @@ impl Undecoded {
 
     /// The object of this text, which is remembered.
     pub(crate) fn of(text: &RawValue) -> Self {
-        Self::known(text.get().as_bytes()).unwrap_or_else(|| {
-            let key = hash(text.get().as_bytes());
+        let bytes = text.get().as_bytes();
+        let key = hash(bytes);
+        let recent = &RECENT[shard(key)];
+        let known = recent.lock().get(key, bytes).cloned();
+        known.unwrap_or_else(|| {
             let object = Self(Arc::new(Text::new(text.to_owned())));
-            RECENT[shard(key)].lock().put(key, object.clone());
+            recent.lock().put(key, object.clone());
             object
         })
     }
@@ -439,6 +442,7 @@ mod tests {
             serde_json::value::to_raw_value(object).unwrap(),
         )))
     }
+
     #[test]
     fn what_is_no_such_object_is_refused() {
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#;

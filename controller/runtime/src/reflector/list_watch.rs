@@ -27,8 +27,8 @@ use lines::{Line, Lines};
 /// The time after the end that a watch has asked for until it is given up: its connection may be dead.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
-/// The events of the objects at `url` that `config` selects. It has to have a timeout, and begins with a list whatever its
-/// strategy is. After a failure the stream goes on as that of `kube::runtime::watcher` does.
+/// The events of the objects at `url` that `config` selects. `config` has to have a timeout; its strategy for the first list
+/// is ignored. After a failure the stream goes on as that of `kube::runtime::watcher` does.
 pub(super) fn list_watch(
     client: Client,
     url: &Url,

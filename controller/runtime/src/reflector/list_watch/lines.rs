@@ -137,7 +137,7 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Line>, Error> {
 }
 
 /// A line as servers write it, if its object was read lately.
-fn known(line: &[u8]) -> Option<Line> {
+pub(super) fn known(line: &[u8]) -> Option<Line> {
     let line = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
     let types: [(&[u8], ToEvent); 3] = [
         (br#"MODIFIED","object":"#, Event::Apply),

@@ -5,7 +5,6 @@ use std::io;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::ready;
-use futures::stream::BoxStream;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -21,15 +20,12 @@ type Chunk = io::Result<&'static str>;
 struct Answer {
     code: u16,
     chunks: Vec<Chunk>,
-    /// Whether the body ends after the chunks.
-    ends: bool,
 }
 
 fn answer(code: u16, text: &'static str) -> Answer {
     Answer {
         code,
         chunks: vec![Ok(text)],
-        ends: true,
     }
 }
 
@@ -38,11 +34,7 @@ fn list(text: &'static str) -> Answer {
 }
 
 fn watch(chunks: Vec<Chunk>) -> Answer {
-    Answer {
-        code: 200,
-        chunks,
-        ends: true,
-    }
+    Answer { code: 200, chunks }
 }
 
 /// An empty list of version 3.
@@ -65,12 +57,8 @@ async fn followed(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
             };
             let frame = |chunk: Chunk| chunk.map(|text| Frame::data(Bytes::from(text)));
             let chunks = stream::iter(answer.chunks).map(frame);
-            let body: BoxStream<'static, _> = match answer.ends {
-                true => chunks.boxed(),
-                false => chunks.chain(stream::pending()).boxed(),
-            };
             let response = Response::builder().status(answer.code);
-            Ok::<_, Infallible>(response.body(StreamBody::new(body)).unwrap())
+            Ok::<_, Infallible>(response.body(StreamBody::new(chunks)).unwrap())
         }
     });
     let client = Client::new(service, "default");
@@ -153,10 +141,14 @@ fn an_event_that_was_read_before_is_the_same_object() {
         Ok(Some(Line::Object(object, to_event))) => (object, to_event),
         _ => panic!("it is an object"),
     };
+    assert!(lines::known(line).is_none());
     let (first, to_event) = of(line);
     assert!(matches!(to_event(first.clone()), Event::Apply(_)));
     let modified = String::from_utf8_lossy(line).replace("ADDED", "MODIFIED");
     let deleted = String::from_utf8_lossy(line).replace("ADDED", "DELETED");
+    for line in [line, modified.as_bytes(), deleted.as_bytes()] {
+        assert!(lines::known(line).is_some(), "it need not be read again");
+    }
     let (second, to_event) = of(modified.as_bytes());
     assert!(matches!(to_event(second.clone()), Event::Apply(_)));
     let (third, to_event) = of(deleted.as_bytes());
