@@ -19,6 +19,9 @@ use super::store::{Change, ObjectKey, Store, WrittenVersion};
 /// How many turns of the runtime a write's own event is waited for.
 pub(crate) const WAIT_TURNS_MAX: usize = 64;
 
+/// Is called with each change.
+type Handler<'a, K> = Box<dyn FnMut(&Change<K>) + Send + 'a>;
+
 /// The last version of every object that the watch delivered.
 pub struct Informer<K> {
     store: Mutex<Store<K>>,
@@ -131,19 +134,29 @@ impl<K: Resource> Informer<K> {
     }
 
     /// Waits for the first list.
-    pub async fn synced(&self) {
-        let mut synced = self.synced.subscribe();
-        // The sender lives as long as `self`.
-        let _ = synced.wait_for(|synced| *synced).await;
+    pub fn synced(&self) -> impl Future<Output = ()> + Send + use<K> {
+        becomes_true(self.synced.subscribe())
     }
 
     /// Watches the objects of `api` that `config` selects, and calls the handler with each change
     /// after the store has taken it. Never returns.
-    pub async fn run(
+    pub fn run<'a>(
+        &'a self,
+        api: Api<Decoded<K>>,
+        config: watcher::Config,
+        handler: impl FnMut(&Change<K>) + Send + 'a,
+    ) -> impl Future<Output = ()> + Send
+    where
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.run_boxed(api, config, Box::new(handler))
+    }
+
+    async fn run_boxed(
         &self,
         api: Api<Decoded<K>>,
         config: watcher::Config,
-        mut handler: impl FnMut(&Change<K>),
+        mut handler: Handler<'_, K>,
     ) where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -159,6 +172,11 @@ impl<K: Resource> Informer<K> {
             }
         }
     }
+}
+
+/// Waits until the value is true, or its sender is gone.
+async fn becomes_true(mut value: watch::Receiver<bool>) {
+    let _ = value.wait_for(|value| *value).await;
 }
 
 /// The informers of a controller, each with its event handler.
@@ -218,7 +236,14 @@ impl<'a> Informers<'a> {
     }
 
     /// Runs the informers until the future is dropped, and `work` when all are synced.
-    pub async fn run(self, work: impl Future<Output = ()>) {
+    pub fn run(
+        self,
+        work: impl Future<Output = ()> + Send + 'a,
+    ) -> impl Future<Output = ()> + Send {
+        self.run_boxed(work.boxed())
+    }
+
+    async fn run_boxed(self, work: BoxFuture<'a, ()>) {
         let work = async {
             for synced in self.synced {
                 synced.await;

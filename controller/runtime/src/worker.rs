@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join, join_all};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join, join_all};
 
 use crate::store::ObjectKey;
 use crate::sync_error::Error;
@@ -32,19 +33,44 @@ pub fn observed<F: Future>(observer: SyncObserver, work: F) -> impl Future<Outpu
     OBSERVER.scope(observer, work)
 }
 
+/// [`Reconcile`] as a trait object, so that workers are the same machine code for all controllers. A reconciliation is
+/// boxed anyway, as what is joined is moved when it begins and ends.
+trait ReconcileBoxed: Sync {
+    fn reconcile_boxed<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled>;
+}
+
+type Reconciled = Result<Option<Duration>, Error>;
+
+impl<R: Reconcile> ReconcileBoxed for R {
+    fn reconcile_boxed<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled> {
+        self.reconcile(key).boxed()
+    }
+}
+
 /// Reconciles keys, at most `workers` at once; what fails is tried again later. Never returns.
-pub async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>, workers: usize) {
+pub fn run(
+    controller: &impl Reconcile,
+    queue: &WorkQueue<ObjectKey>,
+    workers: usize,
+) -> impl Future<Output = ()> {
+    run_workers(controller, queue, workers)
+}
+
+async fn run_workers(
+    controller: &dyn ReconcileBoxed,
+    queue: &WorkQueue<ObjectKey>,
+    workers: usize,
+) {
     let workers = (0..workers).map(|_| worker(controller, queue));
     join(join_all(workers), queue.run_timers()).await;
 }
 
-async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
+async fn worker(controller: &dyn ReconcileBoxed, queue: &WorkQueue<ObjectKey>) {
     loop {
         let key = queue.get().await;
         // Nobody need observe.
         let _ = OBSERVER.try_with(|observer| observer(&key));
-        // Boxed, as what is joined is moved when it begins and ends.
-        match Box::pin(controller.reconcile(&key)).await {
+        match controller.reconcile_boxed(&key).await {
             Ok(requeue_after) => {
                 queue.forget(&key);
                 if let Some(delay) = requeue_after {
