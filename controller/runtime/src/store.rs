@@ -5,18 +5,17 @@
 //! [`Informer`](super::informer::Informer) shares one between tasks, and a controller with a single
 //! loop owns its stores (see [`Watches`](super::reflector::Watches)).
 
+mod index;
 mod keys;
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::Event;
 use kube::{Resource, ResourceExt};
 use kubeproof_machinery::meta::ResourceVersion;
 
-use super::controller_ref::controller_of;
+use index::{Index, Place};
 use keys::Key;
 
 /// Namespace (empty at cluster scope) and name.
@@ -129,9 +128,9 @@ pub struct WrittenVersion {
 /// The last version of every object that a watch has delivered.
 #[derive(Debug)]
 pub struct Store<K> {
-    objects: BTreeMap<Key, Arc<K>>,
-    /// The index by controller, from when it is first asked for: few stores need it.
-    by_controller: OnceLock<ControllerIndex<K>>,
+    /// Each at its place in the index.
+    objects: Vec<Option<Arc<K>>>,
+    index: Index,
     /// The objects of a list until it ends.
     listing: Vec<Arc<K>>,
     /// The highest resourceVersion since the last list.
@@ -141,14 +140,11 @@ pub struct Store<K> {
     lists_ended: u64,
 }
 
-/// Objects by [`controller_key`], then by key.
-type ControllerIndex<K> = BTreeMap<String, BTreeMap<Key, Arc<K>>>;
-
 impl<K> Default for Store<K> {
     fn default() -> Self {
         Self {
-            objects: BTreeMap::new(),
-            by_controller: OnceLock::new(),
+            objects: Vec::new(),
+            index: Index::default(),
             listing: Vec::new(),
             high_water_mark: ResourceVersion::ZERO,
             lists_begun: 0,
@@ -166,56 +162,49 @@ impl<K: Resource> Store<K> {
     /// The object at `key`.
     pub fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
         let text = keys::text(&key.namespace, &key.name);
-        self.objects.get(text.as_str())
+        self.index.get(&text).map(|place| self.at(place))
+    }
+
+    fn at(&self, place: Place) -> &Arc<K> {
+        let object = self.objects[place].as_ref();
+        object.expect("the index names the places with objects")
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.index.len()
     }
 
     /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.len() == 0
     }
 
     /// All objects, by namespace, then name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.objects.values()
+        self.index.all().map(|place| self.at(*place))
     }
 
     /// The objects of `namespace`, by name.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<K>> {
-        let first = keys::text(namespace, "");
-        let from = (Bound::Included(first.as_str()), Bound::Unbounded);
-        let rest = self.objects.range::<str, _>(from);
-        let own = rest.take_while(move |(_, object)| {
-            object.meta().namespace.as_deref().unwrap_or_default() == namespace
-        });
-        own.map(|(_, object)| object)
-    }
-
-    /// The objects of `namespace` that the owner `uid` controls, by name; the orphans if `uid` is
-    /// empty.
-    fn indexed(&self, namespace: &str, uid: &str) -> Option<&BTreeMap<Key, Arc<K>>> {
-        let index = self.by_controller.get_or_init(|| {
-            let mut index = ControllerIndex::new();
-            let objects = self.objects.iter();
-            objects.for_each(|(key, object)| add_to(&mut index, key, object));
-            index
-        });
-        index.get(&keys::text(namespace, uid))
+        let places = self.index.in_namespace(namespace);
+        places.map(|place| self.at(place))
     }
 
     /// The objects of `namespace` that the owner `uid` controls, by name.
     pub fn controlled_by(&self, namespace: &str, uid: &str) -> impl Iterator<Item = &Arc<K>> {
-        let own = self.indexed(namespace, uid).filter(|_| !uid.is_empty());
-        own.into_iter().flat_map(BTreeMap::values)
+        let own = match uid {
+            "" => None,
+            _ => self.index.controlled_by(namespace, uid, &self.metadata()),
+        };
+        let places = own.into_iter().flat_map(index::Places::values);
+        places.map(|place| self.at(*place))
     }
 
     /// The number of objects of `namespace` that the owner `uid` controls.
     pub fn count_controlled_by(&self, namespace: &str, uid: &str) -> usize {
-        self.indexed(namespace, uid).map_or(0, BTreeMap::len)
+        let own = self.index.controlled_by(namespace, uid, &self.metadata());
+        own.map_or(0, index::Places::len)
     }
 
     /// Returns the objects of `namespace` without a controller or with the controller `uid`, by
@@ -224,15 +213,12 @@ impl<K: Resource> Store<K> {
     /// Objects of other controllers are not visited: the cost does not grow with their number.
     /// Source: upstream's index `podController` of `pkg/controller/controller_utils.go`.
     pub fn claimable(&self, namespace: &str, uid: &str) -> Vec<&Arc<K>> {
-        let own = self.indexed(namespace, uid);
-        let orphans = self.indexed(namespace, "").filter(|_| !uid.is_empty());
-        let Some(orphans) = orphans else {
-            return own.into_iter().flat_map(BTreeMap::values).collect();
-        };
-        let both = own.into_iter().flatten().chain(orphans);
-        let mut both: Vec<(&Key, &Arc<K>)> = both.collect();
-        both.sort_by_key(|(key, _)| *key);
-        both.into_iter().map(|(_, object)| object).collect()
+        let places = self.index.claimable(namespace, uid, &self.metadata());
+        places.into_iter().map(|place| self.at(place)).collect()
+    }
+
+    fn metadata<'a>(&'a self) -> impl Fn(Place) -> &'a ObjectMeta {
+        |place| self.at(place).meta()
     }
 
     /// Notes a write of this resource that brought it to version `rv`.
@@ -274,7 +260,7 @@ impl<K: Resource> Store<K> {
                 self.lists_ended = self.lists_begun;
                 self.replace()
             }
-            Event::Apply(object) => vec![self.put(Key::of(&*object), object)],
+            Event::Apply(object) => vec![self.put(&Key::of(&*object), object)],
             Event::Delete(last) => {
                 self.high_water_mark = self.high_water_mark.max(resource_version(&*last));
                 let old = self.remove(&*last);
@@ -297,45 +283,39 @@ impl<K: Resource> Store<K> {
     fn replace(&mut self) -> Vec<Change<K>> {
         // A restarted server has lower versions than the one before.
         self.high_water_mark = ResourceVersion::ZERO;
-        if let Some(index) = self.by_controller.get_mut() {
-            index.clear();
-        }
+        let mut unlisted = self.index.clear();
         let mut before = std::mem::take(&mut self.objects);
         let listed = std::mem::take(&mut self.listing);
-        let mut listed: Vec<_> = listed
-            .into_iter()
-            .map(|new| (Key::of(&*new), new))
-            .collect();
-        listed.sort_by(|one, other| one.0.cmp(&other.0));
+        let keys = listed.iter().map(|new| Key::of(&**new)).collect();
+        let mut listed: Vec<_> = listed.into_iter().map(Some).collect();
         let mut changes = Vec::with_capacity(listed.len());
-        for (key, new) in listed {
-            let old = before.remove(&key);
-            let _ = self.put(key, Arc::clone(&new));
+        for (key, place) in index::ordered(keys) {
+            let new = listed[place].take().expect("each place comes once");
+            let old = unlisted.remove(&key);
+            let old = old.and_then(|place| before[place].take());
+            let _ = self.put(&key, Arc::clone(&new));
             changes.push(match old {
                 Some(old) => Change::Updated { old, new },
                 None => Change::Added(new),
             });
         }
-        changes.extend(before.into_values().map(|old| Change::Deleted {
+        let deleted = unlisted.values().filter_map(|place| before[*place].take());
+        changes.extend(deleted.map(|old| Change::Deleted {
             last: Arc::clone(&old),
             old,
         }));
         changes
     }
 
-    fn put(&mut self, key: Key, new: Arc<K>) -> Change<K> {
+    fn put(&mut self, key: &Key, new: Arc<K>) -> Change<K> {
         self.high_water_mark = self.high_water_mark.max(resource_version(&*new));
-        let old = self.objects.insert(key.clone(), Arc::clone(&new));
-        if let Some(index) = self.by_controller.get_mut() {
-            // The new version takes the place of the old one of the same controller.
-            let moved = old
-                .as_ref()
-                .filter(|old| !is_of_same(old.meta(), new.meta()));
-            if let Some(old) = moved {
-                remove_from(index, &key, &**old);
-            }
-            add_to(index, &key, &new);
+        let place = self.index.place(key);
+        if place == self.objects.len() {
+            self.objects.push(None);
         }
+        let old = self.objects[place].replace(Arc::clone(&new));
+        let before = old.as_ref().map(|old| old.meta());
+        self.index.changed((key, place), before, Some(new.meta()));
         match old {
             Some(old) => Change::Updated { old, new },
             None => Change::Added(new),
@@ -343,44 +323,12 @@ impl<K: Resource> Store<K> {
     }
 
     fn remove(&mut self, object: &K) -> Option<Arc<K>> {
-        let (key, removed) = self.objects.remove_entry(keys::text_of(object).as_str())?;
-        if let Some(index) = self.by_controller.get_mut() {
-            remove_from(index, &key, &*removed);
-        }
+        let (key, place) = self.index.remove(&keys::text_of(object))?;
+        let removed = self.objects[place].take()?;
+        self.index
+            .changed((&key, place), Some(removed.meta()), None);
         Some(removed)
     }
-}
-
-/// Whether two versions of an object have the same controller.
-fn is_of_same(one: &ObjectMeta, other: &ObjectMeta) -> bool {
-    let uid = |meta| controller_of(meta).map(|owner| &owner.uid);
-    uid(one) == uid(other)
-}
-
-fn add_to<K: Resource>(index: &mut ControllerIndex<K>, key: &Key, object: &Arc<K>) {
-    let of_controller = index.entry(controller_key(&**object)).or_default();
-    of_controller.insert(key.clone(), Arc::clone(object));
-}
-
-fn remove_from<K: Resource>(index: &mut ControllerIndex<K>, key: &Key, object: &K) {
-    let controller = controller_key(object);
-    if let Some(of) = index.get_mut(&controller) {
-        of.remove(key);
-        if of.is_empty() {
-            index.remove(&controller);
-        }
-    }
-}
-
-/// The namespace and the uid of the object's controller, empty if it has no controller, as one text.
-fn controller_key<K: Resource>(object: &K) -> String {
-    let meta = object.meta();
-    let controller = controller_of(meta).map(|owner| owner.uid.as_str());
-    let namespace = meta.namespace.as_deref();
-    keys::text(
-        namespace.unwrap_or_default(),
-        controller.unwrap_or_default(),
-    )
 }
 
 /// The version of `object`, zero if that is not a number: API concepts let clients compare

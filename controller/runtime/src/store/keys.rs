@@ -26,6 +26,10 @@ impl Key {
         let hash = FixedState::default().hash_one(&text);
         Self(intern(&mut KEYS[shard(hash)].lock(), hash, &text))
     }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Borrow<str> for Key {

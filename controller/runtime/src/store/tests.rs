@@ -177,6 +177,41 @@ fn the_index_of_controllers_follows_the_owner_references() {
 }
 
 #[test]
+fn the_place_of_a_deleted_object_is_used_again() {
+    let mut store = Store::default();
+    let _ = changes(&mut store, Store::apply, list([controlled("a", 1, "one")]));
+    for rv in (2..20).step_by(2) {
+        let name = format!("b-{rv}");
+        let events = vec![
+            Event::Apply(controlled(&name, rv, "two")),
+            Event::Apply(config_map("c", rv)),
+            Event::Delete(controlled(&name, rv + 1, "two")),
+        ];
+        let _ = changes(&mut store, Store::apply, events);
+        assert_eq!(store.count_controlled_by("default", "two"), 0);
+    }
+    assert_eq!(store.objects.len(), 3);
+    assert_eq!(names(store.iter()), ["a", "c"]);
+    assert_eq!(names(store.claimable("default", "one")), ["a", "c"]);
+}
+
+#[test]
+fn an_object_that_is_listed_twice_has_one_place() {
+    let mut store = Store::default();
+    let twice = [config_map("a", 1), config_map("b", 2), config_map("a", 3)];
+    assert_eq!(
+        changes(&mut store, Store::apply, list(twice)),
+        ["+a:1", "+a:3", "+b:2"]
+    );
+    assert_eq!(store.objects.len(), 2);
+    let key = ObjectKey::of(&*config_map("a", 3));
+    assert_eq!(
+        resource_version(&**store.get(&key).unwrap()).to_string(),
+        "3"
+    );
+}
+
+#[test]
 fn a_store_catches_up_with_a_write_by_its_event_or_by_a_later_list() {
     let mut store = Store::default();
     let _ = changes(&mut store, Store::apply, list([]));
