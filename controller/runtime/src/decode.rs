@@ -1,7 +1,8 @@
-//! Decodes objects of the API from values.
+//! Objects of the API from values, and values of them.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error};
+use serde_json::Value;
 
 /// Decodes an object as serde_json's `from_value` does, but from the text of the value.
 ///
@@ -15,6 +16,15 @@ pub fn from_value<T: DeserializeOwned>(value: impl Serialize) -> serde_json::Res
     serde_json::from_str(&text).map_err(|error| without_place(&error))
 }
 
+/// The value of an object as serde_json's `to_value` makes it, but from its text, as objects are sent as texts, too.
+///
+/// # Errors
+/// As `serde_json::to_value`.
+pub fn to_value(object: &impl Serialize) -> serde_json::Result<Value> {
+    let text = serde_json::to_string(object)?;
+    serde_json::from_str(&text)
+}
+
 /// The error without its last words, a line and a column of the text, which no caller has seen.
 fn without_place(error: &serde_json::Error) -> serde_json::Error {
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -26,7 +36,7 @@ fn without_place(error: &serde_json::Error) -> serde_json::Error {
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde::Deserialize;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -20,6 +20,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use kubeproof_machinery::schema::quantity::Quantity as Amount;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode;
 use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::discovery;
 use kubeproof_runtime::reflector::{self, Watches};
@@ -204,7 +205,7 @@ impl Controller {
         if WHOLE.contains(&resource) {
             let api: Api<Decoded<DynamicObject>> = Api::all_with(client, kind);
             return updates_of(resource, api, |object| {
-                serde_json::to_value(object).unwrap_or_default()
+                decode::to_value(object).unwrap_or_default()
             });
         }
         let api: Api<Decoded<PartialObjectMeta<DynamicObject>>> = Api::all_with(client, kind);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
+use kubeproof_runtime::decode;
 use serde_json::{Value, json};
 
 use crate::workload::history::go_json;
@@ -110,7 +111,7 @@ pub(crate) fn of_claim_templates(templates: &[PersistentVolumeClaim]) -> u32 {
             // Fields in the order of Go's struct, which is not that of the alphabet.
             let mut spec = json!({});
             if let Some(stated) = &template.spec {
-                spec = serde_json::to_value(stated).expect("a claim's spec is JSON");
+                spec = decode::to_value(stated).expect("a claim's spec is JSON");
             }
             let spec = in_order(
                 &spec,

@@ -11,6 +11,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
+use kubeproof_runtime::decode;
 use kubeproof_runtime::pod::{self, REVISION_LABEL};
 use kubeproof_runtime::sync_error::Error;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ impl Controller {
             what: format!("DaemonSet {}", set.name_any()),
             source,
         };
-        let template = serde_json::to_value(template).map_err(malformed)?;
+        let template = decode::to_value(&template).map_err(malformed)?;
         let data = template_data(&template);
         let claimed = self.claim_revisions(set, selector).await?;
         let claimed = self.label(set, claimed).await?;

@@ -6,6 +6,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PostParams};
+use kubeproof_runtime::decode;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::sync_error::Error;
 
@@ -307,7 +308,7 @@ fn new_set(deployment: &Deployment, sets: &ReplicaSets, number: i64) -> Result<R
         what: format!("Deployment {name}"),
         source,
     };
-    let raw = serde_json::to_value(&spec.template).map_err(malformed)?;
+    let raw = decode::to_value(&spec.template).map_err(malformed)?;
     let hash = template_hash::hash(&raw, stored_status(deployment).collision_count);
     let mut template = spec.template;
     let labels = template

@@ -12,11 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::int_or_percent::{Round, resolve};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::typed_cache::Previous;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Profile, Settings};
@@ -64,7 +64,7 @@ impl Spec {
             true => history::legacy_template_data(template),
             false => history::template_data(template),
         };
-        let typed: Option<StatefulSetSpec> = Option::deserialize(&data["spec"])?;
+        let typed: Option<StatefulSetSpec> = from_value(&data["spec"])?;
         Ok(Self {
             typed: typed.unwrap_or_default(),
             revision_data,
@@ -95,7 +95,7 @@ impl Set {
         Ok(Self {
             metadata: metadata.clone(),
             spec,
-            status: Option::deserialize(&object.data["status"]).map_err(malformed)?,
+            status: from_value(&object.data["status"]).map_err(malformed)?,
             settings,
         })
     }
@@ -277,7 +277,7 @@ impl Workload for Cached {
 
     fn selector(&self) -> LabelSelector {
         let selector = self.0.data.pointer("/spec/selector");
-        let selector = selector.and_then(|own| LabelSelector::deserialize(own).ok());
+        let selector = selector.and_then(|own| from_value(own).ok());
         selector.unwrap_or_default()
     }
 
@@ -289,7 +289,6 @@ impl Workload for Cached {
 
 #[cfg(test)]
 mod tests {
-    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;

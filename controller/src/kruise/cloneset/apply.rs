@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::decode;
 use kubeproof_runtime::named_expectations::Expected;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store::ObjectKey;
@@ -403,5 +404,5 @@ impl<'a> Effects<'a> {
 }
 
 fn json(object: &impl serde::Serialize) -> Value {
-    serde_json::to_value(object).unwrap_or_default()
+    decode::to_value(object).unwrap_or_default()
 }

@@ -19,6 +19,7 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use kubeproof_node::{Answer, Channel, Containers, ExecOptions, PodReference, REFUSED};
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::decode::from_value;
 use kubeproof_runtime::informer::Informer;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
@@ -270,10 +271,10 @@ impl Reconcile for Daemon {
             what: format!("NodePodProbe {}", key.name),
             source,
         };
-        let spec = Option::deserialize(&object.data["spec"]).map_err(malformed)?;
-        let spec: Spec = spec.unwrap_or_default();
+        let spec: Option<Spec> = from_value(&object.data["spec"]).map_err(malformed)?;
+        let spec = spec.unwrap_or_default();
         self.follow(&key.name, &spec);
-        let known = Option::deserialize(&object.data["status"]).map_err(malformed)?;
+        let known: Option<_> = from_value(&object.data["status"]).map_err(malformed)?;
         let now = whole_second((self.ctx.now)());
         let status = self
             .probing

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
+use kubeproof_runtime::decode::from_value;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -133,7 +134,7 @@ struct Synced {
 /// The states that the request's status reports.
 pub(super) fn reported(request: &DynamicObject) -> Vec<State> {
     let states = &request.data["status"]["containerRecreateStates"];
-    Vec::deserialize(states).unwrap_or_default()
+    from_value(states).unwrap_or_default()
 }
 
 /// Since when the pod is kept from being ready; an error when that can't be read.
@@ -155,7 +156,7 @@ pub(super) fn unready_since(request: &DynamicObject) -> Option<Result<Timestamp,
 fn synced(request: &DynamicObject) -> BTreeMap<String, Synced> {
     let snapshot = &request.data["status"]["containerStatusSnapshot"];
     let listed: Vec<Synced> = match snapshot.is_array() {
-        true => Vec::deserialize(snapshot).unwrap_or_default(),
+        true => from_value(snapshot).unwrap_or_default(),
         false => {
             let text = request.annotations().get(STATUSES_ANNOTATION);
             let parsed = text.and_then(|text| serde_json::from_str(text).ok());
@@ -224,7 +225,6 @@ pub(super) fn current(
 
 #[cfg(test)]
 mod tests {
-    use kubeproof_runtime::decode::from_value;
     use serde_json::json;
 
     use super::*;
