@@ -12,6 +12,7 @@ mod times;
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,17 +24,15 @@ use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::weak_map::{SHARDS, shard};
 use living::Identity;
-use recent::{Recent, Remembered, hash};
+use recent::{Remembered, Shards};
 
 pub(crate) use list::List;
 
 /// Bytes of the texts of the objects that a shard remembers: 32 MiB in all. The largest objects fit.
 const REMEMBERED_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-static RECENT: [Mutex<Recent<Undecoded, REMEMBERED_BYTES_MAX>>; SHARDS] =
-    [const { Mutex::new(Recent::new()) }; SHARDS];
+static RECENT: Shards<Undecoded, REMEMBERED_BYTES_MAX> = Shards::new();
 
 /// An object as a watch delivers it; equal texts give the same object.
 ///
@@ -135,21 +134,15 @@ impl Text {
 impl Undecoded {
     /// The object of this text if it was delivered lately.
     pub(crate) fn known(text: &[u8]) -> Option<Self> {
-        let key = hash(text);
-        RECENT[shard(key)].lock().get(key, text).cloned()
+        RECENT.get(text)
     }
 
     /// The object of this text, which is remembered.
     pub(crate) fn of(text: &RawValue) -> Self {
-        let bytes = text.get().as_bytes();
-        let key = hash(bytes);
-        let recent = &RECENT[shard(key)];
-        let known = recent.lock().get(key, bytes).cloned();
-        known.unwrap_or_else(|| {
-            let object = Self(Arc::new(Text::new(text.to_owned())));
-            recent.lock().put(key, object.clone());
-            object
-        })
+        let Ok(object) = RECENT.get_or_read(text.get().as_bytes(), || {
+            Ok::<_, Infallible>(Self(Arc::new(Text::new(text.to_owned()))))
+        });
+        object
     }
 
     /// None if the object has none, or an empty one.

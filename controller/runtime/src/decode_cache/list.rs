@@ -4,19 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use kube::core::metadata::ListMeta;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Undecoded;
-use super::recent::{Recent, Remembered, hash};
-use crate::weak_map::{SHARDS, shard};
+use super::recent::{Remembered, Shards};
 
 /// Bytes of the texts of the lists that a shard remembers: 4 MiB in all.
 const REMEMBERED_BYTES_MAX: usize = 256 * 1024;
 
-static RECENT: [Mutex<Recent<Known, REMEMBERED_BYTES_MAX>>; SHARDS] =
-    [const { Mutex::new(Recent::new()) }; SHARDS];
+static RECENT: Shards<Known, REMEMBERED_BYTES_MAX> = Shards::new();
 
 /// A list, or a page of one. A text that was read lately is not read again.
 #[derive(Clone)]
@@ -29,6 +26,7 @@ pub(crate) struct List {
 }
 
 /// A list and its text.
+#[derive(Clone)]
 struct Known {
     text: Bytes,
     list: Arc<List>,
@@ -57,18 +55,13 @@ impl List {
         if text.len() > REMEMBERED_BYTES_MAX {
             return Self::read(text).map(Arc::new);
         }
-        let key = hash(text);
-        let recent = &RECENT[shard(key)];
-        if let Some(known) = recent.lock().get(key, text) {
-            return Ok(Arc::clone(&known.list));
-        }
-        let list = Arc::new(Self::read(text)?);
-        let known = Known {
-            text: text.clone(),
-            list: Arc::clone(&list),
-        };
-        recent.lock().put(key, known);
-        Ok(list)
+        let known = RECENT.get_or_read(text, || {
+            Self::read(text).map(|list| Known {
+                text: text.clone(),
+                list: Arc::new(list),
+            })
+        });
+        known.map(|known| known.list)
     }
 
     fn read(text: &[u8]) -> serde_json::Result<Self> {

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
+use parking_lot::Mutex;
+
+use crate::weak_map::{SHARDS, shard};
 
 /// How many texts a shard remembers: 2,048 in all, as one watch may read a whole burst before the next begins.
 const REMEMBERED_MAX: usize = 128;
@@ -15,8 +18,43 @@ pub(super) trait Remembered {
     fn text(&self) -> &[u8];
 }
 
+/// The values that the threads of a process have read last. A shard has at most `BYTES_MAX` bytes of texts.
+pub(super) struct Shards<T, const BYTES_MAX: usize>([Mutex<Recent<T, BYTES_MAX>>; SHARDS]);
+
+impl<T: Remembered + Clone, const BYTES_MAX: usize> Shards<T, BYTES_MAX> {
+    pub(super) const fn new() -> Self {
+        Self([const { Mutex::new(Recent::new()) }; SHARDS])
+    }
+
+    /// The value of this text, if it is remembered.
+    pub(super) fn get(&self, text: &[u8]) -> Option<T> {
+        let key = hash(text);
+        self.0[shard(key)].lock().get(key, text).cloned()
+    }
+
+    /// The value of this text. If it is not remembered, `read` returns it; two threads may both read it.
+    ///
+    /// # Errors
+    /// That of `read`.
+    pub(super) fn get_or_read<E>(
+        &self,
+        text: &[u8],
+        read: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let key = hash(text);
+        let recent = &self.0[shard(key)];
+        let known = recent.lock().get(key, text).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let value = read()?;
+        recent.lock().put(key, value.clone());
+        Ok(value)
+    }
+}
+
 /// The values that were read last. Their texts have at most `BYTES_MAX` bytes together.
-pub(super) struct Recent<T, const BYTES_MAX: usize> {
+struct Recent<T, const BYTES_MAX: usize> {
     /// By the hashes of their texts.
     known: BTreeMap<u64, T>,
     /// The keys of `known`, oldest first.
@@ -26,7 +64,7 @@ pub(super) struct Recent<T, const BYTES_MAX: usize> {
 }
 
 impl<T: Remembered, const BYTES_MAX: usize> Recent<T, BYTES_MAX> {
-    pub(super) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             known: BTreeMap::new(),
             order: VecDeque::new(),
@@ -34,13 +72,12 @@ impl<T: Remembered, const BYTES_MAX: usize> Recent<T, BYTES_MAX> {
         }
     }
 
-    /// The value of this text, if it is remembered.
-    pub(super) fn get(&self, key: u64, text: &[u8]) -> Option<&T> {
+    fn get(&self, key: u64, text: &[u8]) -> Option<&T> {
         let known = self.known.get(&key);
         known.filter(|known| known.text() == text)
     }
 
-    pub(super) fn put(&mut self, key: u64, read: T) {
+    fn put(&mut self, key: u64, read: T) {
         self.bytes += read.text().len();
         match self.known.insert(key, read) {
             Some(replaced) => self.bytes -= replaced.text().len(),
@@ -57,7 +94,7 @@ impl<T: Remembered, const BYTES_MAX: usize> Recent<T, BYTES_MAX> {
 }
 
 /// The hash of a text.
-pub(super) fn hash(text: &[u8]) -> u64 {
+fn hash(text: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(&text[..text.len().min(HASHED_BYTES_MAX)]);
     hasher.write_usize(text.len());
