@@ -1,4 +1,4 @@
-//! Objects of the API from values, and values of them.
+//! Converts objects of the API from values and to values.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error};
@@ -19,7 +19,7 @@ pub fn from_value<T: DeserializeOwned>(value: impl Serialize) -> serde_json::Res
 /// The value of an object as serde_json's `to_value` makes it, but from its text, as objects are sent as texts, too.
 ///
 /// # Errors
-/// As `serde_json::to_value`.
+/// The object has no form in JSON.
 pub fn to_value(object: &impl Serialize) -> serde_json::Result<Value> {
     let text = serde_json::to_string(object)?;
     serde_json::from_str(&text)
@@ -45,6 +45,10 @@ mod tests {
         let map = json!({ "metadata": { "name": "a" }, "data": { "key": "\u{e9} \\ \"" } });
         let read: ConfigMap = from_value(&map).unwrap();
         assert_eq!(read, ConfigMap::deserialize(&map).unwrap());
+        assert_eq!(
+            to_value(&read).unwrap(),
+            serde_json::to_value(&read).unwrap()
+        );
         let message = |map: &Value| {
             let refused = from_value::<ConfigMap>(map).unwrap_err().to_string();
             let direct = ConfigMap::deserialize(map).unwrap_err().to_string();

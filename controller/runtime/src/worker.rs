@@ -11,14 +11,14 @@ use crate::store::ObjectKey;
 use crate::sync_error::Error;
 use crate::work_queue::WorkQueue;
 
+/// The delay until a sync that is due even without a change.
+type Reconciled = Result<Option<Duration>, Error>;
+
 /// A controller whose work is queued by key.
 pub trait Reconcile: Sync {
     /// Reconciles the object `key`; returns the delay until a sync that is due even without a
     /// change.
-    fn reconcile(
-        &self,
-        key: &ObjectKey,
-    ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
+    fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = Reconciled> + Send;
 }
 
 /// Is called with the key of each sync before it begins.
@@ -38,8 +38,6 @@ pub fn observed<F: Future>(observer: SyncObserver, work: F) -> impl Future<Outpu
 trait ReconcileBoxed: Sync {
     fn reconcile_boxed<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled>;
 }
-
-type Reconciled = Result<Option<Duration>, Error>;
 
 impl<R: Reconcile> ReconcileBoxed for R {
     fn reconcile_boxed<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Reconciled> {

@@ -35,7 +35,7 @@ impl<T: Remembered + Clone, const BYTES_MAX: usize> Shards<T, BYTES_MAX> {
     /// The value of this text. If it is not remembered, `read` returns it; two threads may both read it.
     ///
     /// # Errors
-    /// That of `read`.
+    /// `read` fails.
     pub(super) fn get_or_read<E>(
         &self,
         text: &[u8],
