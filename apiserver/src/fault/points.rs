@@ -96,7 +96,8 @@ pub struct Hit {
 pub(super) struct Points {
     passed: Vec<Point>,
     /// The number of points of each kind. Events of any type count together, as rules do.
-    counts: BTreeMap<[String; 5], u32>,
+    /// The key has what is alike of them, in lines.
+    counts: BTreeMap<String, u32>,
 }
 
 impl Points {
@@ -107,15 +108,16 @@ impl Points {
         event: Option<EventType>,
         after_rv: ResourceVersion,
     ) -> usize {
-        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let resource = asked.resource_text();
         let key = [
-            asked.verb_text().to_owned() + event.map_or("", |_| " event"),
-            resource.clone(),
-            text(asked.namespace()),
-            text(asked.name()),
-            asked.product().to_owned(),
+            asked.verb_text(),
+            event.map_or("", |_| "event"),
+            &resource,
+            asked.namespace().unwrap_or_default(),
+            asked.name().unwrap_or_default(),
+            asked.product(),
         ];
+        let key = key.join("\n");
         let count = self.counts.entry(key).or_default();
         let nth = *count;
         *count += 1;

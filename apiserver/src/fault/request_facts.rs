@@ -18,7 +18,8 @@ pub(crate) struct RequestFacts {
     subresource: Option<String>,
     namespace: Option<String>,
     pub(super) name: Option<String>,
-    user_agent: Arc<str>,
+    /// The product in the user agent, or [`UNKNOWN`] if the user agent is empty.
+    product: Arc<str>,
 }
 
 impl RequestFacts {
@@ -31,7 +32,7 @@ impl RequestFacts {
             subresource: info.subresource.clone(),
             namespace: info.namespace.clone(),
             name: info.name.clone(),
-            user_agent: user_agent.into(),
+            product: product_in(user_agent).into(),
         })
     }
 
@@ -61,13 +62,9 @@ impl RequestFacts {
         self.name.as_deref()
     }
 
-    /// Returns the product in the user agent, or [`UNKNOWN`] if the user agent is empty.
+    /// The client: the product in the user agent.
     pub(crate) fn product(&self) -> &str {
-        let end = self.user_agent.find(['/', ' ']);
-        match &self.user_agent[..end.unwrap_or(self.user_agent.len())] {
-            "" => UNKNOWN,
-            product => product,
-        }
+        &self.product
     }
 
     /// These facts with the name in the `body` of a create.
@@ -77,6 +74,15 @@ impl RequestFacts {
             self.name = object["metadata"]["name"].as_str().map(str::to_owned);
         }
         self
+    }
+}
+
+fn product_in(user_agent: &str) -> &str {
+    let is_end = |byte| matches!(byte, b'/' | b' ');
+    let end = user_agent.bytes().position(is_end);
+    match &user_agent[..end.unwrap_or(user_agent.len())] {
+        "" => UNKNOWN,
+        product => product,
     }
 }
 
