@@ -82,6 +82,34 @@ impl Watch {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bookmarks_of_a_kind_differ_in_their_version_alone() {
+    let server = server();
+    let mut bookmarks = Vec::new();
+    for names in [["a", "b"], ["c", "d"]] {
+        for name in names {
+            config_map(&server, name).await;
+        }
+        let mut watch = Watch::open(&server, "?watch=1&allowWatchBookmarks=1").await;
+        let last = loop {
+            let event = watch.event().await;
+            if event["type"] == "BOOKMARK" {
+                break event;
+            }
+        };
+        bookmarks.push(last);
+    }
+    let version = |bookmark: &mut Value| {
+        let metadata = bookmark["object"]["metadata"].as_object_mut().unwrap();
+        let version = metadata.remove("resourceVersion").unwrap();
+        version.as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let versions: Vec<u64> = bookmarks.iter_mut().map(version).collect();
+    assert_eq!(versions[1] - versions[0], 2, "two writes were between them");
+    assert_eq!(bookmarks[0], bookmarks[1]);
+    assert_eq!(bookmarks[0]["object"]["kind"], "ConfigMap");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_without_a_version_is_a_watch_list() {
     let server = server();
     config_map(&server, "a").await;

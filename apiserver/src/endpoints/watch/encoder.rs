@@ -1,9 +1,10 @@
 //! Encoding of events: lines of JSON or frames of protobuf.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use dashmap::DashMap;
 
 use super::state::WatchEvent;
 use super::{INITIAL_EVENTS_END, Render};
@@ -13,6 +14,31 @@ use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::{protobuf, write_answer};
 use crate::storage::{Event, EventType, StoredObject, Table, watch_frame};
+
+const BOOKMARK: &str = "BOOKMARK";
+
+/// No version of an object, and nothing else that a bookmark has.
+const NO_VERSION: &str = "@";
+
+/// Lines by the kind of the bookmark, and by whether it ends the initial events.
+static BOOKMARK_LINES: LazyLock<DashMap<(GroupVersionKind, bool), BookmarkLine>> =
+    LazyLock::new(DashMap::new);
+
+/// The line of a bookmark, before and after its version.
+struct BookmarkLine(String, String);
+
+impl BookmarkLine {
+    /// Splits a line at [`NO_VERSION`].
+    fn split(line: &[u8]) -> Option<Self> {
+        let line = std::str::from_utf8(line).ok()?;
+        let (before, after) = line.split_once(NO_VERSION)?;
+        Some(Self(before.to_owned(), after.to_owned()))
+    }
+
+    fn with(&self, rv: &str) -> Bytes {
+        [&self.0, rv, &self.1].concat().into()
+    }
+}
 
 /// Encodes the events of one watch, in the representation that its client asks for.
 pub(super) struct Encoder {
@@ -55,18 +81,44 @@ impl Encoder {
                 rv,
                 ends_initial_events,
             } => {
-                let mut object = (self.bookmark)(self.resource.gvk());
-                object["metadata"]["resourceVersion"] = rv.to_string().into();
-                if *ends_initial_events {
-                    object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
-                }
-                self.rendered("BOOKMARK", &object)
+                let rv = rv.to_string();
+                let line = self.bookmark_line(&rv, *ends_initial_events);
+                line.or_else(|| {
+                    let object = self.bookmark(&rv, *ends_initial_events);
+                    self.rendered(BOOKMARK, &object)
+                })
             }
             WatchEvent::Error(error) => {
                 let frame = frame("ERROR", &error.to_status(), self.media);
                 Some(frame.expect("a Status has a message"))
             }
         }
+    }
+
+    fn bookmark(&self, rv: &str, ends_initial_events: bool) -> Value {
+        let mut object = (self.bookmark)(self.resource.gvk());
+        object["metadata"]["resourceVersion"] = rv.into();
+        if ends_initial_events {
+            object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        object
+    }
+
+    /// The line of a bookmark of a built-in kind, as JSON, of which only the version is new; `None` in other cases.
+    fn bookmark_line(&self, rv: &str, ends_initial_events: bool) -> Option<Bytes> {
+        let is_json = matches!(self.media, MediaType::Json | MediaType::Yaml);
+        if !is_json || self.render.is_some() || self.resource.custom.is_some() {
+            return None;
+        }
+        let kind = (self.resource.gvk().clone(), ends_initial_events);
+        if let Some(line) = BOOKMARK_LINES.get(&kind) {
+            return Some(line.with(rv));
+        }
+        let object = self.bookmark(NO_VERSION, ends_initial_events);
+        let line = BookmarkLine::split(&frame(BOOKMARK, &object, self.media)?)?;
+        let bytes = line.with(rv);
+        BOOKMARK_LINES.insert(kind, line);
+        Some(bytes)
     }
 
     fn change(&mut self, event_type: EventType, event: &Event) -> Option<Bytes> {
