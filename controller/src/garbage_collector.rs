@@ -53,7 +53,7 @@ struct Watched {
 
 struct GarbageCollector {
     collector: Collector,
-    kinds: Vec<APIResource>,
+    kinds: Vec<Arc<APIResource>>,
     watched: BTreeMap<GroupKind, Watched>,
     updates: Watches<Update>,
     graph: Graph,
@@ -136,7 +136,7 @@ impl GarbageCollector {
         self.kinds = kinds;
         self.kinds_outdated = false;
         let watchable = self.kinds.iter().filter(|kind| kind.supports("watch"));
-        let named: BTreeMap<GroupKind, APIResource> = watchable
+        let named: BTreeMap<GroupKind, Arc<APIResource>> = watchable
             .map(|kind| (group_kind(kind), kind.clone()))
             .collect();
         let dropped = self.watched.keys().filter(|kind| !named.contains_key(kind));

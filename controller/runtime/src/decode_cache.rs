@@ -7,7 +7,7 @@
 mod compact;
 mod list;
 mod living;
-mod recent;
+pub(crate) mod recent;
 mod times;
 
 use std::any::{Any, TypeId};

@@ -3,12 +3,24 @@
 mod classic;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::store::ObjectKey;
+use http::Request;
+use http::header::ACCEPT;
 use kube::api::DynamicObject;
 use kube::core::discovery::ApiResource;
-use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+use kube::core::discovery::v2::{
+    ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery,
+};
 use kube::{Api, Client};
+
+use crate::decode_cache::recent::{Remembered, Shards};
+use crate::store::ObjectKey;
+
+/// Bytes of the documents that a shard remembers.
+const REMEMBERED_BYTES_MAX: usize = 256 * 1024;
+
+static RECENT: Shards<Known, REMEMBERED_BYTES_MAX> = Shards::new();
 
 /// A resource in its preferred version.
 #[derive(Clone, Debug)]
@@ -76,10 +88,10 @@ impl std::fmt::Display for GroupVersion {
 }
 
 /// The result of a discovery, which may lack some group versions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PreferredResources {
     /// By group and plural name.
-    pub resources: Vec<APIResource>,
+    pub resources: Vec<Arc<APIResource>>,
     /// The group versions that could not be read, with the reasons.
     pub failed: BTreeMap<GroupVersion, String>,
 }
@@ -120,7 +132,54 @@ impl PreferredResources {
                 }
             }
         }
-        self.resources.extend(chosen.into_values());
+        self.resources.extend(chosen.into_values().map(Arc::new));
+    }
+
+    /// Adds groups, and sorts the resources.
+    fn add_all(&mut self, groups: impl IntoIterator<Item = APIGroupDiscovery>) {
+        for group in groups {
+            self.add(group);
+        }
+        self.resources.sort_by(|one, other| {
+            let (one, other) = (&one.resource, &other.resource);
+            (&one.group, &one.plural).cmp(&(&other.group, &other.plural))
+        });
+    }
+}
+
+/// The documents of `/api` and `/apis`, and the resources in them.
+#[derive(Clone)]
+struct Known {
+    /// Both documents.
+    text: Arc<str>,
+    /// None if there are no groups in them.
+    preferred: Option<Arc<PreferredResources>>,
+}
+
+impl Remembered for Known {
+    fn text(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl Known {
+    /// # Errors
+    /// A document is no list of groups.
+    fn read(documents: [&str; 2]) -> serde_json::Result<Self> {
+        let mut groups = Vec::new();
+        for document in documents {
+            let document: APIGroupDiscoveryList = serde_json::from_str(document)?;
+            groups.extend(document.items);
+        }
+        let preferred = (!groups.is_empty()).then(|| {
+            let mut preferred = PreferredResources::default();
+            preferred.add_all(groups);
+            Arc::new(preferred)
+        });
+        Ok(Self {
+            text: documents.concat().into(),
+            preferred,
+        })
     }
 }
 
@@ -149,23 +208,27 @@ fn kind(gv: &GroupVersion, resource: APIResourceDiscovery) -> Option<APIResource
 pub async fn server_preferred_resources(
     client: &Client,
 ) -> Result<PreferredResources, kube::Error> {
-    let core = client.list_core_api_versions_aggregated().await?;
-    let named = client.list_api_groups_aggregated().await?;
+    let documents = [
+        document(client, "/api").await?,
+        document(client, "/apis").await?,
+    ];
+    let [core, named] = [&documents[0], &documents[1]].map(String::as_str);
+    let known = RECENT.get_or_read(documents.concat().as_bytes(), || Known::read([core, named]));
+    if let Some(preferred) = known.map_err(kube::Error::SerdeError)?.preferred {
+        return Ok(Arc::unwrap_or_clone(preferred));
+    }
+    // A server from before aggregated discovery answers with its documents of old.
     let mut preferred = PreferredResources::default();
-    let mut groups = core.items;
-    groups.extend(named.items);
-    if groups.is_empty() {
-        // A server from before aggregated discovery answers with its documents of old.
-        groups = classic::groups(client, &mut preferred.failed).await?;
-    }
-    for group in groups {
-        preferred.add(group);
-    }
-    preferred.resources.sort_by(|one, other| {
-        let (one, other) = (&one.resource, &other.resource);
-        (&one.group, &one.plural).cmp(&(&other.group, &other.plural))
-    });
+    let groups = classic::groups(client, &mut preferred.failed).await?;
+    preferred.add_all(groups);
     Ok(preferred)
+}
+
+/// The document at `path`, aggregated if the server can do that.
+async fn document(client: &Client, path: &str) -> Result<String, kube::Error> {
+    let request = Request::get(path).header(ACCEPT, ACCEPT_AGGREGATED_DISCOVERY_V2);
+    let request = request.body(Vec::new()).map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
 }
 
 #[cfg(test)]
@@ -208,6 +271,35 @@ mod tests {
         let expected = ["apples example.io/v2", "pears example.io/v1"];
         assert_eq!(kinds_of(&preferred), expected);
         assert_eq!(preferred.failure(), None);
+    }
+
+    /// A client of a server with `pods` in the core group, and with apples that are called `kind`.
+    fn client(kind: &'static str) -> Client {
+        let answer = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (name, resource) = match request.uri().path() {
+                "/api" => ("", resource("pods", "Pod")),
+                _ => ("example.io", resource("apples", kind)),
+            };
+            let versions = json!([{ "version": "v1", "resources": [resource] }]);
+            let group = json!({ "metadata": { "name": name }, "versions": versions });
+            let text = json!({ "items": [group] }).to_string();
+            let body = kube::client::Body::from(text.into_bytes());
+            std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))
+        });
+        Client::new(answer, "default")
+    }
+
+    #[tokio::test]
+    async fn documents_that_are_as_before_are_not_read_again() {
+        let mut found = Vec::new();
+        for kind in ["Apple", "Apple", "Fruit"] {
+            let preferred = server_preferred_resources(&client(kind)).await.unwrap();
+            assert_eq!(kinds_of(&preferred), ["pods v1", "apples example.io/v1"]);
+            assert!(preferred.resources[1].is("example.io", kind));
+            found.push(preferred.resources);
+        }
+        assert!(Arc::ptr_eq(&found[0][1], &found[1][1]));
+        assert!(!Arc::ptr_eq(&found[0][0], &found[2][0]));
     }
 
     #[test]

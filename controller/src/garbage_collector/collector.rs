@@ -1,5 +1,7 @@
 //! Carries a task out: reads live, judges, writes.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Api;
@@ -48,7 +50,7 @@ impl Collector {
         &self,
         task: &Task,
         graph: &Graph,
-        kinds: &[APIResource],
+        kinds: &[Arc<APIResource>],
     ) -> Result<Outcome, kube::Error> {
         let (Task::Report(subject, _) | Task::Orphan(subject) | Task::Collect(subject)) = task;
         let uid = &subject.uid;
@@ -70,7 +72,7 @@ impl Collector {
         }
     }
 
-    fn api_of(&self, node: &Node, kinds: &[APIResource]) -> Option<Api<DynamicObject>> {
+    fn api_of(&self, node: &Node, kinds: &[Arc<APIResource>]) -> Option<Api<DynamicObject>> {
         let kind = find(kinds, &node.kind)?;
         Some(kind.api_of(&self.ctx.client, &node.key))
     }
@@ -81,7 +83,7 @@ impl Collector {
         node: &Node,
         api: &Api<DynamicObject>,
         graph: &Graph,
-        kinds: &[APIResource],
+        kinds: &[Arc<APIResource>],
     ) -> Result<Outcome, kube::Error> {
         for (dependent, child) in graph.dependents(uid) {
             if let Some(api) = self.api_of(child, kinds) {
@@ -99,7 +101,7 @@ impl Collector {
         node: &Node,
         api: &Api<DynamicObject>,
         graph: &Graph,
-        kinds: &[APIResource],
+        kinds: &[Arc<APIResource>],
     ) -> Result<Outcome, kube::Error> {
         let done = Outcome::Done(Vec::new());
         if !graph.is_suspect(uid) || (node.deleting && !node.foreground) {
@@ -169,7 +171,7 @@ impl Collector {
         node: &Node,
         references: &[OwnerReference],
         graph: &Graph,
-        kinds: &[APIResource],
+        kinds: &[Arc<APIResource>],
     ) -> Result<Owners, kube::Error> {
         let mut classes = Vec::new();
         for reference in references {
@@ -213,7 +215,7 @@ impl Collector {
         node: &Node,
         uid: &str,
         reference: &OwnerReference,
-        kinds: &[APIResource],
+        kinds: &[Arc<APIResource>],
     ) {
         let kind = find(kinds, &node.kind);
         let namespace = &node.key.namespace;
@@ -274,9 +276,10 @@ impl Collector {
     }
 }
 
-fn find<'a>(kinds: &'a [APIResource], wanted: &GroupKind) -> Option<&'a APIResource> {
+fn find<'a>(kinds: &'a [Arc<APIResource>], wanted: &GroupKind) -> Option<&'a APIResource> {
     kinds
         .iter()
+        .map(|kind| &**kind)
         .find(|kind| kind.is(&wanted.group, &wanted.kind))
 }
 

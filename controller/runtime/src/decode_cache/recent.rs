@@ -14,20 +14,20 @@ const REMEMBERED_MAX: usize = 128;
 pub(super) const HASHED_BYTES_MAX: usize = 512;
 
 /// A value that is read from a text.
-pub(super) trait Remembered {
+pub(crate) trait Remembered {
     fn text(&self) -> &[u8];
 }
 
 /// The values that the threads of a process have read last. A shard has at most `BYTES_MAX` bytes of texts.
-pub(super) struct Shards<T, const BYTES_MAX: usize>([Mutex<Recent<T, BYTES_MAX>>; SHARDS]);
+pub(crate) struct Shards<T, const BYTES_MAX: usize>([Mutex<Recent<T, BYTES_MAX>>; SHARDS]);
 
 impl<T: Remembered + Clone, const BYTES_MAX: usize> Shards<T, BYTES_MAX> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self([const { Mutex::new(Recent::new()) }; SHARDS])
     }
 
     /// The value of this text, if it is remembered.
-    pub(super) fn get(&self, text: &[u8]) -> Option<T> {
+    pub(crate) fn get(&self, text: &[u8]) -> Option<T> {
         let key = hash(text);
         self.0[shard(key)].lock().get(key, text).cloned()
     }
@@ -36,7 +36,7 @@ impl<T: Remembered + Clone, const BYTES_MAX: usize> Shards<T, BYTES_MAX> {
     ///
     /// # Errors
     /// `read` fails.
-    pub(super) fn get_or_read<E>(
+    pub(crate) fn get_or_read<E>(
         &self,
         text: &[u8],
         read: impl FnOnce() -> Result<T, E>,

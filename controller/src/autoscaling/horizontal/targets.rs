@@ -1,6 +1,7 @@
 //! The targets of autoscalers: resources found by kind, and their subresource `scale`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -26,7 +27,7 @@ pub(super) fn segment(name: &str) -> String {
 /// The resources that were looked up, by group and kind.
 #[derive(Default)]
 pub(super) struct Targets {
-    known: Mutex<BTreeMap<(String, String), APIResource>>,
+    known: Mutex<BTreeMap<(String, String), Arc<APIResource>>>,
 }
 
 /// The subresource `scale` of a target.
@@ -46,7 +47,7 @@ impl Targets {
         client: &Client,
         group: &str,
         kind: &str,
-    ) -> Result<APIResource, String> {
+    ) -> Result<Arc<APIResource>, String> {
         let key = (group.to_owned(), kind.to_owned());
         if let Some(known) = self.known.lock().get(&key) {
             return Ok(known.clone());

@@ -3,6 +3,7 @@
 //! Source: `namespaced_resources_deleter.go` of Kubernetes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectList};
@@ -61,7 +62,7 @@ pub(super) async fn delete(ctx: &Context, namespace: &Namespace) -> Deletion {
     let kinds = kinds
         .into_iter()
         .filter(|kind| kind.namespaced && kind.supports("delete"));
-    let (pods, others): (Vec<APIResource>, Vec<APIResource>) =
+    let (pods, others): (Vec<Arc<APIResource>>, Vec<Arc<APIResource>>) =
         kinds.partition(|kind| kind.is("", "Pod"));
     for kind in &pods {
         deletion.pass(ctx, namespace, kind).await;
