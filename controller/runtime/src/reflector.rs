@@ -356,9 +356,17 @@ mod tests {
         let answer = tower::service_fn(move |_: http::Request<kube::client::Body>| {
             let attempt = lists.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let name = if attempt == 0 { "7" } else { r#""a""# };
-            let good = r#"{"metadata":{"name":"first","resourceVersion":"1"}}"#;
             let text = format!(
-                r#"{{"metadata":{{"resourceVersion":"3"}},"items":[{good},{{"metadata":{{"name":{name}}}}}]}}"#
+                concat!(
+                    r#"{{"type":"ADDED","object":{{"metadata":{{"name":"first","resourceVersion":"1"}}}}}}"#,
+                    "\n",
+                    r#"{{"type":"ADDED","object":{{"metadata":{{"name":{name},"resourceVersion":"2"}}}}}}"#,
+                    "\n",
+                    r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"3","#,
+                    r#""annotations":{{"k8s.io/initial-events-end":"true"}}}}}}}}"#,
+                    "\n",
+                ),
+                name = name
             );
             let body = kube::client::Body::from(text.into_bytes());
             std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(body)))

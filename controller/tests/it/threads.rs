@@ -45,7 +45,8 @@ fn noting_lists(client: &Client) -> (Client, watch::Receiver<Vec<String>>) {
     let (noted, lists) = watch::channel(Vec::new());
     let service = tower::service_fn(move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default();
-        if request.uri().path() == "/api/v1/pods" && !query.contains("watch=") {
+        let is_list = !query.contains("watch=") || query.contains("sendInitialEvents=");
+        if request.uri().path() == "/api/v1/pods" && is_list {
             let agent = request.headers()[USER_AGENT].to_str().unwrap();
             noted.send_modify(|agents| agents.push(agent.to_owned()));
         }

@@ -1,5 +1,6 @@
-//! Lists and watches objects, as client-go's reflector does: a list in pages, then a watch from its version, which is
-//! begun again when it has ended, and a list again after 410 Gone.
+//! Lists and watches objects, as client-go's reflector does: a watch that begins with the present objects (a streaming
+//! list, KEP-3157), or else a list in pages and a watch from its version. The watch is begun again from its last version
+//! when it has ended, and the objects are listed again after 410 Gone.
 //!
 //! `kube::runtime::watcher` does the same, and its events and errors are used here. It searches the text of each event for
 //! the end of the object. A dozen watches of this process do that with the same texts, which was a fifth of the work of a
@@ -7,6 +8,7 @@
 
 mod lines;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
@@ -54,8 +56,10 @@ struct ListWatch {
 enum State {
     /// Nothing is known.
     Empty,
-    /// No page has come.
+    /// Nothing has come.
     Begun,
+    /// The watch delivers the present objects.
+    Streaming { lines: Box<Lines> },
     /// A page has come, with these objects left to deliver.
     Listing {
         objects: vec::IntoIter<Undecoded>,
@@ -84,7 +88,18 @@ impl ListWatch {
                 self.state = State::Begun;
                 Some(Ok(Event::Init))
             }
-            State::Begun => self.turn(None).await,
+            State::Begun => match self.stream().await {
+                Ok(lines) => {
+                    self.state = State::Streaming { lines };
+                    None
+                }
+                Err(Error::Api(status)) if is_no_stream(&status) => self.turn(None).await,
+                Err(error) => Some(Err(watcher::Error::InitialListFailed(error))),
+            },
+            State::Streaming { mut lines } => {
+                let line = lines.next().await;
+                self.take_present(line, lines)
+            }
             State::Listing {
                 mut objects,
                 version,
@@ -106,7 +121,7 @@ impl ListWatch {
                     _ => self.turn(continue_token).await,
                 }
             }
-            State::Listed { version } => match self.watch(&version).await {
+            State::Listed { version } => match self.watch(&version, false).await {
                 Ok(lines) => {
                     self.state = State::Watching { version, lines };
                     None
@@ -126,6 +141,38 @@ impl ListWatch {
         }
     }
 
+    /// Takes in a line of a watch that delivers the present objects; `line` is None if it has ended.
+    fn take_present(
+        &mut self,
+        line: Option<Result<Line, Error>>,
+        lines: Box<Lines>,
+    ) -> Option<watcher::Result<Event<Undecoded>>> {
+        Some(match line {
+            Some(Ok(Line::Object(object, _))) => {
+                self.state = State::Streaming { lines };
+                Ok(Event::InitApply(object))
+            }
+            Some(Ok(Line::Bookmark {
+                version,
+                ends_present,
+            })) => {
+                if !ends_present {
+                    self.state = State::Streaming { lines };
+                    return None;
+                }
+                self.state = State::Watching { version, lines };
+                Ok(Event::InitDone)
+            }
+            Some(Ok(Line::Error(status))) => Err(watcher::Error::WatchError(status)),
+            Some(Err(error)) => Err(watcher::Error::InitialListFailed(error)),
+            None => {
+                let ended = "the watch has ended before the last of the present objects";
+                let ended = Error::ReadEvents(io::Error::other(ended));
+                Err(watcher::Error::InitialListFailed(ended))
+            }
+        })
+    }
+
     /// Takes in a line of a watch, which has delivered all up to `version` before it.
     fn take(
         &mut self,
@@ -141,7 +188,7 @@ impl ListWatch {
                 let version = version.to_owned();
                 (Some(Ok(to_event(object))), version)
             }
-            Ok(Line::Bookmark(version)) => (None, version),
+            Ok(Line::Bookmark { version, .. }) => (None, version),
             Ok(Line::Error(status)) if status.code == 410 => {
                 return Some(Err(watcher::Error::WatchError(status)));
             }
@@ -198,14 +245,27 @@ impl ListWatch {
         Ok(Arc::unwrap_or_clone(page))
     }
 
-    /// Begins a watch from `version`.
-    async fn watch(&mut self, version: &str) -> Result<Box<Lines>, Error> {
+    /// Begins a watch with the present objects.
+    async fn stream(&mut self) -> Result<Box<Lines>, Error> {
+        let version = match self.config.list_semantic {
+            ListSemantic::MostRecent => "",
+            ListSemantic::Any => "0",
+        };
+        self.watch(version, true).await
+    }
+
+    /// Begins a watch from `version`, or with the present objects.
+    async fn watch(
+        &mut self,
+        version: &str,
+        send_initial_events: bool,
+    ) -> Result<Box<Lines>, Error> {
         let params = WatchParams {
             label_selector: self.config.label_selector.clone(),
             field_selector: self.config.field_selector.clone(),
             timeout: self.config.timeout,
-            bookmarks: self.config.bookmarks,
-            send_initial_events: false,
+            bookmarks: self.config.bookmarks || send_initial_events,
+            send_initial_events,
         };
         let request = self.requests.watch(&params, version);
         let mut request = request.map_err(Error::BuildRequest)?;
@@ -233,6 +293,12 @@ impl ListWatch {
         });
         Err(Error::Api(status.boxed()))
     }
+}
+
+/// Whether the server answers so because it has no streaming lists, or may do so. As in client-go, a list then says what
+/// is wrong.
+fn is_no_stream(status: &Status) -> bool {
+    !matches!(status.code, 410 | 429)
 }
 
 #[cfg(test)]

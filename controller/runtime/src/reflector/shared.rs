@@ -222,14 +222,18 @@ mod tests {
         json!({ "metadata": { "name": name, "resourceVersion": "3" } })
     }
 
-    /// A server that lists what `items` returns for the number of lists before. The first watch brings a ConfigMap
-    /// `watched`; the others bring nothing.
+    /// A server without streaming lists that lists what `items` returns for the number of lists before. The first watch
+    /// brings a ConfigMap `watched`; the others bring nothing.
     fn server(items: impl Fn(usize) -> Vec<Value> + Send + 'static) -> (Client, Arc<AtomicUsize>) {
         let lists = Arc::new(AtomicUsize::new(0));
         let (counted, mut watches) = (Arc::clone(&lists), 0);
         let answer = tower::service_fn(move |request: Request<Body>| {
-            let is_watch = request.uri().query().unwrap_or_default().contains("watch");
-            let text = if is_watch {
+            let query = request.uri().query().unwrap_or_default();
+            let text = if query.contains("sendInitialEvents") {
+                Some(
+                    json!({ "code": 422, "message": "forbidden", "status": "Failure" }).to_string(),
+                )
+            } else if query.contains("watch") {
                 watches += 1;
                 let object = map(json!("watched"));
                 (watches == 1).then(|| format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n"))
@@ -237,7 +241,15 @@ mod tests {
                 let items = items(counted.fetch_add(1, Ordering::Relaxed));
                 Some(json!({ "metadata": { "resourceVersion": "3" }, "items": items }).to_string())
             };
-            let response = text.map(|text| Response::new(Body::from(text.into_bytes())));
+            let code = if query.contains("sendInitialEvents") {
+                422
+            } else {
+                200
+            };
+            let response = text.map(|text| {
+                let response = Response::builder().status(code);
+                response.body(Body::from(text.into_bytes())).unwrap()
+            });
             async {
                 match response {
                     Some(response) => Ok::<_, Infallible>(response),

@@ -24,7 +24,11 @@ pub(super) enum Line {
     /// An object was written or deleted, and which event that is.
     Object(Undecoded, ToEvent),
     /// Everything up to this version was delivered.
-    Bookmark(String),
+    Bookmark {
+        version: String,
+        /// Whether it follows the last of the present objects.
+        ends_present: bool,
+    },
     /// The watch has failed.
     Error(Box<Status>),
 }
@@ -125,7 +129,11 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Line>, Error> {
     if let Some(known) = known(line) {
         return Ok(Some(known));
     }
-    match written(line) {
+    let line_of = match object_of(line, br#"BOOKMARK","object":"#) {
+        Some(object) => bookmark(object),
+        None => written(line),
+    };
+    match line_of {
         Ok(line) => Ok(Some(line)),
         Err(error) if error.is_eof() => Ok(None),
         // The server may have answered with a Status instead.
@@ -138,7 +146,6 @@ pub(super) fn read(line: &[u8]) -> Result<Option<Line>, Error> {
 
 /// A line as servers write it, if its object was read lately.
 pub(super) fn known(line: &[u8]) -> Option<Line> {
-    let line = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;
     let types: [(&[u8], ToEvent); 3] = [
         (br#"MODIFIED","object":"#, Event::Apply),
         (br#"ADDED","object":"#, Event::Apply),
@@ -146,8 +153,14 @@ pub(super) fn known(line: &[u8]) -> Option<Line> {
     ];
     let (object, event) = types
         .iter()
-        .find_map(|(type_, event)| Some((line.strip_prefix(*type_)?, event)))?;
+        .find_map(|(type_, event)| Some((object_of(line, type_)?, event)))?;
     Some(Line::Object(Undecoded::known(object)?, *event))
+}
+
+/// The object in a line as servers write it, if the line begins with `{"type":"` and this.
+fn object_of<'line>(line: &'line [u8], type_: &[u8]) -> Option<&'line [u8]> {
+    let line = line.strip_prefix(br#"{"type":""#)?;
+    line.strip_prefix(type_)?.strip_suffix(b"}")
 }
 
 fn written(line: &[u8]) -> serde_json::Result<Line> {
@@ -155,7 +168,7 @@ fn written(line: &[u8]) -> serde_json::Result<Line> {
     Ok(match &*line.type_ {
         "ADDED" | "MODIFIED" => Line::Object(Undecoded::of(line.object), Event::Apply),
         "DELETED" => Line::Object(Undecoded::of(line.object), Event::Delete),
-        "BOOKMARK" => Line::Bookmark(bookmark(line.object)?),
+        "BOOKMARK" => bookmark(line.object.get().as_bytes())?,
         "ERROR" => Line::Error(serde_json::from_str::<Status>(line.object.get())?.boxed()),
         other => {
             return Err(serde_json::Error::custom(format!(
@@ -165,8 +178,7 @@ fn written(line: &[u8]) -> serde_json::Result<Line> {
     })
 }
 
-/// The version of a bookmark.
-fn bookmark(object: &RawValue) -> serde_json::Result<String> {
+fn bookmark(object: &[u8]) -> serde_json::Result<Line> {
     #[derive(Deserialize)]
     struct Bookmark {
         metadata: Metadata,
@@ -175,9 +187,19 @@ fn bookmark(object: &RawValue) -> serde_json::Result<String> {
     #[serde(rename_all = "camelCase")]
     struct Metadata {
         resource_version: String,
+        #[serde(default)]
+        annotations: Annotations,
     }
-    serde_json::from_str::<Bookmark>(object.get())
-        .map(|bookmark| bookmark.metadata.resource_version)
+    #[derive(Default, Deserialize)]
+    struct Annotations {
+        #[serde(default, rename = "k8s.io/initial-events-end")]
+        initial_events_end: String,
+    }
+    let bookmark: Bookmark = serde_json::from_slice(object)?;
+    Ok(Line::Bookmark {
+        version: bookmark.metadata.resource_version,
+        ends_present: bookmark.metadata.annotations.initial_events_end == "true",
+    })
 }
 
 /// Whether the connection has broken off, which the end of a server looks like.

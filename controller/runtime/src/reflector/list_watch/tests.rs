@@ -43,14 +43,27 @@ const EMPTY: &str = r#"{"metadata":{"resourceVersion":"3"},"items":[]}"#;
 /// The events in words from a server that gives these answers, and the queries of its requests. After the last answer the
 /// server is silent.
 async fn followed(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
+    followed_with(true, answers).await
+}
+
+/// As [`followed`], from a server without streaming lists, whose requests are not among the queries.
+async fn followed_in_pages(answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
+    followed_with(false, answers).await
+}
+
+async fn followed_with(streams: bool, answers: Vec<Answer>) -> (Vec<String>, Vec<String>) {
     let mut answers = VecDeque::from(answers);
     let queries = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&queries);
     let service = tower::service_fn(move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let query = query.trim_matches('&').to_owned();
-        noted.lock().push(query);
-        let answer = answers.pop_front();
+        let answer = if !streams && query == STREAM {
+            Some(answer(422, INVALID))
+        } else {
+            noted.lock().push(query);
+            answers.pop_front()
+        };
         async {
             let Some(answer) = answer else {
                 return std::future::pending().await;
@@ -87,9 +100,75 @@ fn words(event: &watcher::Result<Event<Undecoded>>) -> String {
 }
 
 const LIST: &str = "limit=500";
+const STREAM: &str = "watch=true&timeoutSeconds=60&allowWatchBookmarks=true&sendInitialEvents=true\
+    &resourceVersionMatch=NotOlderThan&resourceVersion=";
+/// The answer of a server without streaming lists.
+const INVALID: &str =
+    r#"{"status":"Failure","message":"sendInitialEvents is forbidden","code":422}"#;
 
 fn watch_from(version: u32) -> String {
     format!("watch=true&timeoutSeconds=60&allowWatchBookmarks=true&resourceVersion={version}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watch_that_brings_the_present_objects_goes_on() {
+    let present = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}"#,
+        "\n",
+        r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"2"}}}"#,
+        "\n",
+        r#"{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"1"}}}"#,
+        "\n",
+    );
+    let end = concat!(
+        r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"3","#,
+        r#""annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        "\n",
+        r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"4"}}}"#,
+        "\n",
+    );
+    let (words, queries) = followed(vec![watch(vec![Ok(present), Ok(end)])]).await;
+    let expected = ["list", "listed a", "listed b", "watch", "applied a"];
+    assert_eq!(words, expected);
+    assert_eq!(queries, [STREAM, &watch_from(4)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_among_the_present_objects_is_begun_anew() {
+    let object = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}"#,
+        "\n"
+    );
+    let gone = concat!(
+        r#"{"type":"ERROR","object":{"code":410,"message":"gone","status":"Failure"}}"#,
+        "\n"
+    );
+    let late = r#"{"status":"Failure","message":"later","code":429}"#;
+    let failed = || Err(io::Error::other("bad frame"));
+    let (words, queries) = followed(vec![
+        watch(vec![Ok(object)]),
+        watch(vec![Ok(gone)]),
+        answer(429, late),
+        watch(vec![failed()]),
+    ])
+    .await;
+    let begins = [
+        "list",
+        "listed a",
+        "failed to perform initial object list: Error reading events stream: the watch has ended",
+        "list",
+        "error returned by apiserver during watch: gone",
+        "list",
+        "failed to perform initial object list: ApiError: later",
+        "list",
+        "failed to perform initial object list: Error reading events stream",
+        "list",
+    ];
+    assert_eq!(words.len(), begins.len(), "{words:#?}");
+    for (word, begin) in words.iter().zip(begins) {
+        assert!(word.starts_with(begin), "{word} is not {begin}");
+    }
+    assert_eq!(queries, [STREAM; 5]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +187,7 @@ async fn pages_are_listed_and_a_watch_goes_on_where_another_has_ended() {
         "\n",
     );
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-    let (words, queries) = followed(vec![
+    let (words, queries) = followed_in_pages(vec![
         list(a),
         list(b),
         watch(vec![Ok(begun), Ok(""), Ok(rest), Ok(others)]),
@@ -173,7 +252,8 @@ async fn a_version_that_is_gone_is_followed_by_a_list_and_other_errors_by_the_ne
         r#"{"type":"ERROR","object":{"code":410,"message":"gone","status":"Failure"}}"#,
         "\n",
     );
-    let (words, queries) = followed(vec![list(EMPTY), watch(vec![Ok(lines)]), list(EMPTY)]).await;
+    let (words, queries) =
+        followed_in_pages(vec![list(EMPTY), watch(vec![Ok(lines)]), list(EMPTY)]).await;
     let begins = [
         "list",
         "watch",
@@ -198,7 +278,7 @@ async fn a_connection_that_breaks_off_is_an_end_and_other_failures_are_reported(
     let begun = r#"{"type":"ADDED","object":{"metadata":{"#;
     let broken = || Err(io::ErrorKind::UnexpectedEof.into());
     let failed = || Err(io::Error::other("bad frame"));
-    let (words, queries) = followed(vec![
+    let (words, queries) = followed_in_pages(vec![
         list(EMPTY),
         watch(vec![Ok(begun), broken()]),
         watch(vec![Ok(begun)]),
@@ -238,7 +318,7 @@ async fn a_watch_is_given_up_that_has_brought_nothing_for_longer_than_it_should_
             version: "3".to_owned(),
         },
     };
-    let mut lines = watching.watch("3").await.unwrap();
+    let mut lines = watching.watch("3", false).await.unwrap();
     tokio::time::advance(Duration::from_secs(50)).await;
     assert!(matches!(lines.next().await, Some(Ok(Line::Object(..)))));
     assert!(lines.next().await.is_none());
@@ -253,7 +333,7 @@ async fn requests_that_fail_are_repeated() {
         "\n"
     );
     let forbidden = r#"{"status":"Failure","message":"no","code":403}"#;
-    let (words, queries) = followed(vec![
+    let (words, queries) = followed_in_pages(vec![
         answer(403, forbidden),
         answer(502, "<html>\n"),
         list("{"),
