@@ -9,10 +9,16 @@ pub(crate) const LOADER: &str = "kubeproof-load";
 /// The writer of a scenario's steps in a timeline.
 pub(crate) const SCENARIO_ACTOR: &str = "scenario";
 
+/// The product in a user agent, without its version.
+pub(crate) fn product(user_agent: &str) -> &str {
+    let is_end = |byte| matches!(byte, b'/' | b' ');
+    let end = user_agent.bytes().position(is_end);
+    &user_agent[..end.unwrap_or(user_agent.len())]
+}
+
 /// Returns the writer by its user agent: the product without the version.
 pub(crate) fn actor(user_agent: &str) -> &str {
-    let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
-    match product {
+    match product(user_agent) {
         SCENARIO => SCENARIO_ACTOR,
         "" => "-",
         product => product,

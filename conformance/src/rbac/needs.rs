@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::grants::{self, Grant};
 use super::permission::{Permission, Scope, Target, Uses};
+use crate::user_agent;
 
 /// The group of users who need no role.
 const MASTERS: &str = "system:masters";
@@ -173,8 +174,7 @@ impl Needs {
         let creates = code == CREATED && matches!(event.verb.as_str(), "patch" | "update");
         let verbs = [Some(event.verb.as_str()), creates.then_some("create")];
         let is_master = user.groups.iter().any(|group| group == MASTERS);
-        let product = event.user_agent.split(['/', ' ']).next();
-        let product = product.filter(|_| is_master).map(str::to_owned);
+        let product = is_master.then(|| user_agent::product(&event.user_agent).to_owned());
         let key = (user.username.clone(), product.clone());
         let needs = self.users.entry(key).or_insert_with(|| UserNeeds {
             user: user.username,

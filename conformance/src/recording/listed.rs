@@ -1,7 +1,9 @@
 //! Known differences between derived and recorded goldens, each with its reason.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use regex::Regex;
 use serde::Deserialize;
 
@@ -60,15 +62,26 @@ pub enum ListedError {
 }
 
 impl Listed {
-    /// Reads the list in `directory`; without the file it is empty.
+    /// Reads the list in `directory`; without the file it is empty. A text that is the same as at the last call is not
+    /// parsed again.
     ///
     /// # Errors
     /// [`ListedError`] when the file cannot be read, is no list, or has an entry without a reason.
-    pub fn read(directory: &Path) -> Result<Self, ListedError> {
-        match std::fs::read_to_string(directory.join(FILE)) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            text => Self::parse(&text?),
+    pub fn read(directory: &Path) -> Result<Arc<Self>, ListedError> {
+        static LAST: Mutex<Option<(String, Arc<Listed>)>> = Mutex::new(None);
+        let text = match std::fs::read_to_string(directory.join(FILE)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Arc::default());
+            }
+            text => text?,
+        };
+        let mut last = LAST.lock();
+        if let Some((_, listed)) = last.as_ref().filter(|(known, _)| *known == text) {
+            return Ok(Arc::clone(listed));
         }
+        let listed = Arc::new(Self::parse(&text)?);
+        *last = Some((text, Arc::clone(&listed)));
+        Ok(listed)
     }
 
     /// Parses a list.

@@ -12,6 +12,7 @@ use similar::TextDiff;
 use super::monitor::Settled;
 use super::{Testbed, TestbedError};
 use crate::properties::{self, Observed, Violation};
+use crate::user_agent;
 
 /// The number of versions shown of an object in a write loop.
 const VERSIONS_SHOWN: usize = 3;
@@ -223,11 +224,10 @@ impl Drop for Testbed {
 /// The client in a write loop, and the last versions of the object that it writes.
 fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
     let mut text = format!("no write loops: {livelock}");
-    let product = |entry: &JournalEntry| {
-        let agent = &*entry.user_agent;
-        agent.split(['/', ' ']).next().unwrap_or_default() == livelock.user_agent
+    let own = |entry: &&JournalEntry| {
+        let client = user_agent::product(&entry.user_agent);
+        client == livelock.user_agent && entry.time == livelock.time
     };
-    let own = |entry: &&JournalEntry| product(entry) && entry.time == livelock.time;
     let Some(last) = journal.iter().rev().find(own) else {
         text.push_str(", and wrote nothing meanwhile");
         return text;
