@@ -58,8 +58,17 @@ enum State {
     Empty,
     /// Nothing has come.
     Begun,
-    /// The watch delivers the present objects.
-    Streaming { lines: Box<Lines> },
+    /// The watch delivers the present objects. The events since the first deletion come after them.
+    Streaming {
+        lines: Box<Lines>,
+        later: Vec<Event<Undecoded>>,
+    },
+    /// The watch has delivered all up to this version, with these events left to deliver.
+    Streamed {
+        version: String,
+        lines: Box<Lines>,
+        later: vec::IntoIter<Event<Undecoded>>,
+    },
     /// A page has come, with these objects left to deliver.
     Listing {
         objects: vec::IntoIter<Undecoded>,
@@ -90,15 +99,32 @@ impl ListWatch {
             }
             State::Begun => match self.stream().await {
                 Ok(lines) => {
-                    self.state = State::Streaming { lines };
+                    let later = Vec::new();
+                    self.state = State::Streaming { lines, later };
                     None
                 }
                 Err(Error::Api(status)) if is_no_stream(&status) => self.turn(None).await,
                 Err(error) => Some(Err(watcher::Error::InitialListFailed(error))),
             },
-            State::Streaming { mut lines } => {
+            State::Streaming { mut lines, later } => {
                 let line = lines.next().await;
-                self.take_present(line, lines)
+                self.take_present(line, lines, later)
+            }
+            State::Streamed {
+                version,
+                lines,
+                mut later,
+            } => {
+                let event = later.next();
+                self.state = match event {
+                    Some(_) => State::Streamed {
+                        version,
+                        lines,
+                        later,
+                    },
+                    None => State::Watching { version, lines },
+                };
+                event.map(Ok)
             }
             State::Listing {
                 mut objects,
@@ -141,36 +167,47 @@ impl ListWatch {
         }
     }
 
-    /// Takes in a line of a watch that delivers the present objects; `line` is None if it has ended.
+    /// Takes in a line of a watch that delivers the present objects; `line` is None if it has ended. Changes may come before
+    /// the bookmark, too. An object that was deleted meanwhile may have been delivered as present.
     fn take_present(
         &mut self,
         line: Option<Result<Line, Error>>,
         lines: Box<Lines>,
+        mut later: Vec<Event<Undecoded>>,
     ) -> Option<watcher::Result<Event<Undecoded>>> {
-        Some(match line {
-            Some(Ok(Line::Object(object, _))) => {
-                self.state = State::Streaming { lines };
-                Ok(Event::InitApply(object))
-            }
+        let event = match line {
+            Some(Ok(Line::Object(object, to_event))) => match to_event(object) {
+                Event::Apply(object) if later.is_empty() => Some(Ok(Event::InitApply(object))),
+                event => {
+                    later.push(event);
+                    None
+                }
+            },
             Some(Ok(Line::Bookmark {
                 version,
-                ends_present,
+                ends_present: true,
             })) => {
-                if !ends_present {
-                    self.state = State::Streaming { lines };
-                    return None;
-                }
-                self.state = State::Watching { version, lines };
-                Ok(Event::InitDone)
+                let later = later.into_iter();
+                self.state = State::Streamed {
+                    version,
+                    lines,
+                    later,
+                };
+                return Some(Ok(Event::InitDone));
             }
-            Some(Ok(Line::Error(status))) => Err(watcher::Error::WatchError(status)),
-            Some(Err(error)) => Err(watcher::Error::InitialListFailed(error)),
+            Some(Ok(Line::Bookmark { .. })) => None,
+            Some(Ok(Line::Error(status))) => {
+                return Some(Err(watcher::Error::WatchError(status)));
+            }
+            Some(Err(error)) => return Some(Err(watcher::Error::InitialListFailed(error))),
             None => {
                 let ended = "the watch has ended before the last of the present objects";
                 let ended = Error::ReadEvents(io::Error::other(ended));
-                Err(watcher::Error::InitialListFailed(ended))
+                return Some(Err(watcher::Error::InitialListFailed(ended)));
             }
-        })
+        };
+        self.state = State::Streaming { lines, later };
+        event
     }
 
     /// Takes in a line of a watch, which has delivered all up to `version` before it.

@@ -134,6 +134,37 @@ async fn the_watch_that_brings_the_present_objects_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_before_the_bookmark_is_gone_after_it() {
+    let lines = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#,
+        "\n",
+        r#"{"type":"ADDED","object":{"metadata":{"name":"b","resourceVersion":"2"}}}"#,
+        "\n",
+        r#"{"type":"MODIFIED","object":{"metadata":{"name":"b","resourceVersion":"3"}}}"#,
+        "\n",
+        r#"{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"4"}}}"#,
+        "\n",
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"5"}}}"#,
+        "\n",
+        r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","#,
+        r#""annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        "\n",
+    );
+    let (words, queries) = followed(vec![watch(vec![Ok(lines)])]).await;
+    let expected = [
+        "list",
+        "listed a",
+        "listed b",
+        "listed b",
+        "watch",
+        "deleted a",
+        "applied a",
+    ];
+    assert_eq!(words, expected);
+    assert_eq!(queries, [STREAM, &watch_from(5)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_among_the_present_objects_is_begun_anew() {
     let object = concat!(
         r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"2"}}}"#,
