@@ -96,7 +96,7 @@ pub struct Hit {
 pub(super) struct Points {
     passed: Vec<Point>,
     /// The number of points of each kind. Events of any type count together, as rules do.
-    /// The key has what is alike of them, in lines.
+    /// A key has verb, resource, namespace, name and client, each in a line of its own.
     counts: BTreeMap<String, u32>,
 }
 

@@ -229,10 +229,10 @@ mod tests {
         let (counted, mut watches) = (Arc::clone(&lists), 0);
         let answer = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
+            let (mut code, refused) = (200, r#"{"code":422,"message":"no","status":"Failure"}"#);
             let text = if query.contains("sendInitialEvents") {
-                Some(
-                    json!({ "code": 422, "message": "forbidden", "status": "Failure" }).to_string(),
-                )
+                code = 422;
+                Some(refused.to_owned())
             } else if query.contains("watch") {
                 watches += 1;
                 let object = map(json!("watched"));
@@ -240,11 +240,6 @@ mod tests {
             } else {
                 let items = items(counted.fetch_add(1, Ordering::Relaxed));
                 Some(json!({ "metadata": { "resourceVersion": "3" }, "items": items }).to_string())
-            };
-            let code = if query.contains("sendInitialEvents") {
-                422
-            } else {
-                200
             };
             let response = text.map(|text| {
                 let response = Response::builder().status(code);
