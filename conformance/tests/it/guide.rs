@@ -50,6 +50,7 @@ followed! {
     scenarios_are_followed => "docs/scenarios.md",
     speed_is_followed => "docs/speed.md",
     testing_is_followed => "docs/testing.md",
+    virtual_time_is_followed => "docs/virtual-time.md",
 }
 
 #[test]
