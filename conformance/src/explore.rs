@@ -12,6 +12,9 @@ mod coverage;
 mod difference;
 mod excuses;
 mod library;
+#[cfg(target_os = "linux")]
+#[cfg(feature = "cli")]
+mod page_tables;
 mod verdict;
 
 use std::collections::BTreeSet;
