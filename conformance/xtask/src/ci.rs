@@ -81,13 +81,20 @@ const STEPS: [Step; 11] = [
         args: &["doc", "--no-deps", "--workspace", "--locked"],
         env: &[("RUSTDOCFLAGS", "-Dwarnings")],
     },
-    // All tests but the target `scenarios`, whose goldens the step `scenarios` compares.
+    // All tests but the target `scenarios`, whose goldens the step `scenarios` compares. `--lib` would compile the tests of
+    // the excluded crates, which are targets of `conformance/unit-tests`.
     Step {
         name: "test",
         program: Program::Cargo,
         args: &[
             "test",
             "--workspace",
+            "--exclude",
+            "kubeproof-machinery",
+            "--exclude",
+            "kubeproof-runtime",
+            "--exclude",
+            "kubeproof-storage",
             "--locked",
             "--lib",
             "--bins",
@@ -108,7 +115,19 @@ const STEPS: [Step; 11] = [
     Step {
         name: "fuzzing",
         program: Program::Cargo,
-        args: &["test", "--workspace", "--locked", "--lib", "fuzzing::tests"],
+        args: &[
+            "test",
+            "--workspace",
+            "--exclude",
+            "kubeproof-machinery",
+            "--exclude",
+            "kubeproof-runtime",
+            "--exclude",
+            "kubeproof-storage",
+            "--locked",
+            "--lib",
+            "fuzzing::tests",
+        ],
         env: &[("KUBEPROOF_FUZZ_TIMES", "60")],
     },
     // With a hundredth of what they measure.
@@ -222,6 +241,29 @@ mod tests {
         assert_eq!(names(&["test", "fmt"]).unwrap(), ["fmt", "test"]);
         assert_eq!(names(&[]).unwrap().len(), STEPS.len());
         assert!(names(&["tset"]).is_err());
+    }
+
+    #[test]
+    fn crates_whose_unit_tests_are_targets_of_another_package_are_excluded() {
+        let manifest = crate::published::toml("Cargo.toml").unwrap();
+        let members = manifest["workspace"]["members"].as_array().unwrap().iter();
+        let mut elsewhere: Vec<String> = members
+            .map(|member| format!("{}/Cargo.toml", member.as_str().unwrap()))
+            .filter_map(|path| {
+                let manifest = crate::published::toml(&path).unwrap();
+                let is_tested = manifest.get("lib").is_none_or(|lib| lib["test"] != false);
+                let name = manifest["package"]["name"].as_str().unwrap().to_owned();
+                (!is_tested).then_some(name)
+            })
+            .collect();
+        elsewhere.sort();
+        for step in STEPS.iter().filter(|step| step.args.contains(&"--lib")) {
+            let pairs = step.args.windows(2);
+            let excluded = pairs.filter(|pair| pair[0] == "--exclude");
+            let excluded: Vec<&str> = excluded.map(|pair| pair[1]).collect();
+            assert_eq!(excluded, elsewhere, "{}", step.name);
+        }
+        assert!(!elsewhere.is_empty());
     }
 
     #[test]
