@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-#[cfg(target_os = "linux")]
-use std::sync::Once;
 
 use fork::Fork;
 use parking_lot::Mutex;
@@ -16,10 +14,6 @@ use super::{Divergence, Plan, Reference, explore_with, judge, late, verdict_of};
 use crate::runner::{self, RunOptions};
 use crate::scenario::Scenario;
 use crate::testbed::Testbed;
-
-/// Done before the first branch of this process.
-#[cfg(target_os = "linux")]
-static PAGE_TABLES: Once = Once::new();
 
 /// The results of the runs of several plans.
 #[derive(Debug)]
@@ -42,10 +36,7 @@ pub fn branches(
     (at_once, ended): (usize, impl Fn() + Send + 'static),
 ) -> Branched {
     #[cfg(target_os = "linux")]
-    PAGE_TABLES.call_once(|| {
-        // A kernel that forbids it makes branches slower, and nothing else.
-        let _ = super::page_tables::hand_on();
-    });
+    super::page_tables::hand_on();
     let processes = Arc::new(Mutex::new(Processes::new(at_once, Box::new(ended))));
     let forks = Arc::clone(&processes);
     let run = AssertUnwindSafe(|| {
