@@ -2,10 +2,10 @@
 //!
 //! Source: openkruise/kruise pkg/webhook/pod/mutating/container_launch_priority_initialization.go.
 
-use k8s_openapi::api::core::v1::Pod;
 use kubeproof_controller::kruise::launch_priority::barrier_variables;
 use kubeproof_machinery::json::json;
 use kubeproof_runtime::decode::from_value;
+use kubeproof_runtime::pod::Pod;
 use sha2::{Digest, Sha256};
 
 use super::{Change, Refusal, Request};

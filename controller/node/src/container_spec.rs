@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerRestartRule, EphemeralContainer, Pod, PodSpec,
-};
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, EphemeralContainer, PodSpec};
+use kubeproof_runtime::pod::Pod;
 
 use super::restart_policy::{Exit, RestartPolicy};
 

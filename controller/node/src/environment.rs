@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container as Spec, EnvVarSource, KeyToPath, ObjectFieldSelector, Pod, Volume as PodVolume,
+    Container as Spec, EnvVarSource, KeyToPath, ObjectFieldSelector, Volume as PodVolume,
 };
 use kubeproof_runtime::clock::Now;
+use kubeproof_runtime::pod::Pod;
 
 use super::config_sources::{ConfigSources, Data, SourceKind};
 use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};

@@ -15,7 +15,8 @@ mod volumes;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
+use k8s_openapi::api::core::v1::{Node, PodSpec, Taint};
+use kubeproof_runtime::pod::Pod;
 
 use devices::{ClaimsSeen, PodClaims};
 use inter_pod_affinity::InterPodAffinity;
@@ -137,7 +138,7 @@ impl<'a> Filters<'a> {
         match plugin {
             Plugin::NodePorts => self.ports.is_empty(),
             Plugin::NodeAffinity => {
-                let spec = self.pod.spec.as_ref();
+                let spec = self.pod.spec.as_deref();
                 let is_added = self.profile.arguments.added_affinity.is_some();
                 !is_added && spec.is_none_or(affinity::is_unrestricted)
             }
@@ -158,16 +159,16 @@ impl<'a> Filters<'a> {
         let pod = self.pod;
         match plugin {
             Plugin::NodeAffinity => {
-                self.pinned = pod.spec.as_ref().and_then(affinity::pinned);
+                self.pinned = pod.spec.as_deref().and_then(affinity::pinned);
                 if self.pinned.as_ref().is_some_and(BTreeSet::is_empty) {
                     return Err("pod affinity terms conflict".to_owned());
                 }
             }
             Plugin::NodePorts => {
-                self.ports = pod.spec.as_ref().map(host_ports).unwrap_or_default();
+                self.ports = pod.spec.as_deref().map(host_ports).unwrap_or_default();
             }
             Plugin::NodeResourcesFit => {
-                let requests = pod.spec.as_ref().map(requests_of).unwrap_or_default();
+                let requests = pod.spec.as_deref().map(requests_of).unwrap_or_default();
                 self.requests = without_ignored(requests, &self.profile.arguments);
             }
             Plugin::VolumeRestrictions => self.volumes.find_taken(cluster)?,

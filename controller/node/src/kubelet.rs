@@ -23,10 +23,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim};
 use kube::runtime::watcher::Event;
 use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;

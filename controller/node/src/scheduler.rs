@@ -17,7 +17,7 @@ use futures::future::{join, join_all};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
-    Namespace, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod,
+    Namespace, Node, ObjectReference, PersistentVolume, PersistentVolumeClaim,
     ReplicationController, Service,
 };
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -30,7 +30,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kubeproof_machinery::json::{Value, json};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::pod::{Pod, reference};
 use kubeproof_runtime::recorder::{EventParams, EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;

@@ -5,8 +5,9 @@ mod states;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Container, PodCondition, PodStatus};
 use kubeproof_machinery::json::{Value, json, to_value};
+use kubeproof_runtime::pod::Pod;
 
 use super::container_run::{ContainerRun, ContainerRuns, Ended, Halt};
 use super::container_spec::{self, ContainerSpec, List};
@@ -164,7 +165,7 @@ impl Report<'_> {
         let container_specs = self
             .pod
             .spec
-            .as_ref()
+            .as_deref()
             .map(ContainerSpec::all)
             .unwrap_or_default();
         match &self.containers {
@@ -275,7 +276,7 @@ impl Report<'_> {
     }
 
     fn ephemeral_containers(&self) -> Vec<Container> {
-        let spec = self.pod.spec.iter();
+        let spec = self.pod.spec.as_deref().into_iter();
         let all = spec.flat_map(container_spec::containers);
         let ephemeral = all.filter(|(list, _)| *list == List::Ephemeral);
         ephemeral.map(|(_, own)| own.into_owned()).collect()

@@ -126,7 +126,7 @@ impl ConsistencyStore {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Pod;
+    use crate::pod::Pod;
 
     use super::super::store::Store;
     use super::*;

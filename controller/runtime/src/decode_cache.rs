@@ -4,10 +4,10 @@
 //! alone. They would otherwise decode the same events a dozen times. Upstream's controllers share informers instead; here
 //! each has its own store, which may lag alone. An object that several stores hold is in memory once.
 
-mod compact;
 mod list;
 mod living;
 pub(crate) mod recent;
+mod shrink;
 mod times;
 
 use std::any::{Any, TypeId};
@@ -177,7 +177,7 @@ impl Undecoded {
         let less = self.0.without_managed_fields();
         let mut object = from_text::<K>(&less)?;
         object.meta_mut().managed_fields = None;
-        compact::shrink(&mut object);
+        shrink::shrink(&mut object);
         let object = Arc::new(object);
         objects.push(object.clone());
         if let Some(identity) = identity {
@@ -283,7 +283,8 @@ fn from_text<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+    use crate::pod::Pod;
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kube::core::{PartialObjectMeta, WatchEvent};
     use serde_json::{Value, json};
 

@@ -17,6 +17,7 @@
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;
+mod compact;
 pub mod condition;
 pub mod consistency;
 pub mod context;

@@ -1,15 +1,19 @@
-//! Accessors of pods that controllers share.
+//! Pods as controllers hold them, and accessors that controllers share.
+
+mod object;
+mod shared_spec;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    ObjectReference, PersistentVolumeClaim, Pod, PodCondition, Volume,
-};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, PodCondition, Volume};
 use kube::ResourceExt;
 
 use crate::controller_ref::{controller_of, reference_to};
+
+pub use object::Pod;
+pub use shared_spec::SharedPodSpec;
 
 /// The label that names the revision a pod was made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";

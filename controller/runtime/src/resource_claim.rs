@@ -2,7 +2,8 @@
 //!
 //! Source: `k8s.io/dynamic-resource-allocation/resourceclaim`.
 
-use k8s_openapi::api::core::v1::{Pod, PodResourceClaim};
+use crate::pod::Pod;
+use k8s_openapi::api::core::v1::PodResourceClaim;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
 use kube::ResourceExt;
 

@@ -62,7 +62,7 @@ impl VersionExpectations {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::Pod;
+    use crate::pod::Pod;
 
     use super::*;
 

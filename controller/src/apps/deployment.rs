@@ -10,13 +10,14 @@ mod sync;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus, ReplicaSet};
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;

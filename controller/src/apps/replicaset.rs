@@ -7,13 +7,12 @@ mod status;
 mod sync;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kubeproof_runtime::consistency::ConsistencyStore;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::work_queue::WorkQueue;

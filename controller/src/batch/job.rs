@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::core::SelectorExt;
 use kube::{Api, ResourceExt};
@@ -33,7 +33,7 @@ use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
 use kubeproof_runtime::expectations::Expectations;
 use kubeproof_runtime::informer::{Informer, Informers};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::store::{Change, ObjectKey, resource_version};
 use kubeproof_runtime::work_queue::{RetryDelays, WorkQueue};

@@ -1,10 +1,10 @@
 //! The condition by which a pod reports why the control plane deletes it.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::sync_error::Error;
 use serde_json::{Map, Value, json};
 

@@ -5,7 +5,7 @@ mod subsets;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -13,6 +13,7 @@ use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::informer::{Informer, Informers};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;

@@ -10,13 +10,14 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{
-    ConfigMap, EnvFromSource, EnvVar, Pod, PodSpec, Secret, ServiceAccount, Volume,
+    ConfigMap, EnvFromSource, EnvVar, PodSpec, Secret, ServiceAccount, Volume,
 };
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::later;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::sync_error::Error;
 use serde_json::json;
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
@@ -22,7 +22,7 @@ use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::reference_to;
 use kubeproof_runtime::decode::from_value;
-use kubeproof_runtime::pod::{claims, is_not_owner};
+use kubeproof_runtime::pod::{Pod, claims, is_not_owner};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::reflector::Watches;
 use kubeproof_runtime::retry::retry_after;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::later;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::taints::{self, OUT_OF_SERVICE};
 

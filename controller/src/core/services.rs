@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerPort, Pod, Service, ServicePort};
+use k8s_openapi::api::core::v1::{ContainerPort, Service, ServicePort};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kubeproof_runtime::informer::Informer;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use parking_lot::Mutex;
 

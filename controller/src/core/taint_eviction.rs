@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, PodSpec, Taint, Toleration};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::go_seconds;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;

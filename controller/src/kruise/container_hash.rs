@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim};
 use kube::ResourceExt;
 use kubeproof_runtime::decode;
+use kubeproof_runtime::pod::Pod;
 use serde_json::{Value, json};
 
 use crate::workload::history::go_json;

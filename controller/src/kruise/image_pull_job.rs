@@ -12,7 +12,7 @@ mod secrets;
 mod sync;
 
 use futures::future::join;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
@@ -20,7 +20,7 @@ use kubeproof_node::familiar_name;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
 use kubeproof_runtime::named_expectations::{Expected, NamedExpectations};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::version_expectations::VersionExpectations;

@@ -9,10 +9,10 @@ mod spec;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use kubeproof_runtime::pod::condition;
+use kubeproof_runtime::pod::{Pod, condition};
 
 use super::launch_priority;
 

@@ -3,8 +3,8 @@
 //! Source: openkruise/kruise pkg/util/lifecycle.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 use serde_json::{Map, Value, json};
 
 use super::api::strategy::{Lifecycle, LifecycleHook};

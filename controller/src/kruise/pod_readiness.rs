@@ -7,9 +7,9 @@
 //! Source: openkruise/kruise pkg/util/podreadiness.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodReadinessGate};
+use k8s_openapi::api::core::v1::{PodCondition, PodReadinessGate};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubeproof_runtime::pod::condition;
+use kubeproof_runtime::pod::{Pod, condition};
 use serde::{Deserialize, Serialize};
 
 use super::in_place::{self, follow_gates, has_readiness_gate, whole_second};

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubeproof_runtime::pod::condition;
+use kubeproof_runtime::pod::{Pod, condition};
 use kubeproof_runtime::sync_error::Error;
 
 use super::api::strategy::Lifecycle;

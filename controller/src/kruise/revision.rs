@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::Gates;
 use super::lifecycle::{self, State};

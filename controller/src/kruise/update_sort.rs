@@ -5,9 +5,9 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
+use kubeproof_runtime::pod::Pod;
 
 use super::api::strategy::{UpdatePriorityStrategy, UpdateScatterTerm};
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::ResourceExt;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::{Informer, Informers};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::resource_claim::{of_pod, used_claim};
 use kubeproof_runtime::store::{Change, ObjectKey};

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::controller_ref::controller_of;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{Change, ObjectKey};
 
 /// An object that owns the objects that it selects.

@@ -1,9 +1,10 @@
 //! Creates and deletes pods for a workload, recording an event for each.
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{ObjectReference, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::pod::{Pod, SharedPodSpec};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::sync_error::Error;
 
@@ -78,7 +79,7 @@ pub(crate) fn pod_from_template(template: &PodTemplateSpec, owner: OwnerReferenc
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },
-        spec: template.spec.clone(),
+        spec: template.spec.clone().map(SharedPodSpec::from),
         status: None,
     }
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 /// The topology whose values are the nodes themselves.
 const HOSTNAME: &str = "kubernetes.io/hostname";

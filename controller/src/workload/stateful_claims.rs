@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kubeproof_runtime::controller_ref::controller_ref;
+use kubeproof_runtime::pod::Pod;
 
 use crate::workload::claim::{self, Owners, RetentionPolicy};
 use crate::workload::stateful_identity as identity;

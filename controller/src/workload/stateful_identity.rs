@@ -1,10 +1,10 @@
 //! The identity of a pod with an ordinal: name, labels, storage; and the creation of such a pod.
 
 use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kubeproof_runtime::pod::{REVISION_LABEL, parent_and_ordinal};
+use kubeproof_runtime::pod::{Pod, REVISION_LABEL, SharedPodSpec, parent_and_ordinal};
 
 use crate::workload::claim::claim_name;
 
@@ -58,7 +58,7 @@ impl Identity<'_> {
                 owner_references: Some(vec![owner]),
                 ..ObjectMeta::default()
             },
-            spec: template.spec.clone(),
+            spec: template.spec.clone().map(SharedPodSpec::from),
             status: None,
         };
         self.give(&mut pod, ordinal);

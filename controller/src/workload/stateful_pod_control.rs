@@ -3,11 +3,12 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::metadata_response;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;

@@ -17,10 +17,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::{AllocationResult, DeviceClass, ResourceClaim, ResourceSlice};
 use kube::runtime::watcher::Event;
 use kubeproof_runtime::node_affinity;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::resource_claim::{self as claims, is_allocated, is_reserved_for, key_of};
 use kubeproof_runtime::store::{self, ObjectKey, Store};
 

@@ -4,8 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Affinity, Node, Pod, PodAffinityTerm};
+use k8s_openapi::api::core::v1::{Affinity, Node, PodAffinityTerm};
 use kube::core::{Selector, SelectorExt};
+use kubeproof_runtime::pod::Pod;
 
 use super::{Cluster, Misfit, NamespaceLabels, NodeInfo, Reason, SCORE_MAX};
 

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::pod_resources as resources;
 
 use super::node_resources::{allocatable, counted};

@@ -1,7 +1,8 @@
 //! The resources that a pod requests and a node has: the plugins NodeResourcesFit and
 //! NodeResourcesBalancedAllocation.
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Node, PodSpec};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::pod_resources::{self as resources, Amounts};
 
 use super::profile::{Arguments, Strategy};
@@ -143,7 +144,7 @@ struct Share {
 
 impl<'a> ResourceScores<'a> {
     pub(super) fn of(pod: &Pod, arguments: &'a Arguments) -> Self {
-        let spec = pod.spec.clone().unwrap_or_default();
+        let spec = pod.spec.as_deref().cloned().unwrap_or_default();
         let requested = resources::requests(&spec);
         let of_containers = PodSpec {
             resources: None,

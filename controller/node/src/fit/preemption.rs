@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
+use kubeproof_runtime::pod::Pod;
 
 use super::fit_error::{FitError, Misfit, Reason, histogram};
 use super::profile::{Plugin, Profile};

@@ -1,7 +1,8 @@
 //! The scores of nodes that a pod fits on, by plugin, and their sum.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kubeproof_runtime::node_affinity;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::tolerations::tolerated;
 
 use super::devices::PodClaims;

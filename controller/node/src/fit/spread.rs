@@ -8,8 +8,9 @@ pub(super) mod score;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Node, TopologySpreadConstraint};
 use kube::core::{Selector, SelectorExt};
+use kubeproof_runtime::pod::Pod;
 
 use parking_lot::Mutex;
 

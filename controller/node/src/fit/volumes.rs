@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{
-    Node, PersistentVolume, PersistentVolumeClaim, Pod, TopologySelectorTerm, Volume,
+    Node, PersistentVolume, PersistentVolumeClaim, TopologySelectorTerm, Volume,
 };
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
@@ -15,7 +15,7 @@ use k8s_openapi::api::storage::v1::{
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::node_affinity;
-use kubeproof_runtime::pod::{ClaimName, claims, is_not_owner};
+use kubeproof_runtime::pod::{ClaimName, Pod, claims, is_not_owner};
 use kubeproof_runtime::pod_resources as resources;
 use kubeproof_runtime::store::{ObjectKey, Store};
 use kubeproof_runtime::volume::{

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kubeproof_machinery::json::json;
 use kubeproof_runtime::node_affinity as affinity;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store::{self, ObjectKey};
 use kubeproof_runtime::taints;
@@ -43,7 +44,7 @@ impl Kubelet {
             !over && record.rejection.is_none()
         });
         let mut load = Load::default();
-        let competes = pod.spec.as_ref().is_some_and(fit::competes);
+        let competes = pod.spec.as_deref().is_some_and(fit::competes);
         for record in others {
             let other = competes.then(|| self.pods.get(&record.key));
             match other.flatten() {

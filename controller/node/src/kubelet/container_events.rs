@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::EventType;
 
 use super::{Kubelet, Record};
@@ -151,7 +151,7 @@ pub(super) fn stopping(names: &[String]) -> Vec<ContainerEvent> {
 pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<ContainerEvent> {
     let container_specs = pod
         .spec
-        .as_ref()
+        .as_deref()
         .map(ContainerSpec::all)
         .unwrap_or_default();
     let alive = container_specs.iter().filter_map(|container_spec| {

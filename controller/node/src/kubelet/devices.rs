@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::{Api, ResourceExt};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::resource_claim::{
     check_owner, is_allocated, is_reserved_for, of_pod, used_claim,
 };

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{self, ObjectKey, resource_version};
 
 use super::{Kubelet, Record, Step};
@@ -100,7 +99,7 @@ impl Kubelet {
         record.pod_ip = self.allocate(pod, record.node);
         let container_specs = pod
             .spec
-            .as_ref()
+            .as_deref()
             .map(ContainerSpec::all)
             .unwrap_or_default();
         // An ephemeral container is not restarted.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::Pod;
 
 use super::{Kubelet, Record};
 use crate::Pace;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::pod::{Pod, reference};
 use kubeproof_runtime::recorder::EventType;
 
 use super::processes::{PodLifecycleEvent, PodLifecycleEventType};
@@ -203,7 +202,7 @@ impl Kubelet {
 fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
     let container_specs = pod
         .spec
-        .as_ref()
+        .as_deref()
         .map(ContainerSpec::all)
         .unwrap_or_default();
     let container_spec = container_specs

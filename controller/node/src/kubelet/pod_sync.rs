@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, PodStatus};
+use kubeproof_runtime::pod::Pod;
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
 use crate::container_run::{ContainerRun, ContainerRuns, Ended};
@@ -65,7 +66,7 @@ impl Kubelet {
 fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> ContainerRuns {
     let container_specs = pod
         .spec
-        .as_ref()
+        .as_deref()
         .map(ContainerSpec::all)
         .unwrap_or_default();
     let init = status.init_container_statuses.iter().flatten();

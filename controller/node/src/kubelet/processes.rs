@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use k8s_openapi::api::core::v1::Container as Spec;
 use kubeproof_runtime::clock::Now;
-use kubeproof_runtime::pod::claims;
+use kubeproof_runtime::pod::{Pod, claims};
 use litemap::LiteMap;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -131,7 +131,7 @@ impl PodProcesses {
 
     /// Sends SIGTERM to a container's main process. Returns whether the process exists.
     pub(super) fn signal(&mut self, container: &str, is_foreign: bool) -> bool {
-        let Some(process) = self.running.get(container) else {
+        let Some(process) = self.running.get_mut(container) else {
             return false;
         };
         process.sigterm.send_replace(Some(match is_foreign {

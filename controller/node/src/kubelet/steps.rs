@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kubeproof_runtime::decode_cache::Decoded;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store;
 
@@ -96,7 +96,7 @@ impl Kubelet {
     ) -> Result<Option<Missing>, kube::Error> {
         let container_specs = pod
             .spec
-            .as_ref()
+            .as_deref()
             .map(ContainerSpec::all)
             .unwrap_or_default();
         let due = container_specs

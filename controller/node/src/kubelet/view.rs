@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod::{claims, is_not_owner};
+use kubeproof_runtime::pod::{Pod, claims, is_not_owner};
 use kubeproof_runtime::store::ObjectKey;
 
 use super::{Kubelet, Record};
@@ -24,7 +23,7 @@ impl Kubelet {
     pub(super) fn decide(&self, pod: &Pod, record: &Record) -> Step {
         let container_specs = pod
             .spec
-            .as_ref()
+            .as_deref()
             .map(ContainerSpec::all)
             .unwrap_or_default();
         let view = self.view(

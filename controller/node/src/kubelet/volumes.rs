@@ -56,12 +56,10 @@ impl Kubelet {
         (node, namespace): (usize, &str),
         volumes: &mut BTreeMap<String, Volume>,
     ) -> Result<(), Missing> {
-        let spec = materials.pod.spec.as_ref();
-        for volume in spec
-            .and_then(|spec| spec.volumes.as_ref())
-            .into_iter()
-            .flatten()
-        {
+        let Some(spec) = &materials.pod.spec else {
+            return Ok(());
+        };
+        for volume in spec.volumes.iter().flatten() {
             if volumes.contains_key(&volume.name) {
                 continue;
             }
@@ -81,7 +79,7 @@ impl Kubelet {
                 (None, None) => materials
                     .projected(volume)
                     .map_err(|cause| Missing::Volume {
-                        volume: volume.name.clone(),
+                        volume: spec.volume_name(&volume.name).into_owned(),
                         cause: Box::new(cause),
                     })?,
             };

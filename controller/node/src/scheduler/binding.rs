@@ -5,11 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
 use kubeproof_machinery::json::{Value, json};
-use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::pod::{Pod, reference};
 use kubeproof_runtime::recorder::{EventParams, EventType};
 use kubeproof_runtime::retry::retry_after;
 use kubeproof_runtime::store::{self, ObjectKey};

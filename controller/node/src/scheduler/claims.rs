@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{AllocationResult, ResourceClaim, ResourceClaimStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_machinery::json::json;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::resource_claim::{FINALIZER, is_allocated, key_of, user};
 use kubeproof_runtime::retry::DEFAULT_RETRY;
 

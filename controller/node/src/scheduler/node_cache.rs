@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::store::{Change, ObjectKey, Store};
 
 use crate::fit::{NodeEntry, NodeInfo};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::PodCondition;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kubeproof_machinery::json::{Value, json};
-use kubeproof_runtime::pod::reference;
+use kubeproof_runtime::pod::{Pod, reference};
 use kubeproof_runtime::recorder::{EventParams, EventType};
 use kubeproof_runtime::store;
 use kubeproof_runtime::sync_error::answered;

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, ReplicationController, Service};
+use k8s_openapi::api::core::v1::{ReplicationController, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use kubeproof_runtime::controller_ref::controller_of;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::store::{ObjectKey, Store};
 
 /// The Services and sets of the cluster.

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -12,7 +11,7 @@ use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
 use kubeproof_runtime::decode;
-use kubeproof_runtime::pod::{self, REVISION_LABEL};
+use kubeproof_runtime::pod::{self, Pod, REVISION_LABEL};
 use kubeproof_runtime::sync_error::Error;
 use serde_json::{Value, json};
 

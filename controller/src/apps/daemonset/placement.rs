@@ -6,12 +6,12 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Taint;
 use k8s_openapi::api::core::v1::{
-    Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod,
-    PodSpec, PodTemplateSpec, Toleration,
+    Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+    PodTemplateSpec, Toleration,
 };
 use kube::ResourceExt;
 use kubeproof_runtime::node_affinity as affinity;
-use kubeproof_runtime::pod::{self, REVISION_LABEL};
+use kubeproof_runtime::pod::{self, Pod, REVISION_LABEL};
 use kubeproof_runtime::tolerations;
 
 use super::template_generation;
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(tolerations[0].toleration_seconds, None);
         pin(spec, "n7");
         let pod = Pod {
-            spec: template.spec,
+            spec: template.spec.map(Into::into),
             ..Pod::default()
         };
         assert_eq!(target(&pod).as_deref(), Some("n7"));

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::consistency::ReadVersion;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref, reference_to};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::store::{ObjectKey, WrittenVersion, resource_version};
 use kubeproof_runtime::sync_error::Error;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSetStatus;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::consistency::ReadVersion;
 use kubeproof_runtime::controller_ref::{controller_of, controller_ref};
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{ObjectKey, resource_version};
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::worker::{Reconcile, debounce_until};

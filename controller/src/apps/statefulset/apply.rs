@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kubeproof_runtime::metadata_response;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::retry::{DEFAULT_RETRY, retry_on_conflict};
 use kubeproof_runtime::sync_error::Error;
 

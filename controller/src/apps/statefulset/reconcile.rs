@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kubeproof_runtime::pod;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::set::{Set, Strategy};
 use super::status::{Computed, Counters};

@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSetStatus;
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::Profile;
 use super::set::{Set, Strategy};

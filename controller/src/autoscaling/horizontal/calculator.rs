@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::Container;
 use kube::ResourceExt;
 use kubeproof_machinery::schema::quantity::Quantity;
 use kubeproof_runtime::clock::later;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::{pod, pod_resources};
 
 /// The time after a pod's start in which its use of the processor counts only while it is ready.
@@ -332,7 +333,7 @@ fn utilization(
 /// Upstream: `calculateRequests`.
 fn request(pod: &Pod, container: &str, resource: &str) -> Result<i64, String> {
     let name = pod.name_any();
-    let spec = pod.spec.as_ref();
+    let spec = pod.spec.as_deref();
     let own = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let has_own = own
         .into_iter()

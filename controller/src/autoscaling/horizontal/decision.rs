@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricStatus};
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 
 use super::behavior::{Limits, Memory};
 use super::calculator::{Calculator, Tolerances};

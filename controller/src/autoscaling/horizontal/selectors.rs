@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kubeproof_machinery::meta::selector::LabelSelector;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::store::ObjectKey;
 
 /// The selectors of the targets of autoscalers.

@@ -3,8 +3,9 @@
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 
 /// How a failure is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

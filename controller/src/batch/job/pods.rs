@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec,
+    Container, EnvVar, EnvVarSource, ObjectFieldSelector, PodTemplateSpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use serde_json::{Value, json};
 
 use super::failure_policy::failure_policy_action;
@@ -106,7 +106,7 @@ pub(super) fn make(
         note_failures(annotations, job, replaced);
     }
     pod.metadata.generate_name = Some(generate_name(&name, index));
-    let spec = pod.spec.get_or_insert_default();
+    let spec = &mut **pod.spec.get_or_insert_default();
     spec.hostname = Some(format!("{name}-{index}"));
     let inits = spec.init_containers.iter_mut().flatten();
     inits

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::Pod;
 
 use super::sync_context::SyncContext;
 use super::{pods, spec};

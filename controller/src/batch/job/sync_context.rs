@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::backoff::{self, Record};
 use super::condition::{self, FAILURE_TARGET, SUCCESS_CRITERIA_MET, holding};

@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, DynamicObject, ListParams, ObjectList};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::clock::{go_seconds, later};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::discovery::{self, APIResource};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::sync_error::{Error, answered};
 
 use super::conditions::Findings;

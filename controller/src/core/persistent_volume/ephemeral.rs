@@ -2,12 +2,13 @@
 //!
 //! Source: `pkg/controller/volume/ephemeral/controller.go`.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_ref;
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::pod::{
     claims, ephemeral_claim_name, is_not_owner, is_terminating, reference,
 };

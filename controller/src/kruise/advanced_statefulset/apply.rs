@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt};
-use kubeproof_runtime::pod::REVISION_LABEL;
+use kubeproof_runtime::pod::{Pod, REVISION_LABEL};
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::sync_error::Error;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::claim_size::{self, Fit};
 use super::set::Set;

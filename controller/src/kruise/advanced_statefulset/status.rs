@@ -1,9 +1,8 @@
 //! The status of a set: what is counted, when a rollout is complete, what is worth a write.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use super::observed::Observed;
 use super::set::Set;

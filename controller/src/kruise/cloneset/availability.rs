@@ -1,8 +1,7 @@
 //! The readiness and availability of a CloneSet's pods.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 
 use crate::kruise::{in_place, lifecycle};
 

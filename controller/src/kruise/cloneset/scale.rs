@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use kubeproof_runtime::pod::Pod;
 
 use super::availability::is_available;
 use super::numbers::{Counted, Numbers, Standing, calculate};

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
 use kubeproof_runtime::controller_ref::{controller_ref, reference_to};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::sync_error::Error;
 use serde_json::Value;
 

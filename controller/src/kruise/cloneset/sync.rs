@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_ref;
 use kubeproof_runtime::named_expectations::Expected;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::retry::DEFAULT_BACKOFF;
 use kubeproof_runtime::store::ObjectKey;

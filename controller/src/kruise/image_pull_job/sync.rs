@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::{DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 use kubeproof_node::familiar_name;
 use kubeproof_runtime::clock::go_seconds;
 use kubeproof_runtime::controller_ref::reference_to;
-use kubeproof_runtime::pod;
+use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::retry::{DEFAULT_BACKOFF, retry_on_conflict};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;

@@ -1,7 +1,8 @@
 //! Detects the completion of an update in place.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 use serde::{Deserialize, Serialize};
 
 use super::{UpdateState, is_in_grace, update_state};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 

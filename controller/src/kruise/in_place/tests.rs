@@ -51,10 +51,10 @@ fn pod(spec: Value) -> Pod {
 
 /// Updates the status as the kubelet would: the containers run the images of the spec.
 fn restart(pod: &mut Pod) {
-    let containers = pod.spec.clone().unwrap().containers;
+    let containers = &pod.spec.as_ref().unwrap().containers;
     let statuses = pod.status.as_mut().unwrap().container_statuses.as_mut();
     for (status, container) in statuses.unwrap().iter_mut().zip(containers) {
-        status.image = container.image.unwrap();
+        status.image.clone_from(container.image.as_ref().unwrap());
         status.image_id = format!("id-{}", status.image);
     }
 }

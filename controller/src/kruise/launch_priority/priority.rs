@@ -6,8 +6,9 @@
 //! Source: openkruise/kruise pkg/util/containerlaunchpriority and
 //! pkg/webhook/pod/mutating/container_launch_priority_initialization.go.
 
-use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, EnvVar, EnvVarSource, Pod};
+use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, EnvVar, EnvVarSource};
 use kube::ResourceExt;
+use kubeproof_runtime::pod::Pod;
 
 /// The variable with the priority that a container is to have.
 pub const PRIORITY_VARIABLE: &str = "KRUISE_CONTAINER_PRIORITY";

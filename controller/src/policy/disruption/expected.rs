@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::api::core::v1::ReplicationController;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::discovery::{APIResource, server_preferred_resources};
 use kubeproof_runtime::int_or_percent::{Round, resolve};
+use kubeproof_runtime::pod::Pod;
 use kubeproof_runtime::sync_error::Error;
 use serde::de::DeserializeOwned;
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodResourceClaim};
+use k8s_openapi::api::core::v1::PodResourceClaim;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::clock::later;
-use kubeproof_runtime::pod::{self, reference};
+use kubeproof_runtime::pod::{self, Pod, reference};
 use kubeproof_runtime::recorder::EventType;
 use kubeproof_runtime::resource_claim::{
     FINALIZER, check_owner, key_of, of_pod, reserved_for, used_claim, user,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodResourceClaim};
+use k8s_openapi::api::core::v1::PodResourceClaim;
 use k8s_openapi::api::resource::v1::{
     ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
-use kubeproof_runtime::pod::{self, is_finished};
+use kubeproof_runtime::pod::{self, Pod, is_finished};
 use kubeproof_runtime::resource_claim::{
     FINALIZER, NameError, check_owner, is_allocated, is_reserved_for, of_pod, reserved_for,
     used_claim,

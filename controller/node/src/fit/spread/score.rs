@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
+use kubeproof_runtime::pod::Pod;
 
 use super::super::{Cluster, NodeInfo, SCORE_MAX};
 use super::{Counted, HOSTNAME, constraints_of, is_counted, is_defaulted};

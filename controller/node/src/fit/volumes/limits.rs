@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kubeproof_runtime::pod::claims;
+use kubeproof_runtime::pod::{Pod, claims};
 use kubeproof_runtime::volume::class_of;
 
 use super::{Misfit, NodeInfo, Reason, Storage, cluster_key, name, volume_name};

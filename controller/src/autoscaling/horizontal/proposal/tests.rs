@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use kubeproof_runtime::decode::from_value;
+use kubeproof_runtime::pod::Pod;
 use serde_json::{Value, json};
 
 use super::super::calculator::{PodMetric, Tolerances};

@@ -1,74 +1,23 @@
-//! Gives back the memory that decoded objects have to spare.
-//!
-//! A list is decoded into a vector with room for four items at least, and a container is a kilobyte. Pods are the objects
-//! that there are most of. Controllers that take in the metadata of all objects want to know their owners.
+//! Makes decoded objects small: drops what no controller reads, and the memory that lists have to spare.
 
 use std::any::Any;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{DynamicObject, PartialObjectMeta};
 
-/// Makes the lists of a pod as long as they have to be. Drops labels and annotations if metadata is all that was decoded.
-/// It leaves other objects alone.
+use crate::compact;
+use crate::pod::Pod;
+
+/// Makes the lists of a pod as long as they have to be; those of its spec are so already. Drops labels and annotations if
+/// metadata is all that was decoded. It leaves other objects alone.
 pub(super) fn shrink<K: 'static>(object: &mut K) {
     let object: &mut dyn Any = object;
     if let Some(partial) = object.downcast_mut::<PartialObjectMeta<DynamicObject>>() {
         (partial.metadata.labels, partial.metadata.annotations) = (None, None);
-        shrink_meta(&mut partial.metadata);
+        compact::meta(&mut partial.metadata);
     }
     if let Some(pod) = object.downcast_mut::<Pod>() {
-        shrink_pod(pod);
-    }
-}
-
-fn shrink_pod(pod: &mut Pod) {
-    shrink_meta(&mut pod.metadata);
-    if let Some(spec) = &mut pod.spec {
-        shrink_spec(spec);
-    }
-    if let Some(status) = &mut pod.status {
-        shrink_status(status);
-    }
-}
-
-fn shrink_meta(meta: &mut ObjectMeta) {
-    fit(&mut meta.owner_references);
-    fit(&mut meta.finalizers);
-}
-
-fn shrink_spec(spec: &mut PodSpec) {
-    spec.containers.shrink_to_fit();
-    fit(&mut spec.init_containers);
-    fit(&mut spec.ephemeral_containers);
-    fit(&mut spec.tolerations);
-    fit(&mut spec.volumes);
-    let init = spec.init_containers.iter_mut().flatten();
-    spec.containers
-        .iter_mut()
-        .chain(init)
-        .for_each(shrink_container);
-}
-
-fn shrink_container(container: &mut Container) {
-    fit(&mut container.args);
-    fit(&mut container.command);
-    fit(&mut container.env);
-    fit(&mut container.ports);
-    fit(&mut container.volume_mounts);
-}
-
-fn shrink_status(status: &mut PodStatus) {
-    fit(&mut status.conditions);
-    fit(&mut status.container_statuses);
-    fit(&mut status.init_container_statuses);
-    fit(&mut status.host_ips);
-    fit(&mut status.pod_ips);
-}
-
-fn fit<T>(list: &mut Option<Vec<T>>) {
-    if let Some(list) = list {
-        list.shrink_to_fit();
+        compact::meta(&mut pod.metadata);
+        pod.status.iter_mut().for_each(compact::status);
     }
 }
 
