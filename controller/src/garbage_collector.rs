@@ -32,7 +32,7 @@ use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
 
 /// A watch event of one kind.
-type Update = (GroupKind, Event<Arc<Metadata>>);
+type Update = (Arc<GroupKind>, Event<Arc<Metadata>>);
 
 /// Only metadata matters here.
 type Metadata = PartialObjectMeta<DynamicObject>;
@@ -156,10 +156,10 @@ impl GarbageCollector {
         let client = self.collector.ctx.client.clone();
         let api: Api<Decoded<Metadata>> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
-        let label = name.clone();
+        let label = Arc::new(name.clone());
         let events = reflector::events(api, watcher::Config::default());
         let events = events.filter_map(move |event| {
-            let update = event.ok().map(|event| (label.clone(), event));
+            let update = event.ok().map(|event| (Arc::clone(&label), event));
             std::future::ready(update)
         });
         self.updates.push(events.take_until(stopped));
@@ -199,7 +199,7 @@ impl GarbageCollector {
             for change in changes {
                 let mut tasks = match change {
                     Change::Added(object) | Change::Updated { new: object, .. } => {
-                        let node = Node::new(kind.clone(), &object.metadata);
+                        let node = Node::new(Arc::clone(&kind), &object.metadata);
                         self.graph.upsert(&store::uid(&*object), node)
                     }
                     Change::Deleted { old, .. } => self.graph.remove(&store::uid(&*old)),

@@ -154,7 +154,7 @@ impl Collector {
         graph: &Graph,
     ) -> Result<Outcome, kube::Error> {
         let blocking = graph.dependents(uid).filter(|(_, child)| child.blocks(uid));
-        let blocking: Vec<(&String, &Node)> = blocking.collect();
+        let blocking: Vec<(&Arc<str>, &Node)> = blocking.collect();
         if blocking.is_empty() {
             self.remove_finalizer(api, &node.key.name, uid, FOREGROUND)
                 .await?;

@@ -2,6 +2,7 @@
 //! worth a check.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kubeproof_runtime::store::ObjectKey;
@@ -30,11 +31,11 @@ impl GroupKind {
     }
 }
 
-/// An object as the graph knows it.
+/// An object as the graph knows it. There is one for each pod, so it shares what it can with its [`Subject`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    pub(super) kind: GroupKind,
-    pub(super) key: ObjectKey,
+    pub(super) kind: Arc<GroupKind>,
+    pub(super) key: Arc<ObjectKey>,
     pub(super) owners: Vec<OwnerReference>,
     pub(super) deleting: bool,
     /// Stays until its blocking dependents are gone.
@@ -44,14 +45,15 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(kind: GroupKind, meta: &ObjectMeta) -> Self {
+    pub(super) fn new(kind: Arc<GroupKind>, meta: &ObjectMeta) -> Self {
         let deleting = meta.deletion_timestamp.is_some();
+        let key = ObjectKey {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        };
         Self {
             kind,
-            key: ObjectKey {
-                namespace: meta.namespace.clone().unwrap_or_default(),
-                name: meta.name.clone().unwrap_or_default(),
-            },
+            key: Arc::new(key),
             owners: meta.owner_references.clone().unwrap_or_default(),
             deleting,
             foreground: deleting && has_finalizer(meta, FOREGROUND),
@@ -67,7 +69,7 @@ impl Node {
     fn is_named_by(&self, dependent: &Self, reference: &OwnerReference) -> bool {
         let reachable =
             self.key.namespace.is_empty() || self.key.namespace == dependent.key.namespace;
-        reachable && self.key.name == reference.name && self.kind == GroupKind::of(reference)
+        reachable && self.key.name == reference.name && *self.kind == GroupKind::of(reference)
     }
 
     /// Whether this object holds up the foreground deletion of `owner`.
@@ -89,17 +91,17 @@ pub(super) fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
 /// uids were drawn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
-    kind: GroupKind,
-    key: ObjectKey,
-    pub(super) uid: String,
+    kind: Arc<GroupKind>,
+    key: Arc<ObjectKey>,
+    pub(super) uid: Arc<str>,
 }
 
 impl Subject {
-    pub(super) fn new(uid: &str, node: &Node) -> Self {
+    pub(super) fn new(uid: &Arc<str>, node: &Node) -> Self {
         Self {
-            kind: node.kind.clone(),
-            key: node.key.clone(),
-            uid: uid.to_owned(),
+            kind: Arc::clone(&node.kind),
+            key: Arc::clone(&node.key),
+            uid: Arc::clone(uid),
         }
     }
 }
@@ -118,11 +120,11 @@ pub(super) enum Task {
 /// The objects by uid, with their owners and dependents.
 #[derive(Default)]
 pub(super) struct Graph {
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<Arc<str>, Node>,
     /// Owner uid (which need not exist) to its dependents.
     dependents: BTreeMap<String, BTreeSet<Subject>>,
     /// The deleted owners that still have dependents.
-    deleted: BTreeMap<String, Node>,
+    deleted: BTreeMap<Arc<str>, Node>,
 }
 
 impl Graph {
@@ -131,7 +133,7 @@ impl Graph {
     }
 
     /// The known dependents of `owner` with their uids, by kind and name.
-    pub(super) fn dependents(&self, owner: &str) -> impl Iterator<Item = (&String, &Node)> {
+    pub(super) fn dependents(&self, owner: &str) -> impl Iterator<Item = (&Arc<str>, &Node)> {
         let subjects = self.dependents.get(owner).into_iter().flatten();
         subjects.filter_map(|subject| self.nodes.get_key_value(&subject.uid))
     }
@@ -149,9 +151,9 @@ impl Graph {
         if old == Some(&node) {
             return tasks;
         }
-        let old = self.nodes.insert(uid.to_owned(), node.clone());
+        let subject = Subject::new(&uid.into(), &node);
+        let old = self.nodes.insert(Arc::clone(&subject.uid), node.clone());
         self.deleted.remove(uid);
-        let subject = Subject::new(uid, &node);
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
         for reference in owners_before {
             if node.reference(&reference.uid).is_none() {
@@ -170,7 +172,7 @@ impl Graph {
         if added.any(|reference| self.owner(&node, reference).is_none()) {
             tasks.insert(Task::Collect(subject.clone()));
         }
-        tasks.extend(self.invalid_references(uid, &node, old.as_ref()));
+        tasks.extend(self.invalid_references(&subject, &node, old.as_ref()));
         if node.foreground && !old.as_ref().is_some_and(|old| old.foreground) {
             tasks.insert(Task::Collect(subject.clone()));
             tasks.extend(
@@ -188,7 +190,7 @@ impl Graph {
     /// reference of its own, and those about references to it if it has only now been seen.
     ///
     /// Source: `garbagecollector/graph_builder.go`, `reportInvalidNamespaceOwnerRef`.
-    fn invalid_references(&self, uid: &str, node: &Node, old: Option<&Node>) -> Vec<Task> {
+    fn invalid_references(&self, subject: &Subject, node: &Node, old: Option<&Node>) -> Vec<Task> {
         let are_apart = |dependent: &Node, owner: &Node| {
             !owner.key.namespace.is_empty() && owner.key.namespace != dependent.key.namespace
         };
@@ -199,34 +201,39 @@ impl Graph {
                 .is_some_and(|owner| are_apart(node, owner))
         };
         let own = node.owners.iter().filter(is_new).find(is_invalid);
-        let own = own.map(|owner| Task::Report(Subject::new(uid, node), owner.uid.clone()));
+        let own = own.map(|owner| Task::Report(subject.clone(), owner.uid.clone()));
         // Not for each change: a set may have a hundred thousand pods.
-        let dependents = old.is_none().then(|| self.dependents(uid));
+        let dependents = old.is_none().then(|| self.dependents(&subject.uid));
         let of_dependents = dependents
             .into_iter()
             .flatten()
             .filter(|(_, dependent)| are_apart(dependent, node))
-            .map(|(dependent, known)| Task::Report(Subject::new(dependent, known), uid.to_owned()));
+            .map(|(dependent, known)| {
+                Task::Report(
+                    Subject::new(dependent, known),
+                    subject.uid.as_ref().to_owned(),
+                )
+            });
         own.into_iter().chain(of_dependents).collect()
     }
 
     /// Updates the graph by a deleted object.
     pub(super) fn remove(&mut self, uid: &str) -> BTreeSet<Task> {
         let mut tasks = BTreeSet::new();
-        let Some(node) = self.nodes.remove(uid) else {
+        let Some((uid, node)) = self.nodes.remove_entry(uid) else {
             return tasks;
         };
-        let subject = Subject::new(uid, &node);
+        let subject = Subject::new(&uid, &node);
         for reference in &node.owners {
             self.unlink(&reference.uid, &subject);
             self.look_at_waiting(&reference.uid, &mut tasks);
         }
         tasks.extend(
-            self.dependents(uid)
+            self.dependents(&uid)
                 .map(|(uid, node)| Task::Collect(Subject::new(uid, node))),
         );
-        if self.dependents.contains_key(uid) {
-            self.deleted.insert(uid.to_owned(), node);
+        if self.dependents.contains_key(&*uid) {
+            self.deleted.insert(uid, node);
         }
         tasks
     }
@@ -242,8 +249,9 @@ impl Graph {
     }
 
     fn look_at_waiting(&self, owner: &str, tasks: &mut BTreeSet<Task>) {
-        if let Some(node) = self.nodes.get(owner).filter(|owner| owner.foreground) {
-            tasks.insert(Task::Collect(Subject::new(owner, node)));
+        let waiting = self.nodes.get_key_value(owner);
+        if let Some((uid, node)) = waiting.filter(|(_, owner)| owner.foreground) {
+            tasks.insert(Task::Collect(Subject::new(uid, node)));
         }
     }
 
@@ -263,13 +271,13 @@ impl Graph {
 
     /// Whether the owner that `dependent` names was there, and was deleted.
     pub(super) fn is_deleted(&self, dependent: &Node, reference: &OwnerReference) -> bool {
-        let owner = self.deleted.get(&reference.uid);
+        let owner = self.deleted.get(reference.uid.as_str());
         owner.is_some_and(|owner| owner.is_named_by(dependent, reference))
     }
 
     /// The owner that `dependent` names, if it is known and where the reference says.
     fn owner(&self, dependent: &Node, reference: &OwnerReference) -> Option<&Node> {
-        let owner = self.nodes.get(&reference.uid);
+        let owner = self.nodes.get(reference.uid.as_str());
         owner.filter(|owner| owner.is_named_by(dependent, reference))
     }
 }
@@ -287,7 +295,7 @@ mod tests {
             group: "apps".to_owned(),
             kind: "ReplicaSet".to_owned(),
         };
-        Node::new(kind, &meta)
+        Node::new(Arc::new(kind), &meta)
     }
 
     fn owned_by(owner: &str, block: bool) -> Value {
@@ -316,7 +324,7 @@ mod tests {
     /// Returns the uids to collect, in the order of work.
     fn collected(tasks: BTreeSet<Task>) -> Vec<String> {
         let tasks = tasks.into_iter().filter_map(|task| match task {
-            Task::Collect(subject) => Some(subject.uid),
+            Task::Collect(subject) => Some(subject.uid.as_ref().to_owned()),
             Task::Report(..) => None,
             Task::Orphan(subject) => panic!("{} is to be orphaned", subject.uid),
         });
@@ -392,7 +400,7 @@ mod tests {
     fn a_reference_to_another_namespace_is_reported_when_it_is_first_seen() {
         let reported = |tasks: BTreeSet<Task>| -> Vec<(String, String)> {
             let pairs = tasks.into_iter().filter_map(|task| match task {
-                Task::Report(subject, owner) => Some((subject.uid, owner)),
+                Task::Report(subject, owner) => Some((subject.uid.as_ref().to_owned(), owner)),
                 Task::Orphan(_) | Task::Collect(_) => None,
             });
             pairs.collect()
@@ -454,7 +462,7 @@ mod tests {
         let mut graph = Graph::default();
         graph.upsert("o", node(owner("o", None)));
         let orphaning = node(owner("o", Some(ORPHAN)));
-        let expected = BTreeSet::from([Task::Orphan(Subject::new("o", &orphaning))]);
+        let expected = BTreeSet::from([Task::Orphan(Subject::new(&"o".into(), &orphaning))]);
         assert_eq!(graph.upsert("o", orphaning.clone()), expected);
         assert_eq!(graph.upsert("o", orphaning), BTreeSet::new());
     }
