@@ -31,6 +31,8 @@ use state::{Shell, Stranger};
 use streams::{Output, Streams};
 use terminal::Terminal;
 
+use crate::small_map::SmallMap;
+
 pub(super) use commands::is_program;
 pub(super) use filesystem::{FileSystem, Volume, absolute};
 pub(super) use listeners::{Found, Listeners};
@@ -48,7 +50,7 @@ pub(crate) struct Container {
     pub(crate) command: String,
     pub(crate) files: FileSystem,
     pub(crate) hostname: String,
-    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) variables: SmallMap<String>,
     pub(crate) directory: String,
     pub(crate) now: Now,
     pub(crate) started: Timestamp,
@@ -84,7 +86,7 @@ impl Container {
             command: self.command.clone(),
             files: self.files.clone(),
             directory: self.directory.clone(),
-            variables: self.variables.clone(),
+            variables: self.variables.clone().into_iter().collect(),
             hostname: self.hostname.clone(),
             now: Arc::clone(&self.now),
             started: self.started,

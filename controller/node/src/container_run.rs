@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use litemap::LiteMap;
 
 use super::container_spec::ContainerSpec;
 use super::pace::after;
 use super::restart_policy::Exit;
+use super::small_map::SmallMap;
 use super::start_error;
 
-/// The containers of a pod that have been started, by name. A pod has few, and a cluster has many pods.
-pub(super) type ContainerRuns = LiteMap<String, Box<ContainerRun>>;
+/// The containers of a pod that have been started, by name.
+pub(super) type ContainerRuns = SmallMap<Box<ContainerRun>>;
 
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,6 @@ use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Client;
 use kubeproof_runtime::clock::Now;
-use litemap::LiteMap;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -27,6 +26,7 @@ use super::identity;
 use super::image::SameImages;
 use super::missing_images::MissingImages;
 use super::server::{Answer, Server};
+use super::small_map::{self, SmallMap};
 
 pub(super) use consumer::Loads;
 pub use consumer::{Asked, Consumption};
@@ -78,7 +78,7 @@ pub struct Inside {
 #[derive(Default)]
 struct Pod {
     place: Place,
-    containers: LiteMap<String, Box<Slot>>,
+    containers: SmallMap<Box<Slot>>,
     /// The waiting reasons of containers that could not be created.
     held: BTreeMap<String, &'static str>,
     /// The ports forwarded to programs outside of the simulation.
@@ -278,7 +278,7 @@ impl Containers {
             is_running: !slot.run.log.is_closed(),
             began: slot.began,
             image: slot.run.image.clone(),
-            variables: slot.run.container.variables.clone(),
+            variables: slot.run.container.variables.clone().into_iter().collect(),
         })
     }
 
@@ -355,7 +355,7 @@ impl Containers {
             previous,
             backs_off: false,
         };
-        slots.insert(container.to_owned(), Box::new(slot));
+        small_map::insert(slots, container.to_owned(), Box::new(slot));
     }
 
     /// Records that a container has ended and waits for its next run.

@@ -13,6 +13,7 @@ use super::config_sources::{ConfigSources, Data, SourceKind};
 use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};
 use super::identity;
 use super::image::Image;
+use super::small_map::SmallMap;
 use super::start_error::{PATH, start_error};
 
 /// The known files of images: a part of the image's name, a path, and the file's content.
@@ -73,7 +74,7 @@ pub(super) struct Materials<'a> {
     pub(super) pod: &'a Pod,
     pub(super) sources: &'a ConfigSources,
     /// The pod's volumes by name.
-    pub(super) volumes: &'a BTreeMap<String, Volume>,
+    pub(super) volumes: &'a SmallMap<Volume>,
     pub(super) host_ip: &'a str,
     pub(super) pod_ip: &'a str,
     pub(super) now: &'a Now,
@@ -119,7 +120,7 @@ impl Materials<'_> {
             command,
             files,
             hostname: self.hostname().to_owned(),
-            variables,
+            variables: variables.into_iter().collect(),
             directory: absolute("/", directory),
             now: self.now.clone(),
             started: now,
@@ -392,13 +393,13 @@ mod tests {
         let mut materials = Materials {
             pod: &pod,
             sources,
-            volumes: &BTreeMap::new(),
+            volumes: &SmallMap::new(),
             host_ip: "172.18.0.2",
             pod_ip: "10.244.1.2",
             now: &now,
         };
         let volume = materials.projected(&spec.volumes.as_ref().unwrap()[0])?;
-        let volumes = BTreeMap::from([("config".to_owned(), volume)]);
+        let volumes = SmallMap::from_iter([("config".to_owned(), volume)]);
         materials.volumes = &volumes;
         materials.prepare(&spec.containers[0])
     }

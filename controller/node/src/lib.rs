@@ -38,6 +38,7 @@ mod registration;
 mod restart_policy;
 mod scheduler;
 mod server;
+mod small_map;
 mod stages;
 mod start_error;
 mod status;

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use litemap::LiteMap;
 
 use super::annotations::{Behavior, Delay, ForcedPhase};
 use super::container_run::{ContainerRun, ContainerRuns, Halt, Stopping};
 use super::container_spec::ContainerSpec;
 use super::hold::{Hold, Waiting};
 use super::pace::after;
+use super::small_map::SmallMap;
 use pod_phase::{own_ending, startable};
 use stopping::{concluding, halting, stopping};
 
@@ -38,9 +38,9 @@ pub(super) enum Stage {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
     /// Whether each container is ready, by name; init containers count only as sidecars.
-    pub(super) containers: LiteMap<String, bool>,
+    pub(super) containers: SmallMap<bool>,
     /// The containers that run and whose startup is complete.
-    pub(super) started: BTreeSet<String>,
+    pub(super) started: SmallMap<()>,
     /// The containers whose `postStart` hook has not ended.
     pub(super) hooked: BTreeSet<String>,
     /// The containers whose status stays that of the previous run, because the kubelet waits for

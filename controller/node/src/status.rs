@@ -376,7 +376,7 @@ impl Report<'_> {
             None => completed,
         };
         let mut status = self.started_status(container, Some(container_run), ready, None);
-        status["started"] = json!(readiness.started.contains(&container.name));
+        status["started"] = json!(readiness.started.contains_key(&container.name));
         if readiness.hooked.contains(&container.name) {
             // The container runs, but the kubelet does not report it yet.
             let waiting = self.waiting_status(container);

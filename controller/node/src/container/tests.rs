@@ -11,7 +11,7 @@ fn container() -> Container {
         command: "sleep 1h".to_owned(),
         files,
         hostname: "web-0".to_owned(),
-        variables: BTreeMap::from([("HOME".to_owned(), "/root".to_owned())]),
+        variables: SmallMap::from_iter([("HOME".to_owned(), "/root".to_owned())]),
         directory: "/".to_owned(),
         now: Arc::new(|| "2026-01-02T03:04:05Z".parse().unwrap()),
         started: "2026-01-01T03:04:00Z".parse().unwrap(),

@@ -22,7 +22,7 @@ fn run(lines: &[&str]) -> Run {
         command: String::new(),
         files: FileSystem::default(),
         hostname: "web-0".to_owned(),
-        variables: BTreeMap::new(),
+        variables: SmallMap::new(),
         directory: "/".to_owned(),
         now: Arc::new(|| Timestamp::UNIX_EPOCH),
         started: Timestamp::UNIX_EPOCH,

@@ -148,7 +148,7 @@ fn reported(status: &PodStatus) -> Readiness {
             .collect(),
         started: started
             .filter(|status| status.started == Some(true))
-            .map(|status| status.name.clone())
+            .map(|status| (status.name.clone(), ()))
             .collect(),
         pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
         ..Readiness::default()

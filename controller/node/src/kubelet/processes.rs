@@ -8,7 +8,6 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Container as Spec;
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::pod::{Pod, claims};
-use litemap::LiteMap;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -27,6 +26,7 @@ use crate::lifecycle::Readiness;
 use crate::probe::{Outcome, ProbeKind, Prober};
 use crate::restart_policy::Exit;
 use crate::server::Server;
+use crate::small_map::{self, SmallMap};
 use crate::{Containers, Pace, identity};
 
 /// An occurrence in a container that the kubelet handles.
@@ -78,8 +78,8 @@ pub(super) struct CreateFailures {
 #[derive(Default)]
 pub(super) struct PodProcesses {
     /// The volumes with the pod's lifetime, by name.
-    volumes: BTreeMap<String, Volume>,
-    running: LiteMap<String, Box<Process>>,
+    volumes: SmallMap<Volume>,
+    running: SmallMap<Box<Process>>,
 }
 
 /// The main process of a container; dropping it kills the process and closes the log.
@@ -93,8 +93,8 @@ struct Process {
     /// Whether a program that only the image knows ends at once.
     ends_at_once: bool,
     task: Option<AbortHandle>,
-    /// The sender of SIGTERM.
-    sigterm: watch::Sender<Option<Sender>>,
+    /// The sender of SIGTERM, from when it is first needed. A program that only the image knows needs none.
+    sigterm: Option<watch::Sender<Option<Sender>>>,
     /// The task that waits until the start is noticed.
     notice: Option<AbortHandle>,
     hook: Option<AbortHandle>,
@@ -134,7 +134,7 @@ impl PodProcesses {
         let Some(process) = self.running.get_mut(container) else {
             return false;
         };
-        process.sigterm.send_replace(Some(match is_foreign {
+        process.sigterm().send_replace(Some(match is_foreign {
             true => Sender::Other,
             false => Sender::Kubelet,
         }));
@@ -358,17 +358,21 @@ impl Processes {
 }
 
 impl Process {
+    fn sigterm(&mut self) -> &watch::Sender<Option<Sender>> {
+        self.sigterm.get_or_insert_with(|| watch::Sender::new(None))
+    }
+
     /// Runs `argv` and returns its exit once the kubelet learns of it. Returns `None` if there is
     /// none: a program that only the image knows runs until it is killed.
     fn end(
-        &self,
+        &mut self,
         argv: Vec<String>,
         typing: Typing,
         pace: Option<Pace>,
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
         let run = Arc::clone(&self.run);
         let ends_at_once = self.ends_at_once;
-        let (sigterm, now) = (self.sigterm.subscribe(), Arc::clone(&self.now));
+        let (sigterm, now) = (self.sigterm().subscribe(), Arc::clone(&self.now));
         async move {
             let code = match run
                 .container
@@ -455,7 +459,7 @@ impl Kubelet {
         let mut materials = Materials {
             pod,
             sources: &sources,
-            volumes: &BTreeMap::new(),
+            volumes: &SmallMap::new(),
             host_ip: &host_ip,
             pod_ip: &record.pod_ip,
             now: &now,
@@ -532,7 +536,7 @@ impl Kubelet {
                 typing: Some(typing),
                 argv,
                 task: None,
-                sigterm: watch::Sender::new(None),
+                sigterm: None,
                 notice: None,
                 hook: None,
                 probes: BTreeMap::new(),
@@ -542,7 +546,7 @@ impl Kubelet {
                 launched: false,
                 now: Arc::clone(&now),
             };
-            record.processes.running.insert(name, Box::new(process));
+            small_map::insert(&mut record.processes.running, name, Box::new(process));
         }
         Ok(Ok(result))
     }

@@ -14,7 +14,7 @@ use kubeproof_runtime::store;
 
 use super::processes::CreateFailures;
 use super::{Kubelet, Record, container_events};
-use crate::container_run::{ContainerRun, Halt, Hook};
+use crate::container_run::{ContainerRun, ContainerRuns, Halt, Hook};
 use crate::container_spec::ContainerSpec;
 use crate::environment::Missing;
 use crate::hold::Hold;
@@ -102,7 +102,11 @@ impl Kubelet {
         let due = container_specs
             .iter()
             .filter(|container_spec| names.contains(&container_spec.name));
-        let (mut container_runs, mut held) = (record.container_runs.clone(), record.held.clone());
+        let mut held = record.held.clone();
+        let mut container_runs = match record.container_runs.is_empty() {
+            true => ContainerRuns::with_capacity(container_specs.len()),
+            false => record.container_runs.clone(),
+        };
         let new: BTreeMap<String, i32> = due
             .clone()
             .map(|container_spec| {

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::Kubelet;
 use crate::container::Volume;
 use crate::environment::{Materials, Missing};
+use crate::small_map::{self, SmallMap};
 
 /// The directory types of `hostPath` volumes. A file or a device of the machine is an empty directory instead.
 const DIRECTORIES: [&str; 3] = ["", "Directory", "DirectoryOrCreate"];
@@ -54,7 +55,7 @@ impl Kubelet {
         &mut self,
         materials: &Materials<'_>,
         (node, namespace): (usize, &str),
-        volumes: &mut BTreeMap<String, Volume>,
+        volumes: &mut SmallMap<Volume>,
     ) -> Result<(), Missing> {
         let Some(spec) = &materials.pod.spec else {
             return Ok(());
@@ -83,7 +84,7 @@ impl Kubelet {
                         cause: Box::new(cause),
                     })?,
             };
-            volumes.insert(volume.name.clone(), made);
+            small_map::insert(volumes, volume.name.clone(), made);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::container_run::{ContainerRun, ContainerRuns, Halt, Hook};
 use crate::container_spec::{ContainerSpec, Role};
 use crate::hold::Hold;
 use crate::pace::after;
+use crate::small_map;
 
 /// Returns whether all init containers have completed.
 pub(crate) fn is_initialized(
@@ -172,16 +173,18 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
         if container_run.is_some_and(|own| own.is_started())
             && container_spec.role != Role::Ephemeral
         {
-            readiness.started.insert(container_spec.name.clone());
+            small_map::insert(&mut readiness.started, container_spec.name.clone(), ());
         }
         if container_spec.counts_for_readiness() {
             let ready = container_run.is_some_and(|container_run| {
                 let probed = container_run.probed.unwrap_or(true);
                 probed && ready_at(container_spec, container_run).is_some_and(|at| now >= at)
             });
-            readiness
-                .containers
-                .insert(container_spec.name.clone(), ready);
+            small_map::insert(
+                &mut readiness.containers,
+                container_spec.name.clone(),
+                ready,
+            );
         }
         if let Some(hold) = view.held.get(&container_spec.name) {
             readiness
@@ -224,10 +227,10 @@ impl Readiness {
     fn keep(&mut self, name: &str, reported: &Self) {
         self.kept.insert(name.to_owned());
         if let Some(ready) = reported.containers.get(name) {
-            self.containers.insert(name.to_owned(), *ready);
+            small_map::insert(&mut self.containers, name.to_owned(), *ready);
         }
-        if reported.started.contains(name) {
-            self.started.insert(name.to_owned());
+        if reported.started.contains_key(name) {
+            small_map::insert(&mut self.started, name.to_owned(), ());
         }
         if let Some(halt) = reported.halted.get(name) {
             self.halted.insert(name.to_owned(), *halt);

@@ -62,8 +62,8 @@ fn case(stage: Stage, now: i64) -> Case {
 
 fn readiness_of(ready: bool) -> Readiness {
     Readiness {
-        containers: LiteMap::from_iter([("main".to_owned(), ready)]),
-        started: BTreeSet::from(["main".to_owned()]),
+        containers: SmallMap::from_iter([("main".to_owned(), ready)]),
+        started: SmallMap::from_iter([("main".to_owned(), ())]),
         pod: ready,
         ..Readiness::default()
     }

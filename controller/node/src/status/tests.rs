@@ -2,9 +2,8 @@ use kubeproof_runtime::decode::from_value;
 
 use std::collections::BTreeMap;
 
-use litemap::LiteMap;
-
 use super::*;
+use crate::small_map::SmallMap;
 
 fn pod() -> Pod {
     from_value(json!({
@@ -65,7 +64,7 @@ fn transition_times_move_only_with_the_status() {
         Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
     let readiness = Readiness {
-        containers: LiteMap::from_iter([("main".to_owned(), true)]),
+        containers: SmallMap::from_iter([("main".to_owned(), true)]),
         ..Readiness::default()
     };
     let running = Containers::Running {
@@ -148,7 +147,7 @@ fn a_container_in_back_off_shows_how_it_ended() {
     let container_runs = ContainerRuns::from_iter([("main".to_owned(), container_run)]);
     let wait = Halt::BackOff(Duration::from_secs(80));
     let readiness = Readiness {
-        containers: LiteMap::from_iter([("main".to_owned(), false)]),
+        containers: SmallMap::from_iter([("main".to_owned(), false)]),
         halted: BTreeMap::from([("main".to_owned(), wait)]),
         ..Readiness::default()
     };
