@@ -49,11 +49,14 @@ struct TokenVolume([u8; SUFFIX_LENGTH]);
 
 impl TokenVolume {
     /// The volume of the token in a spec with this text, if the shared name can stand for its name.
+    ///
+    /// Source: upstream's `plugin/pkg/admission/serviceaccount`, which adds it as a projected volume.
     fn of(spec: &str) -> Option<Self> {
         let (_, rest) = spec.split_once(TOKEN_VOLUME_START)?;
-        let (suffix, rest) = rest.as_bytes().split_first_chunk()?;
-        let is_name = suffix.iter().all(u8::is_ascii_alphanumeric) && rest.first() == Some(&b'"');
-        (is_name && !spec.contains(SHARED_TOKEN_VOLUME)).then_some(Self(*suffix))
+        let (suffix, _) = rest.as_bytes().split_first_chunk()?;
+        let volume = suffix.is_ascii().then_some(Self(*suffix))?;
+        let is_projected = spec.contains(&format!("{},\"projected\":", volume.quoted()));
+        (is_projected && !spec.contains(SHARED_TOKEN_VOLUME)).then_some(volume)
     }
 
     /// The name of the volume, as JSON.
@@ -243,6 +246,10 @@ mod tests {
             assert_eq!(read.volumes.as_ref().unwrap()[0].name, name);
             assert_eq!(to_value(&read).unwrap(), spec);
         }
+        let mut claimed = spec("claimed", "kube-api-access-abcde");
+        claimed["volumes"][0] = json!({ "name": "kube-api-access-abcde", "ephemeral": {} });
+        let volumes = read(&claimed).volumes.clone();
+        assert_eq!(volumes.unwrap()[0].name, "kube-api-access-abcde");
         let mut both = spec("both", "kube-api-access-abcde");
         both["volumes"][0]["name"] = json!("kube-api-access");
         assert_eq!(to_value(&read(&both)).unwrap(), both);
