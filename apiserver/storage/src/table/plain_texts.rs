@@ -12,6 +12,9 @@ use crate::{ObjectKey, StoredObject};
 const PLAIN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How many texts share a dictionary: it takes little memory then, and later ones are like later objects.
 const DICTIONARY_TEXTS: usize = 256;
+/// The length in bytes from which one text is a dictionary. Shorter texts are added up to it, because small objects of several
+/// sorts are often written in turns, such as the Events about a pod.
+const DICTIONARY_BYTES_MIN: usize = 4 * 1024;
 
 /// Of fewer objects, those that are gone are not looked for.
 const SWEPT_MIN: usize = 1024;
@@ -105,15 +108,25 @@ impl PlainTexts {
             self.dictionary = None;
         }
         self.texts_left -= 1;
-        let dictionary = self
-            .dictionary
-            .get_or_insert_with(|| Dictionary::of(&object.json()));
+        let dictionary = self.dictionary.get_or_insert_with(|| {
+            let mut texts = object.json().to_vec();
+            // The others will be compressed next.
+            let mut others = self.objects.iter().filter_map(Weak::upgrade);
+            while texts.len() < DICTIONARY_BYTES_MIN
+                && let Some(other) = others.find(|other| other.known_bytes() > 0)
+            {
+                texts.extend_from_slice(&other.json());
+            }
+            Dictionary::of(&texts)
+        });
         dictionary.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
     use super::*;
     use crate::json::json;
     use crate::meta::ResourceVersion;
@@ -200,6 +213,38 @@ mod tests {
         });
         assert_eq!(compressed.count(), 1, "only the one that is held");
         assert!(plain.bytes <= PLAIN_BYTES_MAX);
+    }
+
+    #[test]
+    fn small_objects_of_several_sorts_share_a_dictionary() {
+        let of_sort = |index: u64| {
+            let key = ObjectKey::new(None, &index.to_string());
+            let mut hasher = DefaultHasher::new();
+            let words = (0..60).map(|word| {
+                (index % 3, word).hash(&mut hasher);
+                format!("{:x}", hasher.finish())
+            });
+            let value = json!({ "index": index, "sort": words.collect::<String>() });
+            let object = Arc::new(StoredObject::new(key, ResourceVersion::new(index), value));
+            object.evict();
+            object
+        };
+        let objects: Vec<_> = (0..6).map(of_sort).collect();
+        let mut plain = PlainTexts::default();
+        for object in &objects {
+            plain.keep(object, &of(&objects));
+        }
+        let dictionary = plain.dictionary(&objects[0]);
+        objects
+            .iter()
+            .for_each(|object| object.compress(&dictionary));
+        assert!(objects.iter().all(|object| object.is_compressed()));
+        let alone = of_sort(7);
+        alone.compress(&Dictionary::of(&objects[0].json()));
+        assert!(
+            !alone.is_compressed(),
+            "it is like no object of another sort"
+        );
     }
 
     #[test]
