@@ -78,7 +78,7 @@ struct Record {
     is_powered_off: bool,
     deleted: Option<Timestamp>,
     /// The node's rejection of the pod, until it is reported.
-    rejection: Option<Rejection>,
+    rejection: Option<Box<Rejection>>,
     wake: Option<Timestamp>,
     failures: u32,
     /// The deleted pod, if its node has not noticed the deletion yet.

@@ -1,4 +1,4 @@
-//! Maps of what a pod has one or two of, such as containers. A cluster has many pods.
+//! Maps for the containers of a pod and the like, which are one or two. A cluster has many pods.
 
 use litemap::LiteMap;
 

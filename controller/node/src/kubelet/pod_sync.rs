@@ -55,7 +55,7 @@ impl Kubelet {
                 *self.addresses.entry(node).or_default() += 1;
             }
             _ => {
-                record.rejection = self.rejection(pod, node);
+                record.rejection = self.rejection(pod, node).map(Box::new);
             }
         }
         Some(record)

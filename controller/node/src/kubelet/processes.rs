@@ -87,7 +87,7 @@ struct Process {
     restarts: i32,
     run: Arc<Run>,
     /// The input of the process, taken at its start.
-    typing: Option<Typing>,
+    typing: Option<Box<Typing>>,
     /// The command line of the process, taken at its start.
     argv: Vec<String>,
     /// Whether a program that only the image knows ends at once.
@@ -255,7 +255,7 @@ impl Processes {
                 continue;
             }
             let occurs = lifecycle_event(uid, name, process.restarts);
-            let ends = process.end(argv, typing, self.pace);
+            let ends = process.end(argv, *typing, self.pace);
             process.task = Some(self.tasks.spawn(async move {
                 let exit = ends.await?;
                 Some((occurs(PodLifecycleEventType::Exited(exit)), None))
@@ -533,7 +533,7 @@ impl Kubelet {
             let process = Process {
                 restarts,
                 run,
-                typing: Some(typing),
+                typing: Some(Box::new(typing)),
                 argv,
                 task: None,
                 sigterm: None,

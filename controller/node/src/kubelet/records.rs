@@ -1,6 +1,7 @@
 //! The records of all pods, indexed by due time and by node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -9,30 +10,30 @@ use super::Record;
 /// Records by the uid of their pods. A record is taken out for a change, and put back.
 #[derive(Default)]
 pub(super) struct Records {
-    by_uid: BTreeMap<String, Box<Record>>,
-    wakes: BTreeSet<(Timestamp, String)>,
-    by_node: BTreeMap<usize, BTreeSet<String>>,
+    by_uid: BTreeMap<Arc<str>, Box<Record>>,
+    wakes: BTreeSet<(Timestamp, Arc<str>)>,
+    by_node: BTreeMap<usize, BTreeSet<Arc<str>>>,
 }
 
 impl Records {
     pub(super) fn put(&mut self, record: Record) {
-        let uid = record.uid.clone();
+        let uid: Arc<str> = record.uid.as_str().into();
         self.take(&uid);
         if let Some(wake) = record.wake {
-            self.wakes.insert((wake, uid.clone()));
+            self.wakes.insert((wake, Arc::clone(&uid)));
         }
         let of_node = self.by_node.entry(record.node).or_default();
-        of_node.insert(uid.clone());
+        of_node.insert(Arc::clone(&uid));
         self.by_uid.insert(uid, Box::new(record));
     }
 
     pub(super) fn take(&mut self, uid: &str) -> Option<Record> {
-        let record = self.by_uid.remove(uid)?;
-        if let Some(wake) = record.wake {
-            self.wakes.remove(&(wake, uid.to_owned()));
-        }
+        let (uid, record) = self.by_uid.remove_entry(uid)?;
         if let Some(of_node) = self.by_node.get_mut(&record.node) {
-            of_node.remove(uid);
+            of_node.remove(&uid);
+        }
+        if let Some(wake) = record.wake {
+            self.wakes.remove(&(wake, uid));
         }
         Some(*record)
     }
