@@ -1,6 +1,6 @@
 //! The text of a stored object: plain, or compressed if the object was not written for a while.
 //!
-//! Objects of a resource are alike, so each is compressed against the text of another one, which is a dictionary of LZ4. A
+//! Objects of a resource are alike, so each is compressed against the texts of others, which are a dictionary of LZ4. A
 //! pod of 4 kB then takes 0.3 kB, and is read again in a microsecond.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ enum Form {
     Compressed(Box<[u8]>, Dictionary),
 }
 
-/// The texts of objects that others are like. A pointer is all that each compressed text has of it.
+/// The texts of objects that others are like. Each compressed text holds one pointer to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Dictionary(Arc<Box<[u8]>>);
 

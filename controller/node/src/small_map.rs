@@ -1,11 +1,12 @@
-//! Maps for the containers of a pod and the like, which are one or two. A cluster has many pods.
+//! Maps with few entries, such as the containers of a pod. A cluster has many pods.
 
 use litemap::LiteMap;
 
 /// Values by name.
 pub(super) type SmallMap<V> = LiteMap<String, V>;
 
-/// Sets the value of `name`, and returns the one before. The first name of a map gets room for itself alone.
+/// Sets the value of `name`, and returns the one before. An empty map is allocated for one entry, as most pods have one
+/// container.
 pub(super) fn insert<V>(map: &mut SmallMap<V>, name: String, value: V) -> Option<V> {
     if map.is_empty() {
         *map = SmallMap::with_capacity(1);
@@ -22,8 +23,15 @@ mod tests {
         let mut map = SmallMap::new();
         assert_eq!(insert(&mut map, "main".to_owned(), 1), None);
         assert_eq!(insert(&mut map, "main".to_owned(), 2), Some(1));
-        assert_eq!(map.clone().into_tuple_vec().capacity(), 1);
-        insert(&mut map, "init".to_owned(), 3);
+        assert_eq!(map.into_tuple_vec().capacity(), 1);
+    }
+
+    #[test]
+    fn names_are_in_order() {
+        let mut map = SmallMap::new();
+        for (name, value) in [("main", 2), ("init", 3)] {
+            insert(&mut map, name.to_owned(), value);
+        }
         let all: Vec<_> = map
             .iter()
             .map(|(name, value)| (name.as_str(), *value))

@@ -126,10 +126,9 @@ impl ConsistencyStore {
 
 #[cfg(test)]
 mod tests {
-    use crate::pod::Pod;
-
     use super::super::store::Store;
     use super::*;
+    use crate::pod::Pod;
 
     /// A cache of that version.
     struct At(u64);

@@ -283,13 +283,13 @@ fn from_text<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
 
 #[cfg(test)]
 mod tests {
-    use crate::pod::Pod;
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
     use kube::core::{PartialObjectMeta, WatchEvent};
     use serde_json::{Value, json};
 
     use super::recent::HASHED_BYTES_MAX;
     use super::*;
+    use crate::pod::Pod;
 
     fn object(name: &str, version: &str) -> Value {
         let managed = json!([{ "manager": "kubectl", "operation": "Update" }]);

@@ -4,7 +4,7 @@
 //!
 //! - [`context`], [`clock`]: the client and the time, as every controller gets them
 //! - [`store`]: the objects of a watched resource by key; [`reflector`] and [`informer`] feed it; [`decode_cache`] and
-//!   [`typed_cache`] decode an object once for all stores; `weak_map` forgets what no store holds
+//!   [`typed_cache`] decode an object once for all stores; `compact` and `weak_map` save memory
 //! - [`decode`]: typed objects from values
 //! - [`discovery`]: the resources that a server offers
 //! - [`work_queue`], [`worker`]: a rate-limited queue of keys, and the tasks that take keys from it
@@ -13,7 +13,8 @@
 //! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end; [`task`]: work that runs on another thread than its caller
-//! - [`controller_ref`], [`pod`], [`resource_claim`], [`taints`], [`volume`]: accessors of objects
+//! - [`pod`]: pods that share their specs; it and [`controller_ref`], [`resource_claim`], [`taints`], [`volume`] have accessors
+//!   of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 
 pub mod clock;

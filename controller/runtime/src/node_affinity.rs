@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::pod::Pod;
 use k8s_openapi::api::core::v1::{
     Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
     PreferredSchedulingTerm,
 };
 use kubeproof_machinery::meta::selector::Operator;
+
+use crate::pod::Pod;
 
 /// Whether `spec` requires nothing of a node, so that all match.
 pub fn is_unrestricted(spec: &PodSpec) -> bool {

@@ -2,12 +2,12 @@
 //!
 //! Source: `k8s.io/dynamic-resource-allocation/resourceclaim`.
 
-use crate::pod::Pod;
 use k8s_openapi::api::core::v1::PodResourceClaim;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
 use kube::ResourceExt;
 
 use crate::controller_ref::controller_of;
+use crate::pod::Pod;
 
 /// The finalizer of allocated claims.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";

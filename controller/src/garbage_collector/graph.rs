@@ -31,7 +31,7 @@ impl GroupKind {
     }
 }
 
-/// An object as the graph knows it. There is one for each pod, so it shares what it can with its [`Subject`].
+/// An object as the graph knows it. It shares its kind and key with its [`Subject`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) kind: Arc<GroupKind>,
@@ -139,9 +139,10 @@ impl Graph {
     }
 
     /// Updates the graph by a current object.
-    pub(super) fn upsert(&mut self, uid: &str, node: Node) -> BTreeSet<Task> {
+    pub(super) fn upsert(&mut self, uid: &str, mut node: Node) -> BTreeSet<Task> {
         let mut tasks = BTreeSet::new();
-        let old = self.nodes.get(uid);
+        let known = self.nodes.get_key_value(uid);
+        let old = known.map(|(_, old)| old);
         for reference in old.map_or(&[][..], |old| &old.owners) {
             if !node.blocks(&reference.uid) {
                 self.look_at_waiting(&reference.uid, &mut tasks);
@@ -151,8 +152,13 @@ impl Graph {
         if old == Some(&node) {
             return tasks;
         }
-        let subject = Subject::new(&uid.into(), &node);
-        let old = self.nodes.insert(Arc::clone(&subject.uid), node.clone());
+        // The subjects of the object stay as they are.
+        if let Some(old) = old.filter(|old| old.key == node.key) {
+            node.key = Arc::clone(&old.key);
+        }
+        let shared = known.map_or_else(|| uid.into(), |(uid, _)| Arc::clone(uid));
+        let subject = Subject::new(&shared, &node);
+        let old = self.nodes.insert(shared, node.clone());
         self.deleted.remove(uid);
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
         for reference in owners_before {
@@ -343,6 +349,18 @@ mod tests {
         assert!(!graph.is_suspect("c"));
         assert_eq!(collected(graph.remove("o")), ["c"]);
         assert!(graph.is_suspect("c"));
+    }
+
+    #[test]
+    fn an_object_and_its_subjects_share_key_and_uid() {
+        let mut graph = Graph::default();
+        for block in [true, false] {
+            graph.upsert("c", node(owned_by("o", block)));
+            let (uid, node) = graph.nodes.get_key_value("c").unwrap();
+            let subject = graph.dependents["o"].first().unwrap();
+            assert!(Arc::ptr_eq(&subject.uid, uid));
+            assert!(Arc::ptr_eq(&subject.key, &node.key));
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::{ObjectKey, StoredObject};
 const PLAIN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How many texts share a dictionary: it takes little memory then, and later ones are like later objects.
 const DICTIONARY_TEXTS: usize = 256;
-/// The length in bytes from which one text is a dictionary. Shorter texts are added up to it, because small objects of several
-/// sorts are often written in turns, such as the Events about a pod.
+/// The least length of a dictionary in bytes. Shorter texts are joined up to it, because small objects of several sorts are
+/// often written in turns, such as the Events about a pod.
 const DICTIONARY_BYTES_MIN: usize = 4 * 1024;
 
 /// Of fewer objects, those that are gone are not looked for.
@@ -110,7 +110,7 @@ impl PlainTexts {
         self.texts_left -= 1;
         let dictionary = self.dictionary.get_or_insert_with(|| {
             let mut texts = object.json().to_vec();
-            // The others will be compressed next.
+            // These are the oldest, and most of them will be compressed next.
             let mut others = self.objects.iter().filter_map(Weak::upgrade);
             while texts.len() < DICTIONARY_BYTES_MIN
                 && let Some(other) = others.find(|other| other.known_bytes() > 0)
@@ -234,6 +234,7 @@ mod tests {
         for object in &objects {
             plain.keep(object, &of(&objects));
         }
+        plain.objects.pop_front();
         let dictionary = plain.dictionary(&objects[0]);
         objects
             .iter()

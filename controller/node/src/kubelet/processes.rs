@@ -93,7 +93,8 @@ struct Process {
     /// Whether a program that only the image knows ends at once.
     ends_at_once: bool,
     task: Option<AbortHandle>,
-    /// The sender of SIGTERM, from when it is first needed. A program that only the image knows needs none.
+    /// The sender of SIGTERM, made when the program is started or signaled. Without a pace, a program that only the image
+    /// knows is not started.
     sigterm: Option<watch::Sender<Option<Sender>>>,
     /// The task that waits until the start is noticed.
     notice: Option<AbortHandle>,

@@ -80,7 +80,7 @@ impl Kubelet {
                 (None, None) => materials
                     .projected(volume)
                     .map_err(|cause| Missing::Volume {
-                        volume: spec.volume_name(&volume.name).into_owned(),
+                        volume: volume.name.clone(),
                         cause: Box::new(cause),
                     })?,
             };

@@ -25,7 +25,7 @@ const SUFFIX_LENGTH: usize = 5;
 
 static SPECS: [Mutex<WeakMap<Known>>; SHARDS] = [const { Mutex::new(WeakMap::new()) }; SHARDS];
 
-/// A spec that something may hold.
+/// A spec that may have been dropped.
 struct Known {
     /// A second hash of its text.
     check: u64,
@@ -35,8 +35,8 @@ struct Known {
 /// The spec of a pod, which is read in place and copied when it is changed.
 ///
 /// The API server adds a volume with a token to each pod, and makes up its name. No two specs would be the same with
-/// it, so a shared spec has `kube-api-access` instead; [`volume_name`](Self::volume_name) returns the name. A spec is
-/// written and changed with the name that the server made up.
+/// it, so a shared spec has `kube-api-access` instead. A spec is written and changed with the name that the server made
+/// up. Only serde_json can decode it.
 #[derive(Clone, Debug, Default)]
 pub struct SharedPodSpec {
     spec: Arc<PodSpec>,
@@ -68,18 +68,7 @@ impl TokenVolume {
 }
 
 impl SharedPodSpec {
-    /// The name in the API of the volume that has the name `name` here.
-    #[must_use]
-    pub fn volume_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        match self.token_volume {
-            Some(volume) if name == SHARED_TOKEN_VOLUME.trim_matches('"') => {
-                Cow::Owned(volume.quoted().trim_matches('"').to_owned())
-            }
-            _ => Cow::Borrowed(name),
-        }
-    }
-
-    /// The spec with this text, from the known ones if there is the same.
+    /// The shared spec with this text. It is decoded unless another pod has it.
     fn of(text: &str) -> serde_json::Result<Self> {
         let token_volume = TokenVolume::of(text);
         let text = match token_volume {
@@ -101,7 +90,8 @@ impl SharedPodSpec {
     }
 }
 
-/// The spec with this text. If several threads decode one at once, the last one's is shared afterwards.
+/// The spec with this text, decoded if none is known. If several threads decode one at once, the last one's is shared
+/// afterwards.
 fn known_or_decoded(text: &str) -> serde_json::Result<Arc<PodSpec>> {
     let hash = FixedState::default().hash_one(text);
     let check = FixedState::with_seed(hash).hash_one(text);
@@ -208,9 +198,6 @@ mod tests {
         assert_eq!([0, 1].map(|index| to_value(&shared[index]).unwrap()), specs);
         assert_ne!(shared[0], shared[1]);
         assert_eq!(shared[0], shared[2]);
-        let volume = &shared[1].volumes.as_ref().unwrap()[0].name;
-        assert_eq!(shared[1].volume_name(volume), "kube-api-access-12345");
-        assert_eq!(shared[1].volume_name("data"), "data");
         let other = read(&spec("another", "kube-api-access-abcde"));
         assert!(!Arc::ptr_eq(&shared[0].spec, &other.spec));
     }
@@ -251,8 +238,12 @@ mod tests {
         let volumes = read(&claimed).volumes.clone();
         assert_eq!(volumes.unwrap()[0].name, "kube-api-access-abcde");
         let mut both = spec("both", "kube-api-access-abcde");
-        both["volumes"][0]["name"] = json!("kube-api-access");
-        assert_eq!(to_value(&read(&both)).unwrap(), both);
+        let other = json!({ "name": "kube-api-access", "emptyDir": {} });
+        both["volumes"].as_array_mut().unwrap().push(other);
+        let read = read(&both);
+        let names = read.volumes.iter().flatten().map(|volume| &volume.name);
+        assert!(names.eq(["kube-api-access-abcde", "kube-api-access"]));
+        assert_eq!(to_value(&read).unwrap(), both);
     }
 
     #[test]
