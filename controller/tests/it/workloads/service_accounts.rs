@@ -1,8 +1,11 @@
 //! Tokens of service accounts in Secrets.
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-use kube::ResourceExt;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use kubeproof_apiserver::ApiServer;
+use kubeproof_runtime::decode::from_value;
+use kubeproof_runtime::pod::Pod;
 use serde_json::{Value, json};
 
 use super::support::Cluster;
@@ -28,6 +31,35 @@ async fn review(cluster: &Cluster, token: &str) -> Value {
         .unwrap();
     let mut reviewed: Value = cluster.client().request(request).await.unwrap();
     reviewed["status"].take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_one_node_share_their_spec_with_volumes_of_tokens_of_their_own() {
+    let server = ApiServer::builder().service_account_admission().build();
+    let client = Client::new(server, "default");
+    let accounts = Api::<ServiceAccount>::default_namespaced(client.clone());
+    let account = from_value(json!({ "metadata": { "name": "default" } })).unwrap();
+    accounts
+        .create(&PostParams::default(), &account)
+        .await
+        .unwrap();
+    let pods = Api::<Pod>::default_namespaced(client);
+    for name in ["one", "other"] {
+        let container = json!({ "name": "main", "image": "nginx" });
+        let spec = json!({ "nodeName": "node", "containers": [container] });
+        let pod = from_value(json!({ "metadata": { "name": name }, "spec": spec })).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+    }
+    let pods = pods.list(&ListParams::default()).await.unwrap().items;
+    let volume = |pod: &Pod| {
+        let volume = serde_json::to_value(pod).unwrap()["spec"]["volumes"][0].take();
+        volume["name"].as_str().unwrap().to_owned()
+    };
+    let names: Vec<String> = pods.iter().map(volume).collect();
+    assert!(names[0].starts_with("kube-api-access-"), "{names:?}");
+    assert_ne!(names[0], names[1]);
+    let specs: Vec<_> = pods.iter().map(|pod| pod.spec.as_deref()).collect();
+    assert!(std::ptr::eq(specs[0].unwrap(), specs[1].unwrap()));
 }
 
 #[tokio::test(start_paused = true)]
