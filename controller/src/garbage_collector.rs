@@ -7,6 +7,7 @@
 mod action;
 mod collector;
 mod graph;
+mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +20,16 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event};
 use kubeproof_runtime::context::Context;
-use kubeproof_runtime::decode_cache::Decoded;
 use kubeproof_runtime::discovery::{self, APIResource};
 use kubeproof_runtime::recorder::Recorder;
 use kubeproof_runtime::reflector::{self, Watches};
 use kubeproof_runtime::retry::retry_after;
-use kubeproof_runtime::store::{self, Change, Store};
 use kubeproof_runtime::work_queue::RetryDelays;
 use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
+use self::objects::{Change, Objects};
 
 /// A watch event of one kind.
 type Update = (Arc<GroupKind>, Event<Arc<Metadata>>);
@@ -46,7 +46,7 @@ const INITIAL_SYNC_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
 struct Watched {
     version: String,
-    store: Store<Metadata>,
+    objects: Objects,
     /// Dropped to end the watch.
     _stop: oneshot::Sender<()>,
 }
@@ -154,10 +154,10 @@ impl GarbageCollector {
 
     fn watch(&mut self, name: GroupKind, kind: &APIResource) {
         let client = self.collector.ctx.client.clone();
-        let api: Api<Decoded<Metadata>> = Api::all_with(client, &kind.resource);
+        let api: Api<Metadata> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = Arc::new(name.clone());
-        let events = reflector::events(api, watcher::Config::default());
+        let events = reflector::transient_events(api, watcher::Config::default());
         let events = events.filter_map(move |event| {
             let update = event.ok().map(|event| (Arc::clone(&label), event));
             std::future::ready(update)
@@ -167,7 +167,7 @@ impl GarbageCollector {
         let before = self.watched.remove(&name);
         let watched = Watched {
             version: kind.resource.version.clone(),
-            store: before.map(|before| before.store).unwrap_or_default(),
+            objects: before.map(|before| before.objects).unwrap_or_default(),
             _stop: stop,
         };
         self.watched.insert(name, watched);
@@ -176,9 +176,8 @@ impl GarbageCollector {
     /// The kind is gone, and its objects with it.
     fn unwatch(&mut self, kind: &GroupKind) {
         if let Some(watched) = self.watched.remove(kind) {
-            for object in watched.store.iter() {
-                self.queue
-                    .append(&mut self.graph.remove(&store::uid(&**object)));
+            for uid in watched.objects.uids() {
+                self.queue.append(&mut self.graph.remove(uid));
             }
         }
     }
@@ -189,7 +188,7 @@ impl GarbageCollector {
             let Some(watched) = self.watched.get_mut(&kind) else {
                 continue;
             };
-            let changes = watched.store.apply_by_uid(event);
+            let changes = watched.objects.apply(event);
             // New kinds come with their definitions, or with servers of their own.
             let announces = matches!(
                 kind.kind.as_str(),
@@ -198,11 +197,11 @@ impl GarbageCollector {
             self.kinds_outdated |= !changes.is_empty() && announces;
             for change in changes {
                 let mut tasks = match change {
-                    Change::Added(object) | Change::Updated { new: object, .. } => {
-                        let node = Node::new(Arc::clone(&kind), &object.metadata);
-                        self.graph.upsert(&store::uid(&*object), node)
+                    Change::Put { key, uid, object } => {
+                        let node = Node::new(Arc::clone(&kind), key, &object.metadata);
+                        self.graph.upsert(uid, node)
                     }
-                    Change::Deleted { old, .. } => self.graph.remove(&store::uid(&*old)),
+                    Change::Removed { uid } => self.graph.remove(&uid),
                 };
                 self.queue.append(&mut tasks);
             }
@@ -245,7 +244,7 @@ impl GarbageCollector {
         let is_complete = self
             .watched
             .values()
-            .all(|watched| watched.store.is_synced());
+            .all(|watched| watched.objects.is_synced());
         self.begins_at = self.begins_at.filter(|at| now < *at && !is_complete);
         self.begins_at.is_some()
     }

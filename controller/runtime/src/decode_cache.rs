@@ -174,15 +174,23 @@ impl Undecoded {
             objects.push(living.clone());
             return Ok(living);
         }
-        let less = self.0.without_managed_fields();
-        let mut object = from_text::<K>(&less)?;
-        object.meta_mut().managed_fields = None;
+        let mut object = self.decode_anew::<K>()?;
         shrink::shrink(&mut object);
         let object = Arc::new(object);
         objects.push(object.clone());
         if let Some(identity) = identity {
             living::put(identity, &object);
         }
+        Ok(object)
+    }
+
+    /// The object in this type, for the caller alone.
+    ///
+    /// # Errors
+    /// Why the text is no such object.
+    pub(crate) fn decode_anew<K: Resource + DeserializeOwned>(&self) -> serde_json::Result<K> {
+        let mut object = from_text::<K>(&self.0.without_managed_fields())?;
+        object.meta_mut().managed_fields = None;
         Ok(object)
     }
 }

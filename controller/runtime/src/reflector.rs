@@ -53,6 +53,20 @@ where
     typed(objects(api.into(), url, config, decode::<K>))
 }
 
+/// The events of [`events`], of objects that are decoded for the caller alone: who keeps little of each object spends no
+/// memory on the rest of it.
+pub fn transient_events<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<Event<Arc<K>>, Failed>> + Send + 'static
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    let url = Url(api.resource_url().to_owned());
+    let config = config.timeout(WATCH_SECONDS);
+    typed(objects(api.into(), url, config, decode_anew::<K>))
+}
+
 /// The events of [`events`], from a watch that is shared if [`SharedWatches::shared_by`] says so. The stream has to be
 /// read at once.
 pub(super) fn shared_events<K>(
@@ -81,6 +95,14 @@ where
     K: Resource + DeserializeOwned + Send + Sync + 'static,
 {
     text.decode::<K>().map(|object| object as Object)
+}
+
+fn decode_anew<K>(text: &Undecoded) -> serde_json::Result<Object>
+where
+    K: Resource + DeserializeOwned + Send + Sync + 'static,
+{
+    text.decode_anew::<K>()
+        .map(|object| Arc::new(object) as Object)
 }
 
 /// An object of the type that a watch is of.

@@ -31,12 +31,12 @@ impl GroupKind {
     }
 }
 
-/// An object as the graph knows it. It shares its kind and key with its [`Subject`].
+/// An object as the graph knows it. Its [`Subject`] shares its kind and key, and its siblings its owners.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) kind: Arc<GroupKind>,
     pub(super) key: Arc<ObjectKey>,
-    pub(super) owners: Vec<OwnerReference>,
+    pub(super) owners: Arc<[OwnerReference]>,
     pub(super) deleting: bool,
     /// Stays until its blocking dependents are gone.
     pub(super) foreground: bool,
@@ -45,16 +45,12 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(kind: Arc<GroupKind>, meta: &ObjectMeta) -> Self {
+    pub(super) fn new(kind: Arc<GroupKind>, key: Arc<ObjectKey>, meta: &ObjectMeta) -> Self {
         let deleting = meta.deletion_timestamp.is_some();
-        let key = ObjectKey {
-            namespace: meta.namespace.clone().unwrap_or_default(),
-            name: meta.name.clone().unwrap_or_default(),
-        };
         Self {
             kind,
-            key: Arc::new(key),
-            owners: meta.owner_references.clone().unwrap_or_default(),
+            key,
+            owners: meta.owner_references.as_deref().unwrap_or_default().into(),
             deleting,
             foreground: deleting && has_finalizer(meta, FOREGROUND),
             orphaning: deleting && has_finalizer(meta, ORPHAN),
@@ -139,10 +135,9 @@ impl Graph {
     }
 
     /// Updates the graph by a current object.
-    pub(super) fn upsert(&mut self, uid: &str, mut node: Node) -> BTreeSet<Task> {
+    pub(super) fn upsert(&mut self, uid: Arc<str>, mut node: Node) -> BTreeSet<Task> {
         let mut tasks = BTreeSet::new();
-        let known = self.nodes.get_key_value(uid);
-        let old = known.map(|(_, old)| old);
+        let old = self.nodes.get(&uid);
         for reference in old.map_or(&[][..], |old| &old.owners) {
             if !node.blocks(&reference.uid) {
                 self.look_at_waiting(&reference.uid, &mut tasks);
@@ -152,21 +147,17 @@ impl Graph {
         if old == Some(&node) {
             return tasks;
         }
-        // The subjects of the object stay as they are.
-        if let Some(old) = old.filter(|old| old.key == node.key) {
-            node.key = Arc::clone(&old.key);
-        }
-        let shared = known.map_or_else(|| uid.into(), |(uid, _)| Arc::clone(uid));
-        let subject = Subject::new(&shared, &node);
-        let old = self.nodes.insert(shared, node.clone());
-        self.deleted.remove(uid);
+        self.share_owners(&mut node);
+        let subject = Subject::new(&uid, &node);
+        let old = self.nodes.insert(Arc::clone(&uid), node.clone());
+        self.deleted.remove(&uid);
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
         for reference in owners_before {
             if node.reference(&reference.uid).is_none() {
                 self.unlink(&reference.uid, &subject);
             }
         }
-        for reference in &node.owners {
+        for reference in node.owners.iter() {
             let dependents = self.dependents.entry(reference.uid.clone()).or_default();
             dependents.insert(subject.clone());
         }
@@ -182,7 +173,7 @@ impl Graph {
         if node.foreground && !old.as_ref().is_some_and(|old| old.foreground) {
             tasks.insert(Task::Collect(subject.clone()));
             tasks.extend(
-                self.dependents(uid)
+                self.dependents(&uid)
                     .map(|(uid, node)| Task::Collect(Subject::new(uid, node))),
             );
         }
@@ -190,6 +181,15 @@ impl Graph {
             tasks.insert(Task::Orphan(subject.clone()));
         }
         tasks
+    }
+
+    /// Replaces the owners of `node` by those of a sibling if they are equal: most objects have one owner, and it has many.
+    fn share_owners(&self, node: &mut Node) {
+        let owner = node.owners.first().map(|reference| &reference.uid);
+        let sibling = owner.and_then(|owner| self.dependents(owner).next());
+        if let Some((_, sibling)) = sibling.filter(|(_, sibling)| sibling.owners == node.owners) {
+            node.owners = Arc::clone(&sibling.owners);
+        }
     }
 
     /// The warnings about references between namespaces that a node brings, which was `old` before: one about a new
@@ -230,7 +230,7 @@ impl Graph {
             return tasks;
         };
         let subject = Subject::new(&uid, &node);
-        for reference in &node.owners {
+        for reference in node.owners.iter() {
             self.unlink(&reference.uid, &subject);
             self.look_at_waiting(&reference.uid, &mut tasks);
         }
@@ -301,7 +301,11 @@ mod tests {
             group: "apps".to_owned(),
             kind: "ReplicaSet".to_owned(),
         };
-        Node::new(Arc::new(kind), &meta)
+        let key = ObjectKey {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+        };
+        Node::new(Arc::new(kind), Arc::new(key), &meta)
     }
 
     fn owned_by(owner: &str, block: bool) -> Value {
@@ -341,34 +345,34 @@ mod tests {
     fn a_dependent_may_come_before_its_owner() {
         let mut graph = Graph::default();
         assert_eq!(
-            collected(graph.upsert("c", node(owned_by("o", true)))),
+            collected(graph.upsert("c".into(), node(owned_by("o", true)))),
             ["c"]
         );
         assert!(graph.is_suspect("c"));
-        graph.upsert("o", node(owner("o", None)));
+        graph.upsert("o".into(), node(owner("o", None)));
         assert!(!graph.is_suspect("c"));
         assert_eq!(collected(graph.remove("o")), ["c"]);
         assert!(graph.is_suspect("c"));
     }
 
     #[test]
-    fn an_object_and_its_subjects_share_key_and_uid() {
+    fn siblings_share_their_owners() {
         let mut graph = Graph::default();
-        for block in [true, false] {
-            graph.upsert("c", node(owned_by("o", block)));
-            let (uid, node) = graph.nodes.get_key_value("c").unwrap();
-            let subject = graph.dependents["o"].first().unwrap();
-            assert!(Arc::ptr_eq(&subject.uid, uid));
-            assert!(Arc::ptr_eq(&subject.key, &node.key));
+        for uid in ["c", "d", "c"] {
+            graph.upsert(uid.into(), node(owned_by("o", true)));
         }
+        graph.upsert("e".into(), node(owned_by("o", false)));
+        let owners = |uid| &graph.get(uid).unwrap().owners;
+        assert!(Arc::ptr_eq(owners("c"), owners("d")));
+        assert_ne!(owners("c"), owners("e"));
     }
 
     #[test]
     fn a_deleted_owner_is_remembered_while_it_has_dependents() {
         let mut graph = Graph::default();
-        graph.upsert("o", node(owner("o", None)));
+        graph.upsert("o".into(), node(owner("o", None)));
         let child = node(owned_by("o", true));
-        graph.upsert("c", child.clone());
+        graph.upsert("c".into(), child.clone());
         let reference = &child.owners[0];
         assert!(!graph.is_deleted(&child, reference));
         graph.remove("o");
@@ -387,29 +391,29 @@ mod tests {
         let mut graph = Graph::default();
         for (uid, block) in [("blocks", true), ("does-not", false)] {
             let child = node(owned_by("o", block));
-            graph.upsert("o", node(owner("o", None)));
-            assert_eq!(collected(graph.upsert(uid, child.clone())), [""; 0]);
-            assert_eq!(collected(graph.upsert(uid, child.clone())), [""; 0]);
-            graph.upsert("o", node(owner("o", Some(FOREGROUND))));
+            graph.upsert("o".into(), node(owner("o", None)));
+            assert_eq!(collected(graph.upsert(uid.into(), child.clone())), [""; 0]);
+            assert_eq!(collected(graph.upsert(uid.into(), child.clone())), [""; 0]);
+            graph.upsert("o".into(), node(owner("o", Some(FOREGROUND))));
             let asked: &[&str] = if block { &[] } else { &["o"] };
-            assert_eq!(collected(graph.upsert(uid, child)), asked);
+            assert_eq!(collected(graph.upsert(uid.into(), child)), asked);
         }
     }
 
     #[test]
     fn an_owner_elsewhere_is_suspect() {
         let mut graph = Graph::default();
-        graph.upsert("c", node(owned_by("o", true)));
+        graph.upsert("c".into(), node(owned_by("o", true)));
         let mut elsewhere = owner("o", None);
         elsewhere["namespace"] = json!("other");
-        graph.upsert("o", node(elsewhere));
+        graph.upsert("o".into(), node(elsewhere));
         assert!(graph.is_suspect("c"));
         let mut renamed = owner("o", None);
         renamed["name"] = json!("p");
-        graph.upsert("o", node(renamed));
+        graph.upsert("o".into(), node(renamed));
         assert!(graph.is_suspect("c"));
         assert_eq!(
-            collected(graph.upsert("d", node(owned_by("o", true)))),
+            collected(graph.upsert("d".into(), node(owned_by("o", true)))),
             ["d"]
         );
     }
@@ -428,47 +432,53 @@ mod tests {
         elsewhere["namespace"] = json!("other");
         let (child, elsewhere) = (node(owned_by("o", true)), node(elsewhere));
         let mut graph = Graph::default();
-        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), []);
-        assert_eq!(reported(graph.upsert("c", child.clone())), child_of_o);
-        assert_eq!(reported(graph.upsert("c", child.clone())), []);
-        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), []);
+        assert_eq!(reported(graph.upsert("o".into(), elsewhere.clone())), []);
+        assert_eq!(
+            reported(graph.upsert("c".into(), child.clone())),
+            child_of_o
+        );
+        assert_eq!(reported(graph.upsert("c".into(), child.clone())), []);
+        assert_eq!(reported(graph.upsert("o".into(), elsewhere.clone())), []);
         // The owner is seen only after its dependent.
         let mut graph = Graph::default();
-        assert_eq!(reported(graph.upsert("c", child)), []);
-        assert_eq!(reported(graph.upsert("o", elsewhere.clone())), child_of_o);
+        assert_eq!(reported(graph.upsert("c".into(), child)), []);
+        assert_eq!(
+            reported(graph.upsert("o".into(), elsewhere.clone())),
+            child_of_o
+        );
         // Of several owners elsewhere one is reported.
         let mut both = owned_by("o", true);
         let mut second = both["ownerReferences"][0].clone();
         second["uid"] = json!("p");
         both["ownerReferences"].as_array_mut().unwrap().push(second);
-        graph.upsert("p", elsewhere);
+        graph.upsert("p".into(), elsewhere);
         let first = [("d".to_owned(), "o".to_owned())];
-        assert_eq!(reported(graph.upsert("d", node(both))), first);
+        assert_eq!(reported(graph.upsert("d".into(), node(both))), first);
         // Every object may refer to an owner without a namespace.
         let mut cluster = owner("o", None);
         cluster["namespace"] = Value::Null;
         let mut graph = Graph::default();
-        graph.upsert("o", node(cluster));
-        let tasks = graph.upsert("c", node(owned_by("o", true)));
+        graph.upsert("o".into(), node(cluster));
+        let tasks = graph.upsert("c".into(), node(owned_by("o", true)));
         assert_eq!(tasks, BTreeSet::new());
     }
 
     #[test]
     fn foreground_deletion_looks_at_dependents_and_back() {
         let mut graph = Graph::default();
-        graph.upsert("o", node(owner("o", None)));
+        graph.upsert("o".into(), node(owner("o", None)));
         let none = BTreeSet::new();
-        assert_eq!(graph.upsert("c", node(owned_by("o", true))), none);
-        graph.upsert("d", node(owned_by("o", true)));
+        assert_eq!(graph.upsert("c".into(), node(owned_by("o", true))), none);
+        graph.upsert("d".into(), node(owned_by("o", true)));
         let waiting = node(owner("o", Some(FOREGROUND)));
         assert_eq!(
-            collected(graph.upsert("o", waiting.clone())),
+            collected(graph.upsert("o".into(), waiting.clone())),
             ["c", "d", "o"]
         );
-        assert_eq!(graph.upsert("o", waiting), none);
-        assert_eq!(graph.upsert("e", node(owned_by("o", true))), none);
+        assert_eq!(graph.upsert("o".into(), waiting), none);
+        assert_eq!(graph.upsert("e".into(), node(owned_by("o", true))), none);
         assert_eq!(
-            collected(graph.upsert("c", node(owned_by("o", false)))),
+            collected(graph.upsert("c".into(), node(owned_by("o", false)))),
             ["o"]
         );
         assert!(!graph.get("c").unwrap().blocks("o"));
@@ -478,10 +488,10 @@ mod tests {
     #[test]
     fn orphaning_is_noticed_once() {
         let mut graph = Graph::default();
-        graph.upsert("o", node(owner("o", None)));
+        graph.upsert("o".into(), node(owner("o", None)));
         let orphaning = node(owner("o", Some(ORPHAN)));
         let expected = BTreeSet::from([Task::Orphan(Subject::new(&"o".into(), &orphaning))]);
-        assert_eq!(graph.upsert("o", orphaning.clone()), expected);
-        assert_eq!(graph.upsert("o", orphaning), BTreeSet::new());
+        assert_eq!(graph.upsert("o".into(), orphaning.clone()), expected);
+        assert_eq!(graph.upsert("o".into(), orphaning), BTreeSet::new());
     }
 }
