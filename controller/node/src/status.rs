@@ -5,9 +5,9 @@ mod states;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Container, PodCondition};
 use kubeproof_machinery::json::{Value, json, to_value};
-use kubeproof_runtime::pod::Pod;
+use kubeproof_runtime::pod::{self, Pod, PodStatus};
 
 use super::container_run::{ContainerRun, ContainerRuns, Ended, Halt};
 use super::container_spec::{self, ContainerSpec, List};
@@ -57,8 +57,7 @@ pub(super) fn wire_time(time: Timestamp) -> String {
 
 /// Returns the readiness gates whose condition is not True, each with the reason.
 pub(super) fn unmet_gates(pod: &Pod) -> Vec<String> {
-    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
-    let conditions: Vec<&PodCondition> = conditions.flatten().collect();
+    let conditions: Vec<&PodCondition> = pod::conditions(pod).collect();
     let gates = pod.spec.iter().flat_map(|spec| &spec.readiness_gates);
     gates
         .flatten()

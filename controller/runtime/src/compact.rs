@@ -3,7 +3,7 @@
 //! A list is decoded into a vector with room for four items at least, and a container is two kilobytes. Pods are the most
 //! numerous objects. The garbage collector keeps the owners of all objects.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Makes the lists of an object's metadata as long as they have to be.
@@ -31,16 +31,8 @@ fn container(container: &mut Container) {
     fit(&mut container.volume_mounts);
 }
 
-/// Makes the lists of a pod's status as long as they have to be.
-pub(crate) fn status(status: &mut PodStatus) {
-    fit(&mut status.conditions);
-    fit(&mut status.container_statuses);
-    fit(&mut status.init_container_statuses);
-    fit(&mut status.host_ips);
-    fit(&mut status.pod_ips);
-}
-
-fn fit<T>(list: &mut Option<Vec<T>>) {
+/// Makes a list as long as it has to be.
+pub(crate) fn fit<T>(list: &mut Option<Vec<T>>) {
     if let Some(list) = list {
         list.shrink_to_fit();
     }

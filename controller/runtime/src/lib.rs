@@ -13,7 +13,7 @@
 //! - [`selector`]: selectors as Go prints them
 //! - [`recorder`]: writes Events, as client-go does
 //! - [`supervisor`]: records and restarts controllers that end; [`task`]: work that runs on another thread than its caller
-//! - [`pod`]: pods that share their specs; it and [`controller_ref`], [`resource_claim`], [`taints`], [`volume`] have accessors
+//! - [`pod`]: pods that share specs and statuses; it and [`controller_ref`], [`resource_claim`], [`taints`], [`volume`] have accessors
 //!   of objects
 //! - [`int_or_percent`], [`node_affinity`], [`pod_resources`], [`tolerations`]: amounts and matches of typed objects
 

@@ -1,7 +1,9 @@
 //! Pods as controllers hold them, and accessors that controllers share.
 
 mod object;
+mod shared;
 mod shared_spec;
+mod status;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +15,9 @@ use kube::ResourceExt;
 use crate::controller_ref::{controller_of, reference_to};
 
 pub use object::Pod;
+pub use shared::Shared;
 pub use shared_spec::SharedPodSpec;
+pub use status::{ContainerStatus, PodStatus};
 
 /// The label that names the revision a pod was made from.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
@@ -121,11 +125,16 @@ pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
+/// The pod's conditions.
+pub fn conditions(pod: &Pod) -> impl Iterator<Item = &PodCondition> {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+    conditions.flatten().map(|condition| &**condition)
+}
+
 /// The pod's condition of the type `wanted`.
 #[must_use]
 pub fn condition<'a>(pod: &'a Pod, wanted: &str) -> Option<&'a PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions.iter().find(|known| known.type_ == wanted)
+    conditions(pod).find(|known| known.type_ == wanted)
 }
 
 /// Since when the condition Ready is what it is, when it is True.
@@ -172,10 +181,7 @@ pub fn is_terminating(pod: &Pod) -> bool {
 
 /// The condition Ready, when it is True.
 fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    conditions
-        .iter()
-        .find(|condition| condition.type_ == "Ready" && condition.status == "True")
+    condition(pod, "Ready").filter(|ready| ready.status == "True")
 }
 
 /// Condition Ready is True, whatever the phase.

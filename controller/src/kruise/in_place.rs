@@ -92,8 +92,8 @@ pub(crate) fn set_condition(pod: &mut Pod, condition: PodCondition) {
         .find(|known| known.type_ == condition.type_)
     {
         Some(known) if known.status == condition.status => {}
-        Some(known) => *known = condition,
-        None => conditions.push(condition),
+        Some(known) => *known = condition.into(),
+        None => conditions.push(condition.into()),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, PodStatus};
-use kubeproof_runtime::pod::Pod;
+use k8s_openapi::api::core::v1::ContainerStateTerminated;
+use kubeproof_runtime::pod::{ContainerStatus, Pod, PodStatus};
 
 use super::{Kubelet, PodProcesses, Record, UnderWay};
 use crate::container_run::{ContainerRun, ContainerRuns, Ended};

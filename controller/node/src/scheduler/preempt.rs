@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::PodCondition;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use kubeproof_machinery::json::{Value, json};
-use kubeproof_runtime::pod::{Pod, reference};
+use kubeproof_runtime::pod::{Pod, conditions, reference};
 use kubeproof_runtime::recorder::{EventParams, EventType};
 use kubeproof_runtime::store;
 use kubeproof_runtime::sync_error::answered;
@@ -131,10 +131,9 @@ impl Scheduler {
 
 /// Returns whether the pod's status marks it as the victim of a preemption.
 fn is_marked(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let is_target = |condition: &PodCondition| {
         let reason = condition.reason.as_deref().unwrap_or_default();
         (condition.type_.as_str(), reason) == DISRUPTION && condition.status == "True"
     };
-    pod.metadata.deletion_timestamp.is_some() && conditions.flatten().any(is_target)
+    pod.metadata.deletion_timestamp.is_some() && conditions(pod).any(is_target)
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use kube::core::{DynamicObject, PartialObjectMeta};
 
 use crate::compact;
-use crate::pod::Pod;
+use crate::pod::{Pod, PodStatus};
 
 /// Makes the lists of a pod as long as they have to be; those of its spec are so already. Drops labels and annotations if
 /// metadata is all that was decoded. It leaves other objects alone.
@@ -17,7 +17,7 @@ pub(super) fn shrink<K: 'static>(object: &mut K) {
     }
     if let Some(pod) = object.downcast_mut::<Pod>() {
         compact::meta(&mut pod.metadata);
-        pod.status.iter_mut().for_each(compact::status);
+        pod.status.iter_mut().for_each(PodStatus::shrink_to_fit);
     }
 }
 

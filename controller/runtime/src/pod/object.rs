@@ -10,8 +10,9 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::shared_spec::SharedPodSpec;
+use super::status::PodStatus;
 
-/// A pod that shares its spec in memory with the pods of equal spec.
+/// A pod that shares its spec in memory with the pods of equal spec, and most of its status.
 ///
 /// A pod of k8s-openapi with one container takes 8 kB, of which the spec is three quarters. The pods of a set differ in
 /// little of it, and no update of their status changes it. Only serde_json can decode a pod.
@@ -22,7 +23,7 @@ pub struct Pod {
     /// The desired behavior. The API server has it in each pod.
     pub spec: Option<SharedPodSpec>,
     /// The state of the pod as its kubelet last reported it.
-    pub status: Option<core_v1::PodStatus>,
+    pub status: Option<PodStatus>,
 }
 
 impl k8s_openapi::Resource for Pod {
@@ -57,7 +58,7 @@ struct Written<'a> {
     kind: Option<Cow<'a, str>>,
     metadata: Option<ObjectMeta>,
     spec: Option<SharedPodSpec>,
-    status: Option<core_v1::PodStatus>,
+    status: Option<PodStatus>,
 }
 
 impl<'de> Deserialize<'de> for Pod {

@@ -1,20 +1,16 @@
-//! Specs of pods, each in memory once.
+//! Specs of pods, which equal pods share.
 
 use std::borrow::Cow;
-use std::hash::BuildHasher;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
 
-use foldhash::fast::FixedState;
 use k8s_openapi::api::core::v1::PodSpec;
-use parking_lot::Mutex;
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::shared::Shared;
 use crate::compact;
-use crate::weak_map::{self, SHARDS, WeakMap};
 
 /// The beginning of the name of a token's volume, as JSON.
 const TOKEN_VOLUME_START: &str = "\"kube-api-access-";
@@ -23,15 +19,6 @@ const SHARED_TOKEN_VOLUME: &str = "\"kube-api-access\"";
 /// The number of random characters at the end of the name.
 const SUFFIX_LENGTH: usize = 5;
 
-static SPECS: [Mutex<WeakMap<Known>>; SHARDS] = [const { Mutex::new(WeakMap::new()) }; SHARDS];
-
-/// A spec that may have been dropped.
-struct Known {
-    /// A second hash of its text.
-    check: u64,
-    spec: Weak<PodSpec>,
-}
-
 /// The spec of a pod, which is read in place and copied when it is changed.
 ///
 /// The API server adds a volume with a token to each pod, and makes up its name. No two specs would be the same with
@@ -39,7 +26,7 @@ struct Known {
 /// up. Only serde_json can decode it.
 #[derive(Clone, Debug, Default)]
 pub struct SharedPodSpec {
-    spec: Arc<PodSpec>,
+    spec: Shared<PodSpec>,
     token_volume: Option<TokenVolume>,
 }
 
@@ -75,7 +62,11 @@ impl SharedPodSpec {
             Some(volume) => Cow::Owned(text.replace(&volume.quoted(), SHARED_TOKEN_VOLUME)),
             None => Cow::Borrowed(text),
         };
-        let spec = known_or_decoded(&text)?;
+        let spec = Shared::of(&text, |text| {
+            let mut spec = serde_json::from_str(text)?;
+            compact::spec(&mut spec);
+            Ok(spec)
+        })?;
         Ok(Self { spec, token_volume })
     }
 
@@ -90,36 +81,10 @@ impl SharedPodSpec {
     }
 }
 
-/// The spec with this text, decoded if none is known. If several threads decode one at once, the last one's is shared
-/// afterwards.
-fn known_or_decoded(text: &str) -> serde_json::Result<Arc<PodSpec>> {
-    let hash = FixedState::default().hash_one(text);
-    let check = FixedState::with_seed(hash).hash_one(text);
-    let shard = &SPECS[weak_map::shard(hash)];
-    let known = shard
-        .lock()
-        .get(hash)
-        .filter(|known| known.check == check)
-        .and_then(|known| known.spec.upgrade());
-    if let Some(spec) = known {
-        return Ok(spec);
-    }
-    let mut spec = serde_json::from_str(text)?;
-    compact::spec(&mut spec);
-    let spec = Arc::new(spec);
-    let known = Known {
-        check,
-        spec: Arc::downgrade(&spec),
-    };
-    let is_held = |known: &Known| known.spec.strong_count() > 0;
-    shard.lock().insert(hash, known, is_held);
-    Ok(spec)
-}
-
 impl From<PodSpec> for SharedPodSpec {
     fn from(spec: PodSpec) -> Self {
         Self {
-            spec: Arc::new(spec),
+            spec: spec.into(),
             token_volume: None,
         }
     }
@@ -140,14 +105,14 @@ impl DerefMut for SharedPodSpec {
             let own = own.expect("a spec is decoded from what it was encoded to");
             *self = Self::from(own.into_owned());
         }
-        Arc::make_mut(&mut self.spec)
+        &mut self.spec
     }
 }
 
 impl PartialEq for SharedPodSpec {
     fn eq(&self, other: &Self) -> bool {
         if self.token_volume == other.token_volume {
-            return Arc::ptr_eq(&self.spec, &other.spec) || self.spec == other.spec;
+            return self.spec == other.spec;
         }
         let (own, other) = (self.as_in_api(), other.as_in_api());
         own.is_ok_and(|own| other.is_ok_and(|other| own == other))
@@ -194,12 +159,12 @@ mod tests {
         let specs =
             ["abcde", "12345"].map(|suffix| spec("one", &format!("kube-api-access-{suffix}")));
         let shared = [&specs[0], &specs[1], &specs[0]].map(read);
-        assert!(Arc::ptr_eq(&shared[0].spec, &shared[1].spec));
+        assert!(shared[0].spec.is_shared_with(&shared[1].spec));
         assert_eq!([0, 1].map(|index| to_value(&shared[index]).unwrap()), specs);
         assert_ne!(shared[0], shared[1]);
         assert_eq!(shared[0], shared[2]);
         let other = read(&spec("another", "kube-api-access-abcde"));
-        assert!(!Arc::ptr_eq(&shared[0].spec, &other.spec));
+        assert!(!shared[0].spec.is_shared_with(&other.spec));
     }
 
     #[test]
@@ -244,14 +209,6 @@ mod tests {
         let names = read.volumes.iter().flatten().map(|volume| &volume.name);
         assert!(names.eq(["kube-api-access-abcde", "kube-api-access"]));
         assert_eq!(to_value(&read).unwrap(), both);
-    }
-
-    #[test]
-    fn a_spec_that_nothing_holds_is_forgotten() {
-        let spec = spec("forgotten", "data");
-        let first = Arc::downgrade(&read(&spec).spec);
-        assert_eq!(first.strong_count(), 0);
-        assert_eq!(to_value(&read(&spec)).unwrap(), spec);
     }
 
     #[test]

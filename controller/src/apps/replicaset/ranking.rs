@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::ResourceExt;
-use kubeproof_runtime::pod::{self, Pod, deletion_cost as cost, node, phase_rank};
+use kubeproof_runtime::pod::{self, ContainerStatus, Pod, deletion_cost as cost, node, phase_rank};
 
 /// The `count` of `pods` to delete, the first to go first.
 ///

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ContainerStatus;
 use kubeproof_runtime::clock::{go_seconds, later};
-use kubeproof_runtime::pod::Pod;
+use kubeproof_runtime::pod::{ContainerStatus, Pod};
 use kubeproof_runtime::store::ObjectKey;
 use parking_lot::Mutex;
 

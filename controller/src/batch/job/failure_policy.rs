@@ -3,9 +3,8 @@
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
-use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::ResourceExt;
-use kubeproof_runtime::pod::Pod;
+use kubeproof_runtime::pod::{ContainerStatus, Pod};
 
 /// How a failure is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

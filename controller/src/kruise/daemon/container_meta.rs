@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use futures::future::join;
-use k8s_openapi::api::core::v1::{Container, ContainerStatus};
+use k8s_openapi::api::core::v1::Container;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
@@ -18,7 +18,7 @@ use kubeproof_node::{Containers, RunId};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::controller_ref::controller_of;
 use kubeproof_runtime::informer::Informer;
-use kubeproof_runtime::pod::{self, Pod};
+use kubeproof_runtime::pod::{self, ContainerStatus, Pod};
 use kubeproof_runtime::recorder::{EventType, Recorder};
 use kubeproof_runtime::store::{Change, ObjectKey};
 use kubeproof_runtime::sync_error::Error;

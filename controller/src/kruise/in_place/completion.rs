@@ -1,8 +1,7 @@
 //! Detects the completion of an update in place.
 
-use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::ResourceExt;
-use kubeproof_runtime::pod::Pod;
+use kubeproof_runtime::pod::{ContainerStatus, Pod};
 use serde::{Deserialize, Serialize};
 
 use super::{UpdateState, is_in_grace, update_state};

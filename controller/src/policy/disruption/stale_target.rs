@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::informer::Informer;
-use kubeproof_runtime::pod::{self, Pod};
+use kubeproof_runtime::pod::{self, Pod, Shared};
 use kubeproof_runtime::store::ObjectKey;
 use kubeproof_runtime::sync_error::Error;
 use kubeproof_runtime::work_queue::WorkQueue;
@@ -79,9 +79,7 @@ fn stale_after(pod: &Pod, now: Timestamp) -> Option<Duration> {
     if pod::is_terminating(pod) || pod::is_finished(pod) {
         return None;
     }
-    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
-    let holds = |one: &&PodCondition| one.type_ == TARGET && one.status == "True";
-    let condition = conditions.iter().find(holds)?;
+    let condition = pod::condition(pod, TARGET).filter(|one| one.status == "True")?;
     if condition.reason.as_deref() == Some("TerminationByKubelet") {
         return None;
     }
@@ -100,13 +98,13 @@ fn reset(pod: &Pod, now: Timestamp) -> Pod {
         .iter_mut()
         .flat_map(|status| &mut status.conditions);
     for condition in conditions.flatten().filter(|one| one.type_ == TARGET) {
-        *condition = PodCondition {
+        *condition = Shared::from(PodCondition {
             type_: TARGET.to_owned(),
             status: "False".to_owned(),
             observed_generation: generation,
             last_transition_time: Some(Time(now)),
             ..PodCondition::default()
-        };
+        });
     }
     pod
 }
