@@ -166,7 +166,7 @@ impl<K: Resource> Store<K> {
     }
 
     fn at(&self, place: Place) -> &Arc<K> {
-        let object = self.objects[place].as_ref();
+        let object = self.objects[place.index()].as_ref();
         object.expect("the index names the places with objects")
     }
 
@@ -290,16 +290,18 @@ impl<K: Resource> Store<K> {
         let mut listed: Vec<_> = listed.into_iter().map(Some).collect();
         let mut changes = Vec::with_capacity(listed.len());
         for (key, place) in index::ordered(keys) {
-            let new = listed[place].take().expect("each place comes once");
+            let new = listed[place.index()].take().expect("each place comes once");
             let old = unlisted.remove(&key);
-            let old = old.and_then(|place| before[place].take());
+            let old = old.and_then(|place| before[place.index()].take());
             let _ = self.put(&key, Arc::clone(&new));
             changes.push(match old {
                 Some(old) => Change::Updated { old, new },
                 None => Change::Added(new),
             });
         }
-        let deleted = unlisted.values().filter_map(|place| before[*place].take());
+        let deleted = unlisted
+            .values()
+            .filter_map(|place| before[place.index()].take());
         changes.extend(deleted.map(|old| Change::Deleted {
             last: Arc::clone(&old),
             old,
@@ -310,10 +312,10 @@ impl<K: Resource> Store<K> {
     fn put(&mut self, key: &Key, new: Arc<K>) -> Change<K> {
         self.high_water_mark = self.high_water_mark.max(resource_version(&*new));
         let place = self.index.place(key);
-        if place == self.objects.len() {
+        if place.index() == self.objects.len() {
             self.objects.push(None);
         }
-        let old = self.objects[place].replace(Arc::clone(&new));
+        let old = self.objects[place.index()].replace(Arc::clone(&new));
         let before = old.as_ref().map(|old| old.meta());
         self.index.changed((key, place), before, Some(new.meta()));
         match old {
@@ -324,7 +326,7 @@ impl<K: Resource> Store<K> {
 
     fn remove(&mut self, object: &K) -> Option<Arc<K>> {
         let (key, place) = self.index.remove(&keys::text_of(object))?;
-        let removed = self.objects[place].take()?;
+        let removed = self.objects[place.index()].take()?;
         self.index
             .changed((&key, place), Some(removed.meta()), None);
         Some(removed)

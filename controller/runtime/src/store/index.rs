@@ -12,8 +12,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::keys::{self, Key};
 use crate::controller_ref::controller_of;
 
-/// The place of an object among those of its store.
-pub(super) type Place = usize;
+/// The place of an object among those of its store. It is small, as a dozen stores have a place for each pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place(u32);
+
+impl Place {
+    fn new(index: usize) -> Self {
+        Self(u32::try_from(index).expect("a store has fewer than four billion objects"))
+    }
+
+    /// The index of the object.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The places of some objects, by key.
 pub(super) type Places = BTreeMap<Key, Place>;
@@ -97,7 +109,8 @@ impl Index {
 
     /// The place of the object with this key; a free one if the key is new.
     pub(super) fn place(&mut self, key: &Key) -> Place {
-        let next = self.free.last().copied().unwrap_or(self.places.len());
+        let next = self.free.last().copied();
+        let next = next.unwrap_or_else(|| Place::new(self.places.len()));
         let place = *self.places.entry(key.clone()).or_insert(next);
         if place == next {
             self.free.pop();
@@ -147,7 +160,9 @@ impl Index {
 /// The keys in their order, each with its place among `keys`. Equal keys stay in the order of their places.
 pub(super) fn ordered(keys: Vec<Key>) -> Vec<(Key, Place)> {
     let places = keys.into_iter().enumerate();
-    let mut ordered: Vec<_> = places.map(|(place, key)| (key, place)).collect();
+    let mut ordered: Vec<_> = places
+        .map(|(place, key)| (key, Place::new(place)))
+        .collect();
     ordered.sort();
     ordered
 }
