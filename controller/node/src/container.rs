@@ -2,6 +2,7 @@
 //! log.
 
 mod arithmetic;
+mod changes;
 mod commands;
 mod device;
 mod filesystem;

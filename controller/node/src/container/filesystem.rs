@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::changes::Changes;
 use super::device::{DEVICES, Device, Endless, Randomness};
 
 /// The maximum size of a file.
@@ -55,7 +56,7 @@ enum Entry {
     File(Vec<u8>),
     Device(Device),
     /// The path that the link has, absolute or relative to its directory.
-    Link(String),
+    Link(Box<str>),
     Directory(Directory),
 }
 
@@ -76,21 +77,25 @@ enum Last {
 }
 
 /// A tree of files that containers can share: a volume, or the root of one container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Volume {
-    tree: Arc<Mutex<Entry>>,
-    /// Notifies the readers that follow a file (`tail -f`) of every change in the tree.
-    changed: Arc<Notify>,
+    tree: Arc<Tree>,
     /// The path in the tree at which the volume begins.
-    below: Vec<String>,
+    below: Box<[String]>,
 }
 
-impl Default for Volume {
+#[derive(Debug)]
+struct Tree {
+    root: Mutex<Entry>,
+    /// Notifies the readers that follow a file (`tail -f`) of every change in the tree.
+    changed: Changes,
+}
+
+impl Default for Tree {
     fn default() -> Self {
         Self {
-            tree: Arc::new(Mutex::new(Entry::Directory(Directory::default()))),
-            changed: Arc::default(),
-            below: Vec::new(),
+            root: Mutex::new(Entry::Directory(Directory::default())),
+            changed: Changes::default(),
         }
     }
 }
@@ -103,12 +108,11 @@ impl Volume {
             ..FileSystem::default()
         };
         files.make_directories(path);
-        let mut below = self.below.clone();
+        let mut below = self.below.to_vec();
         below.extend(parts(&absolute("/", path)).map(str::to_owned));
         Self {
             tree: Arc::clone(&self.tree),
-            changed: Arc::clone(&self.changed),
-            below,
+            below: below.into(),
         }
     }
 }
@@ -132,7 +136,7 @@ impl FileSystem {
     pub(crate) fn of_image(image: ImageFiles, mounts: Vec<(String, Volume)>) -> Self {
         let mut files = Self::default();
         let root = image_root(image);
-        *files.root.tree.lock() = root;
+        *files.root.tree.root.lock() = root;
         for (path, _) in &mounts {
             files.make_directories(path);
         }
@@ -192,7 +196,7 @@ impl FileSystem {
     pub(super) fn changed(&self, path: &str) -> Arc<Notify> {
         let path = self.resolve(path, Last::Followed);
         let path = path.as_deref().unwrap_or("/");
-        Arc::clone(&self.place(path).0.changed)
+        Arc::clone(self.place(path).0.tree.changed.notifier())
     }
 
     pub(super) fn is_device(&self, path: &str) -> bool {
@@ -318,7 +322,7 @@ impl FileSystem {
             Some(Entry::Directory(_)) => Err(FileError::Exists),
             Some(_) if !replaces => Err(FileError::Exists),
             _ => {
-                siblings.insert(name.to_owned(), Entry::Link(target.to_owned()));
+                siblings.insert(name.to_owned(), Entry::Link(target.into()));
                 Ok(())
             }
         })
@@ -379,7 +383,7 @@ impl FileSystem {
     /// Looks at what is at a path, without following links.
     fn raw<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
         let (volume, parts) = self.place(path);
-        let root = volume.tree.lock();
+        let root = volume.tree.root.lock();
         let mut entry = Some(&*root);
         for part in volume.below.iter().chain(&parts) {
             entry = match entry {
@@ -399,7 +403,7 @@ impl FileSystem {
         let (volume, parts) = self.place(&path);
         // A mount point itself can't be replaced.
         let (name, above) = parts.split_last().ok_or(FileError::IsDirectory)?;
-        let mut root = volume.tree.lock();
+        let mut root = volume.tree.root.lock();
         let mut entry = &mut *root;
         for part in volume.below.iter().chain(above) {
             entry = match entry {
@@ -414,7 +418,7 @@ impl FileSystem {
             Entry::Directory(children) => change(Arc::make_mut(children), name)?,
             _ => return Err(FileError::NotDirectory),
         };
-        volume.changed.notify_waiters();
+        volume.tree.changed.notify();
         Ok(changed)
     }
 }
@@ -443,7 +447,7 @@ fn image_root(image: ImageFiles) -> Entry {
         files.make_directories(directory);
         let _ = files.write(path, content.as_bytes(), false);
     }
-    let root = files.root.tree.lock().clone();
+    let root = files.root.tree.root.lock().clone();
     roots.insert(image, root.clone());
     root
 }

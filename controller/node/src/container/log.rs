@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
+use super::changes::Changes;
 use super::{Channel, Pipe};
 
 /// The size at which a kubelet rotates a container's log.
@@ -17,7 +17,7 @@ const LOG_BYTES_MAX: usize = 10 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     state: Mutex<State>,
-    changed: Notify,
+    changed: Changes,
 }
 
 /// One line, with its line end unless the container ended before writing it.
@@ -29,6 +29,13 @@ pub(crate) struct Line {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The output, made once a process writes or a client attaches. Many containers are simulated without a process.
+    output: Option<Box<Output>>,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Output {
     lines: VecDeque<Line>,
     /// The total size of `lines` in bytes.
     size: usize,
@@ -36,12 +43,11 @@ struct State {
     dropped: usize,
     /// The unfinished line of each channel.
     open: BTreeMap<Channel, BytesMut>,
-    closed: bool,
     /// The attached clients, which receive output as it is written.
     listeners: Vec<Weak<Pipe>>,
 }
 
-impl State {
+impl Output {
     fn push(&mut self, time: Timestamp, bytes: Bytes) {
         self.size += bytes.len();
         self.lines.push_back(Line { time, bytes });
@@ -61,37 +67,40 @@ impl Log {
         if state.closed {
             return;
         }
-        state.listeners.retain(|listener| {
+        let output = state.output.get_or_insert_default();
+        output.listeners.retain(|listener| {
             let listener = listener.upgrade();
             listener.is_some_and(|pipe| {
                 pipe.send(channel, bytes);
                 true
             })
         });
-        let mut open = state.open.remove(&channel).unwrap_or_default();
+        let mut open = output.open.remove(&channel).unwrap_or_default();
         open.extend_from_slice(bytes);
         while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
-            state.push(now, open.split_to(end + 1).freeze());
+            output.push(now, open.split_to(end + 1).freeze());
         }
-        state.open.insert(channel, open);
+        output.open.insert(channel, open);
         drop(state);
-        self.changed.notify_waiters();
+        self.changed.notify();
     }
 
     /// Ends the log; later output is discarded.
     pub(crate) fn close(&self, now: Timestamp) {
         let mut state = self.state.lock();
-        for rest in std::mem::take(&mut state.open).into_values() {
-            if !rest.is_empty() {
-                state.push(now, rest.freeze());
+        state.closed = true;
+        if let Some(output) = &mut state.output {
+            for rest in std::mem::take(&mut output.open).into_values() {
+                if !rest.is_empty() {
+                    output.push(now, rest.freeze());
+                }
+            }
+            for listener in output.listeners.drain(..).filter_map(|own| own.upgrade()) {
+                listener.close();
             }
         }
-        state.closed = true;
-        for listener in state.listeners.drain(..).filter_map(|own| own.upgrade()) {
-            listener.close();
-        }
         drop(state);
-        self.changed.notify_waiters();
+        self.changed.notify();
     }
 
     /// Returns a pipe with all later output as it is written, until the container ends.
@@ -101,7 +110,8 @@ impl Log {
         if state.closed {
             pipe.close();
         } else {
-            state.listeners.push(Arc::downgrade(&pipe));
+            let output = state.output.get_or_insert_default();
+            output.listeners.push(Arc::downgrade(&pipe));
         }
         pipe
     }
@@ -113,7 +123,7 @@ impl Log {
     /// Waits for the end of the container.
     pub(crate) async fn closed(&self) {
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
+            let mut changed = std::pin::pin!(self.changed.notifier().notified());
             changed.as_mut().enable();
             if self.is_closed() {
                 return;
@@ -125,15 +135,17 @@ impl Log {
     /// Returns the index after the last line.
     pub(crate) fn end(&self) -> usize {
         let state = self.state.lock();
-        state.dropped + state.lines.len()
+        let output = state.output.as_ref();
+        output.map_or(0, |output| output.dropped + output.lines.len())
     }
 
     /// Returns the line at `index`, or the first kept one after it; `None` if it is not written
     /// yet. Moves `index` past the line.
     pub(crate) fn written(&self, index: &mut usize) -> Option<Line> {
         let state = self.state.lock();
-        *index = (*index).max(state.dropped);
-        let line = state.lines.get(*index - state.dropped)?.clone();
+        let output = state.output.as_ref()?;
+        *index = (*index).max(output.dropped);
+        let line = output.lines.get(*index - output.dropped)?.clone();
         *index += 1;
         Some(line)
     }
@@ -141,7 +153,7 @@ impl Log {
     /// Waits for the line at `index`. Returns `None` if the container ends before writing it.
     pub(crate) async fn line(&self, index: &mut usize) -> Option<Line> {
         loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
+            let mut changed = std::pin::pin!(self.changed.notifier().notified());
             // Before the look, or a line written between the two would be missed.
             changed.as_mut().enable();
             if let Some(line) = self.written(index) {
@@ -183,5 +195,23 @@ mod tests {
         let (line, ()) = tokio::join!(waiting, writing);
         assert_eq!(line.unwrap().bytes, "tw");
         assert!(log.line(&mut index).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_empty_log_is_small_and_can_be_followed() {
+        let size = size_of::<Log>();
+        assert!(size <= 40, "{size}");
+        let log = Log::default();
+        assert_eq!((log.end(), log.written(&mut 0).is_none()), (0, true));
+        let mut index = 0;
+        let (line, ()) = tokio::join!(log.line(&mut index), async {
+            log.append(Channel::Stdout, b"one\n", Timestamp::UNIX_EPOCH);
+        });
+        assert_eq!(line.unwrap().bytes, "one\n");
+        let silent = Log::default();
+        let (ended, ()) = tokio::join!(silent.closed(), async {
+            silent.close(Timestamp::UNIX_EPOCH);
+        });
+        assert_eq!((ended, silent.end(), silent.is_closed()), ((), 0, true));
     }
 }
