@@ -1,13 +1,16 @@
 //! The files of a container: its own tree, and the volumes mounted into it.
 
+mod image_root;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::changes::Changes;
-use super::device::{DEVICES, Device, Endless, Randomness};
+use super::device::{Device, Endless, Randomness};
+use image_root::ImageFiles;
 
 /// The maximum size of a file.
 const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -63,11 +66,8 @@ enum Entry {
 /// The entries of a directory by name. Containers of one image share the directories that they have not changed.
 type Directory = Arc<BTreeMap<String, Entry>>;
 
-/// The files of an image: absolute paths and contents.
-pub(crate) type ImageFiles = Vec<(&'static str, &'static str)>;
-
-/// The roots of the images that were started, by their files.
-static IMAGE_ROOTS: Mutex<BTreeMap<ImageFiles, Entry>> = Mutex::new(BTreeMap::new());
+/// The content of every new tree.
+static EMPTY: LazyLock<Directory> = LazyLock::new(Directory::default);
 
 /// Whether the last part of a path is followed if it is a symbolic link.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ struct Tree {
 impl Default for Tree {
     fn default() -> Self {
         Self {
-            root: Mutex::new(Entry::Directory(Directory::default())),
+            root: Mutex::new(Entry::Directory(Arc::clone(&EMPTY))),
             changed: Changes::default(),
         }
     }
@@ -122,7 +122,7 @@ impl Volume {
 pub(crate) struct FileSystem {
     root: Volume,
     /// Mount points as absolute paths without trailing slash, and what is mounted there.
-    mounts: Vec<(String, Volume)>,
+    mounts: Box<[(String, Volume)]>,
     randomness: Randomness,
 }
 
@@ -134,12 +134,7 @@ impl FileSystem {
 
     /// Creates such a root with the files of an image. A mount hides what the image has there.
     pub(crate) fn of_image(image: ImageFiles, mounts: Vec<(String, Volume)>) -> Self {
-        let mut files = Self::default();
-        let root = image_root(image);
-        *files.root.tree.root.lock() = root;
-        for (path, _) in &mounts {
-            files.make_directories(path);
-        }
+        let mut files = Self::of_root(image_root::root(image, &mounts));
         files.mounts = mounts
             .into_iter()
             .map(|(path, volume)| (absolute("/", &path), volume))
@@ -149,6 +144,20 @@ impl FileSystem {
             .mounts
             .sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         files
+    }
+
+    fn of_root(root: Directory) -> Self {
+        let files = Self::default();
+        *files.root.tree.root.lock() = Entry::Directory(root);
+        files
+    }
+
+    /// Returns the directory `/`, without what is mounted.
+    fn root_directory(&self) -> Directory {
+        match &*self.root.tree.root.lock() {
+            Entry::Directory(root) => Arc::clone(root),
+            _ => Directory::default(),
+        }
     }
 
     /// Returns these files with the random devices seeded by `seed`.
@@ -421,35 +430,6 @@ impl FileSystem {
         volume.tree.changed.notify();
         Ok(changed)
     }
-}
-
-/// Returns the root of an image with these files.
-fn image_root(image: ImageFiles) -> Entry {
-    let mut roots = IMAGE_ROOTS.lock();
-    if let Some(root) = roots.get(&image) {
-        return root.clone();
-    }
-    let files = FileSystem::default();
-    for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
-        files.make_directories(path);
-    }
-    // The parent directories exist, so these changes can't fail.
-    for (name, device) in DEVICES {
-        let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
-            siblings.insert(name.to_owned(), Entry::Device(*device));
-            Ok(())
-        });
-    }
-    for (path, content) in &image {
-        let directory = path
-            .rsplit_once('/')
-            .map_or("/", |(directory, _)| directory);
-        files.make_directories(directory);
-        let _ = files.write(path, content.as_bytes(), false);
-    }
-    let root = files.root.tree.root.lock().clone();
-    roots.insert(image, root.clone());
-    root
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {

@@ -1,0 +1,103 @@
+//! The roots of images, which containers share until they change them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use super::{Directory, Entry, FileSystem, Volume};
+use crate::container::device::DEVICES;
+
+/// The files of an image: absolute paths and contents.
+pub(crate) type ImageFiles = Vec<(&'static str, &'static str)>;
+
+/// The roots of the images that were started, by their files.
+static IMAGE_ROOTS: Mutex<BTreeMap<ImageFiles, Directory>> = Mutex::new(BTreeMap::new());
+
+/// The roots with mount points, by the files of the image and the paths of the mounts. A root is dropped with the last
+/// container that has it unchanged.
+static MOUNT_ROOTS: Mutex<BTreeMap<MountRoot, WeakDirectory>> = Mutex::new(BTreeMap::new());
+
+type MountRoot = (ImageFiles, Vec<String>);
+type WeakDirectory = Weak<BTreeMap<String, Entry>>;
+
+/// Returns the root of an image with these files, with directories at the paths of `mounts`.
+pub(super) fn root(image: ImageFiles, mounts: &[(String, Volume)]) -> Directory {
+    if mounts.is_empty() {
+        return image_root(image);
+    }
+    let paths = mounts.iter().map(|(path, _)| path.clone()).collect();
+    let key = (image, paths);
+    let known = MOUNT_ROOTS.lock().get(&key).and_then(Weak::upgrade);
+    if let Some(root) = known {
+        return root;
+    }
+    let (image, paths) = &key;
+    let files = FileSystem::of_root(image_root(image.clone()));
+    for path in paths {
+        files.make_directories(path);
+    }
+    let root = files.root_directory();
+    let mut roots = MOUNT_ROOTS.lock();
+    roots.retain(|_, root| root.strong_count() > 0);
+    roots.insert(key, Arc::downgrade(&root));
+    root
+}
+
+fn image_root(image: ImageFiles) -> Directory {
+    let mut roots = IMAGE_ROOTS.lock();
+    if let Some(root) = roots.get(&image) {
+        return root.clone();
+    }
+    let files = FileSystem::default();
+    for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
+        files.make_directories(path);
+    }
+    // The parent directories exist, so these changes can't fail.
+    for (name, device) in DEVICES {
+        let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
+            siblings.insert(name.to_owned(), Entry::Device(*device));
+            Ok(())
+        });
+    }
+    for (path, content) in &image {
+        let directory = path
+            .rsplit_once('/')
+            .map_or("/", |(directory, _)| directory);
+        files.make_directories(directory);
+        let _ = files.write(path, content.as_bytes(), false);
+    }
+    let root = files.root_directory();
+    roots.insert(image, Arc::clone(&root));
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn containers_of_one_image_with_the_same_mounts_share_the_root() {
+        let page = "/usr/share/nginx/html/index.html";
+        let mounted = |path: &str| {
+            let mounts = vec![(path.to_owned(), Volume::default())];
+            FileSystem::of_image(vec![(page, "shared root")], mounts)
+        };
+        let is_shared = |one: &FileSystem, other: &FileSystem| {
+            Arc::ptr_eq(&one.root_directory(), &other.root_directory())
+        };
+        let (one, other) = (mounted("/var/run/token"), mounted("/var/run/token"));
+        assert!(is_shared(&one, &other));
+        assert!(!is_shared(&one, &mounted("/var/run/data")));
+        one.write("/var/run/own", b"text", false).unwrap();
+        assert_eq!(one.list("/var/run").unwrap(), ["own", "token"]);
+        assert_eq!(other.list("/var/run").unwrap(), ["token"]);
+        assert!(is_shared(&other, &mounted("/var/run/token")));
+        drop(other);
+        // The only container that had the root unchanged is gone.
+        assert_eq!(
+            mounted("/var/run/token").list("/var/run").unwrap(),
+            ["token"]
+        );
+    }
+}
