@@ -25,8 +25,8 @@ pub(super) struct ContainerRun {
     /// The runtime's error if it could not start the container, which ends the run.
     pub(super) start_error: Option<Arc<str>>,
     /// The previous run.
-    pub(super) last: Option<Ended>,
-    pub(super) back_off: Option<BackOff>,
+    pub(super) last: Option<Box<Ended>>,
+    pub(super) back_off: Option<Box<BackOff>>,
     /// The result of the readiness probe. Without a probe, a container is ready once it has
     /// started.
     pub(super) probed: Option<bool>,
@@ -34,12 +34,12 @@ pub(super) struct ContainerRun {
     pub(super) startup: Option<bool>,
     /// Whether the kubelet has learned from the runtime that the container runs.
     pub(super) noticed: bool,
-    /// The `postStart` hook, until which the container is not reported as running.
-    pub(super) post_start: Option<Hook>,
+    /// Whether the `postStart` hook has not ended; the container is not reported as running until then.
+    pub(super) in_post_start: bool,
     /// The `preStop` hook, once the container is to stop.
     pub(super) pre_stop: Option<Hook>,
     /// The kubelet's order to stop the container.
-    pub(super) stopping: Option<Stopping>,
+    pub(super) stopping: Option<Box<Stopping>>,
     /// Whether the container was sent SIGTERM.
     pub(super) signaled: bool,
     /// Whether the container stops for good because its pod ends.
@@ -100,7 +100,7 @@ impl ContainerRun {
             probed: container_spec.has_readiness_probe.then_some(false),
             startup: container_spec.has_startup_probe.then_some(false),
             noticed: true,
-            post_start: container_spec.has_post_start.then_some(Hook::Running),
+            in_post_start: container_spec.has_post_start,
             pre_stop: None,
             stopping: None,
             signaled: false,
@@ -115,7 +115,13 @@ impl ContainerRun {
 
     /// Returns whether the kubelet can report that the container runs, or its exit.
     pub(super) fn is_reported(&self) -> bool {
-        self.exit.is_some() || self.noticed && self.post_start != Some(Hook::Running)
+        self.exit.is_some() || self.noticed && !self.in_post_start
+    }
+
+    /// Returns whether another program than the kubelet stops the container.
+    pub(super) fn is_stopped_by_another(&self) -> bool {
+        let stopping = self.stopping.as_ref();
+        stopping.is_some_and(|order| order.is_foreign)
     }
 
     /// Records that the kubelet has killed the container, unless it has ended before.
@@ -141,16 +147,16 @@ impl ContainerRun {
     pub(super) fn restart(&mut self, container_spec: &ContainerSpec, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
             // A new image makes a new container, which has no failures yet.
-            let lasting = self.back_off.filter(|own| {
+            let lasting = self.back_off.as_ref().filter(|own| {
                 self.image == container_spec.image && exit.at <= after(own.since, BACK_OFF_RESET)
             });
             let wait = match lasting {
                 Some(own) => own.wait.saturating_mul(2).min(BACK_OFF_MAX),
                 None => BACK_OFF_MIN,
             };
-            BackOff { wait, since: now }
+            Box::new(BackOff { wait, since: now })
         });
-        self.last = Some(Ended {
+        self.last = Some(Box::new(Ended {
             since: self.since,
             exit: self.exit.take().unwrap_or(Exit {
                 code: 0,
@@ -158,18 +164,18 @@ impl ContainerRun {
                 killed: true,
             }),
             start_error: self.start_error.take(),
-        });
+        }));
         *self = Self {
             restarts: self.restarts + 1,
             last: self.last.take(),
-            back_off: self.back_off,
+            back_off: self.back_off.take(),
             ..Self::first(container_spec, now)
         };
     }
 
     /// Returns how long the next run has to wait after `exit`.
     pub(super) fn waits(&self, exit: Exit) -> Option<Duration> {
-        let back_off = self.back_off?;
+        let back_off = self.back_off.as_ref()?;
         // A container that the kubelet has killed starts at once, unless the back-off of the run
         // before is not over yet.
         let served = exit.killed
@@ -201,6 +207,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_run_is_small() {
+        let size = size_of::<ContainerRun>();
+        assert!(size <= 144, "{size}");
+    }
+
+    #[test]
     fn back_off_grows_from_end_to_end_and_starts_over_with_another_image() {
         let container_spec = |image: &str| {
             let spec = json!({ "containers": [{ "name": "main", "image": image }] });
@@ -216,7 +228,8 @@ mod tests {
                 killed: false,
             });
             container_run.restart(&container_spec(image), at(second));
-            waits.extend(container_run.back_off.map(|own| own.wait.as_secs()));
+            let back_off = container_run.back_off.as_ref();
+            waits.extend(back_off.map(|own| own.wait.as_secs()));
         }
         assert_eq!(waits, [10, 20, 10, 20]);
     }

@@ -355,7 +355,7 @@ impl Containers {
             previous,
             backs_off: false,
         };
-        small_map::insert(slots, container.to_owned(), Box::new(slot));
+        small_map::insert(slots, container, Box::new(slot));
     }
 
     /// Records that a container has ended and waits for its next run.

@@ -25,6 +25,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim};
 use kube::runtime::watcher::Event;
+use kubeproof_machinery::json::SmolStr;
 use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::context::Context;
 use kubeproof_runtime::pod::Pod;
@@ -59,16 +60,17 @@ enum Update {
 /// The kubelet's state of one pod.
 struct Record {
     key: ObjectKey,
-    uid: String,
+    uid: Arc<str>,
     node: usize,
     stage: Stage,
     started: Timestamp,
-    pod_ip: String,
+    pod_ip: SmolStr,
     container_runs: ContainerRuns,
     /// The containers that could not be created on the last try.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,
-    under_way: UnderWay,
+    /// The machine's pending work for the pod.
+    under_way: Option<Box<UnderWay>>,
     reported: Readiness,
     /// The pod after the last write of its status; the store may be older.
     written: Option<Arc<Pod>>,
@@ -91,7 +93,7 @@ impl Record {
         let runs = self.stage == Stage::Running && !self.is_powered_off;
         let alive = self.container_runs.iter();
         let alive = alive.filter(|(_, container_run)| runs && container_run.exit.is_none());
-        alive.map(|(name, _)| name.clone()).collect()
+        alive.map(|(name, _)| name.to_string()).collect()
     }
 }
 

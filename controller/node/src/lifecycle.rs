@@ -3,7 +3,7 @@
 mod pod_phase;
 mod stopping;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use super::container_run::{ContainerRun, ContainerRuns, Halt, Stopping};
 use super::container_spec::ContainerSpec;
 use super::hold::{Hold, Waiting};
 use super::pace::after;
-use super::small_map::SmallMap;
+use super::small_map::{self, SmallMap};
 use pod_phase::{own_ending, startable};
 use stopping::{concluding, halting, stopping};
 
@@ -37,21 +37,71 @@ pub(super) enum Stage {
 /// The changing part of a running pod's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
-    /// Whether each container is ready, by name; init containers count only as sidecars.
-    pub(super) containers: SmallMap<bool>,
-    /// The containers that run and whose startup is complete.
-    pub(super) started: SmallMap<()>,
-    /// The containers whose `postStart` hook has not ended.
-    pub(super) hooked: BTreeSet<String>,
-    /// The containers whose status stays that of the previous run, because the kubelet waits for
-    /// the hook of the new one.
-    pub(super) kept: BTreeSet<String>,
-    /// The containers that could not be created.
-    pub(super) held: BTreeMap<String, Waiting>,
-    /// The containers that do not run.
-    pub(super) halted: BTreeMap<String, Halt>,
+    /// The containers of which there is something to report, by name.
+    containers: SmallMap<ContainerReadiness>,
     /// Whether the pod is ready: all containers and all readiness gates.
     pub(super) pod: bool,
+}
+
+/// The changing part of a container's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ContainerReadiness {
+    /// Whether the container is ready; init containers count only as sidecars.
+    pub(super) ready: Option<bool>,
+    /// Whether the container runs and its startup is complete.
+    pub(super) started: bool,
+    /// Whether its `postStart` hook has not ended.
+    pub(super) hooked: bool,
+    /// Whether its status stays that of the previous run, because the kubelet waits for the hook of
+    /// the new one.
+    pub(super) kept: bool,
+    /// The status of a container that could not be created.
+    pub(super) held: Option<Box<Waiting>>,
+    /// The reason why it does not run.
+    pub(super) halt: Option<Halt>,
+}
+
+/// The state of a container of which there is nothing to report.
+static UNREPORTED: ContainerReadiness = ContainerReadiness {
+    ready: None,
+    started: false,
+    hooked: false,
+    kept: false,
+    held: None,
+    halt: None,
+};
+
+impl Readiness {
+    /// Returns what is reported of a container.
+    pub(super) fn of(&self, container: &str) -> &ContainerReadiness {
+        self.containers.get(container).unwrap_or(&UNREPORTED)
+    }
+
+    /// Sets what is reported of a container.
+    pub(super) fn set(&mut self, container: &str, own: ContainerReadiness) {
+        if own == UNREPORTED {
+            self.containers.remove(container);
+        } else {
+            small_map::insert(&mut self.containers, container, own);
+        }
+    }
+
+    /// Removes the reason why a container does not run.
+    pub(super) fn forget_halt(&mut self, container: &str) {
+        let own = self.of(container).clone();
+        self.set(container, ContainerReadiness { halt: None, ..own });
+    }
+
+    /// Returns the containers of which there is something to report, by name.
+    pub(super) fn containers(&self) -> impl Iterator<Item = (&str, &ContainerReadiness)> {
+        let containers = self.containers.iter();
+        containers.map(|(name, own)| (name.as_str(), own))
+    }
+
+    /// Returns whether all containers are ready that have to be.
+    pub(super) fn all_ready(&self) -> bool {
+        self.containers.values().all(|own| own.ready != Some(false))
+    }
 }
 
 /// The input of a decision about a pod.
@@ -83,7 +133,10 @@ impl<'a> View<'a> {
         let container_runs = self.container_runs;
         let container_specs = self.container_specs.iter();
         container_specs.filter_map(|container_spec| {
-            Some((container_spec, &**container_runs.get(&container_spec.name)?))
+            Some((
+                container_spec,
+                &**container_runs.get(container_spec.name.as_str())?,
+            ))
         })
     }
 

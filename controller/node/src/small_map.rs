@@ -7,11 +7,11 @@ pub(super) type SmallMap<V> = LiteMap<String, V>;
 
 /// Sets the value of `name`, and returns the one before. An empty map is allocated for one entry, as most pods have one
 /// container.
-pub(super) fn insert<V>(map: &mut SmallMap<V>, name: String, value: V) -> Option<V> {
+pub(super) fn insert<V>(map: &mut SmallMap<V>, name: &str, value: V) -> Option<V> {
     if map.is_empty() {
         *map = SmallMap::with_capacity(1);
     }
-    map.insert(name, value)
+    map.insert(name.into(), value)
 }
 
 #[cfg(test)]
@@ -21,8 +21,8 @@ mod tests {
     #[test]
     fn the_only_name_has_no_room_to_spare() {
         let mut map = SmallMap::new();
-        assert_eq!(insert(&mut map, "main".to_owned(), 1), None);
-        assert_eq!(insert(&mut map, "main".to_owned(), 2), Some(1));
+        assert_eq!(insert(&mut map, "main", 1), None);
+        assert_eq!(insert(&mut map, "main", 2), Some(1));
         assert_eq!(map.into_tuple_vec().capacity(), 1);
     }
 
@@ -30,7 +30,7 @@ mod tests {
     fn names_are_in_order() {
         let mut map = SmallMap::new();
         for (name, value) in [("main", 2), ("init", 3)] {
-            insert(&mut map, name.to_owned(), value);
+            insert(&mut map, name, value);
         }
         let all: Vec<_> = map
             .iter()

@@ -13,7 +13,7 @@ use super::container_run::{ContainerRun, ContainerRuns, Ended, Halt};
 use super::container_spec::{self, ContainerSpec, List};
 use super::identity;
 use super::image::SameImages;
-use super::lifecycle::{Ending, Readiness, is_initialized};
+use super::lifecycle::{ContainerReadiness, Ending, Readiness, is_initialized};
 use super::restart_policy::Exit;
 
 /// The reason and message of a pod that failed at its `activeDeadlineSeconds`.
@@ -141,10 +141,10 @@ impl Report<'_> {
             return false;
         };
         self.containers().iter().any(|container| {
-            let hooked = readiness.hooked.contains(&container.name)
-                || readiness.kept.contains(&container.name);
+            let own = readiness.of(&container.name);
+            let hooked = own.hooked || own.kept;
             container_runs
-                .get(&container.name)
+                .get(container.name.as_str())
                 .is_none_or(|container_run| hooked && container_run.last.is_none())
         })
     }
@@ -205,7 +205,7 @@ impl Report<'_> {
                 (Condition::no("", String::new()), unready.clone(), unready)
             }
             Containers::Running { readiness, .. } => {
-                let all = readiness.containers.values().all(|ready| *ready);
+                let all = readiness.all_ready();
                 let containers = if all {
                     Condition::yes()
                 } else {
@@ -296,8 +296,7 @@ impl Report<'_> {
             .iter()
             .filter(|container| container.restart_policy.as_deref() == Some("Always"));
         let unready = sidecars.chain(self.containers()).filter(|container| {
-            readiness
-                .is_none_or(|readiness| readiness.containers.get(&container.name) != Some(&true))
+            readiness.is_none_or(|readiness| readiness.of(&container.name).ready != Some(true))
         });
         let names: Vec<&str> = unready.map(|container| container.name.as_str()).collect();
         format!("containers with unready status: [{}]", names.join(" "))
@@ -338,15 +337,15 @@ impl Report<'_> {
                 container_runs,
                 readiness,
             } => {
-                let kept = readiness.kept.contains(&container.name);
-                if let Some(reported) = self.last_status(container).filter(|_| kept) {
+                let own = readiness.of(&container.name);
+                if let Some(reported) = self.last_status(container).filter(|_| own.kept) {
                     return reported;
                 }
-                let status = match container_runs.get(&container.name) {
+                let status = match container_runs.get(container.name.as_str()) {
                     None => self.waiting_status(container),
-                    Some(container_run) => self.running_status(container, container_run, readiness),
+                    Some(container_run) => self.running_status(container, container_run, own),
                 };
-                match readiness.held.get(&container.name) {
+                match &own.held {
                     Some(waiting) => states::held_status(status, waiting),
                     None => status,
                 }
@@ -355,7 +354,7 @@ impl Report<'_> {
                 container_runs,
                 ending,
             } => {
-                let container_run = container_runs.get(&container.name);
+                let container_run = container_runs.get(container.name.as_str());
                 let container_run = container_run.map(|container_run| &**container_run);
                 self.ended_status(container, list, container_run, *ending)
             }
@@ -366,17 +365,14 @@ impl Report<'_> {
         &self,
         container: &Container,
         container_run: &ContainerRun,
-        readiness: &Readiness,
+        readiness: &ContainerReadiness,
     ) -> Value {
         let completed = container_run.exit.is_some_and(|exit| exit.code == 0);
-        let ready = match readiness.containers.get(&container.name) {
-            Some(ready) => *ready,
-            // An init container is ready once it has completed.
-            None => completed,
-        };
+        // An init container is ready once it has completed.
+        let ready = readiness.ready.unwrap_or(completed);
         let mut status = self.started_status(container, Some(container_run), ready, None);
-        status["started"] = json!(readiness.started.contains_key(&container.name));
-        if readiness.hooked.contains(&container.name) {
+        status["started"] = json!(readiness.started);
+        if readiness.hooked {
             // The container runs, but the kubelet does not report it yet.
             let waiting = self.waiting_status(container);
             status["state"] = waiting["state"].clone();
@@ -385,8 +381,8 @@ impl Report<'_> {
                 status.remove("containerID");
             }
         }
-        match readiness.halted.get(&container.name) {
-            Some(Halt::BackOff(wait)) => self.back_off(container, &mut status, *wait),
+        match readiness.halt {
+            Some(Halt::BackOff(wait)) => self.back_off(container, &mut status, wait),
             Some(Halt::Unstarted) => {
                 let message = container_run.start_error.as_deref().unwrap_or_default();
                 states::wait(&mut status, "RunContainerError", message);

@@ -155,7 +155,7 @@ pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Cont
         .map(ContainerSpec::all)
         .unwrap_or_default();
     let alive = container_specs.iter().filter_map(|container_spec| {
-        let container_run = record.container_runs.get(&container_spec.name)?;
+        let container_run = record.container_runs.get(container_spec.name.as_str())?;
         (names.contains(&container_spec.name) && container_run.exit.is_none())
             .then_some((container_spec, container_run))
     });

@@ -1,6 +1,7 @@
 //! The kubelet during an outage of its node, and after it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kubeproof_runtime::pod::{self, Pod};
 use kubeproof_runtime::store::{self, ObjectKey, resource_version};
@@ -48,7 +49,7 @@ impl Kubelet {
 
     fn power_off(&mut self, node: usize) {
         let of_node = self.records.of_node(node);
-        let uids: Vec<String> = of_node.map(|record| record.uid.clone()).collect();
+        let uids: Vec<_> = of_node.map(|record| Arc::clone(&record.uid)).collect();
         for uid in uids {
             if let Some(mut record) = self.records.take(&uid) {
                 record.processes.stop();
@@ -63,10 +64,10 @@ impl Kubelet {
     fn reconnect(&mut self, node: usize) {
         let of_node = self.records.of_node(node);
         let (gone, left): (Vec<_>, Vec<_>) = of_node
-            .map(|record| (record.uid.clone(), record.key.clone()))
+            .map(|record| (Arc::clone(&record.uid), record.key.clone()))
             .partition(|(uid, key)| {
                 let pod = self.pods.get(key);
-                pod.is_none_or(|pod| store::uid(&**pod) != *uid)
+                pod.is_none_or(|pod| store::uid(&**pod) != **uid)
             });
         for (uid, _) in gone {
             let record = self.records.get(&uid);
@@ -96,7 +97,7 @@ impl Kubelet {
             }
             return None;
         }
-        record.pod_ip = self.allocate(pod, record.node);
+        record.pod_ip = self.allocate(pod, record.node).into();
         let container_specs = pod
             .spec
             .as_deref()
@@ -107,12 +108,13 @@ impl Kubelet {
             .iter()
             .filter(|container_spec| container_spec.role == Role::Ephemeral);
         for container_spec in ephemeral {
-            if let Some(container_run) = record.container_runs.get_mut(&container_spec.name) {
+            if let Some(container_run) = record.container_runs.get_mut(container_spec.name.as_str())
+            {
                 container_run.halt(Ending::Killed.code(), self.now());
             }
         }
         let lost = container_specs.iter().filter(|container_spec| {
-            let container_run = record.container_runs.get(&container_spec.name);
+            let container_run = record.container_runs.get(container_spec.name.as_str());
             // An init container that has completed is not restarted.
             container_run
                 .is_some_and(|own| container_spec.restarts_for_image() || own.exit.is_none())

@@ -42,14 +42,17 @@ impl Kubelet {
             },
             Step::Release => {
                 let relist = after(now, pace.until_relist(now));
-                let at = *record.under_way.release.get_or_insert(relist);
+                let under_way = record.under_way.get_or_insert_default();
+                let at = *under_way.release.get_or_insert(relist);
                 match now >= at {
                     true => Step::Release,
                     false => Step::Wait(Some(at)),
                 }
             }
             Step::Wait(wake) => {
-                record.under_way.containers.clear();
+                if let Some(under_way) = &mut record.under_way {
+                    under_way.containers.clear();
+                }
                 Step::Wait(wake)
             }
             step => step,
@@ -69,7 +72,7 @@ impl Kubelet {
         let Some(pace) = self.timings.pace else {
             return Ok(names.to_vec());
         };
-        let under_way = &mut record.under_way.containers;
+        let under_way = &mut record.under_way.get_or_insert_default().containers;
         under_way.retain(|name, _| names.contains(name));
         for name in names {
             let free = under_way.values().max().map_or(begin, |at| begin.max(*at));

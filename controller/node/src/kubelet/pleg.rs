@@ -23,7 +23,7 @@ impl Kubelet {
         what: PodLifecycleEvent,
     ) {
         let name = what.container;
-        let container_run = record.container_runs.get_mut(&name);
+        let container_run = record.container_runs.get_mut(name.as_str());
         let Some(container_run) = container_run.filter(|own| own.restarts == what.restarts) else {
             return;
         };
@@ -47,7 +47,7 @@ impl Kubelet {
                     is_foreign: true,
                     ..self.stopping_order(pod, grace)
                 };
-                container_run.stopping = container_run.stopping.or(Some(order));
+                container_run.stopping.get_or_insert(Box::new(order));
             }
             PodLifecycleEventType::Probed(kind, outcome) => {
                 let failure = outcome.failure.clone();
@@ -59,10 +59,9 @@ impl Kubelet {
                 self.probed(pod, record, &name, (kind, outcome)).await;
             }
             PodLifecycleEventType::Hooked(kind, succeeded) => {
-                let done = Some(Hook::Done(self.now()));
                 match kind {
-                    HookKind::PostStart => container_run.post_start = done,
-                    HookKind::PreStop => container_run.pre_stop = done,
+                    HookKind::PostStart => container_run.in_post_start = false,
+                    HookKind::PreStop => container_run.pre_stop = Some(Hook::Done(self.now())),
                 }
                 if !succeeded {
                     let (reason, message) = kind.failure();
@@ -140,7 +139,7 @@ impl Kubelet {
         let order = self.stopping_order(pod, grace);
         let alive = |container_run: &&mut Box<ContainerRun>| container_run.exit.is_none();
         if let Some(container_run) = record.container_runs.get_mut(name).filter(alive) {
-            container_run.stopping = Some(order);
+            container_run.stopping = Some(Box::new(order));
             self.record_event(pod, Some(name), EventType::Normal, "Killing", message)
                 .await;
         }

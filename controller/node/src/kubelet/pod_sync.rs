@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ContainerStateTerminated;
 use kubeproof_runtime::pod::{ContainerStatus, Pod, PodStatus};
 
-use super::{Kubelet, PodProcesses, Record, UnderWay};
+use super::{Kubelet, PodProcesses, Record};
 use crate::container_run::{ContainerRun, ContainerRuns, Ended};
 use crate::container_spec::{ContainerSpec, Role};
-use crate::lifecycle::{Readiness, Stage};
+use crate::lifecycle::{ContainerReadiness, Readiness, Stage};
 use crate::restart_policy::Exit;
 use kubeproof_machinery::meta::ResourceVersion;
 use kubeproof_runtime::store::{self, ObjectKey};
@@ -26,15 +26,15 @@ impl Kubelet {
         let now = self.now();
         let mut record = Record {
             key: key.clone(),
-            uid: store::uid(pod),
+            uid: store::uid(pod).into(),
             node,
             stage: Stage::Bound,
             started: status.start_time.as_ref().map_or(now, |time| time.0),
-            pod_ip: status.pod_ip.clone().unwrap_or_default(),
+            pod_ip: status.pod_ip.as_deref().unwrap_or_default().into(),
             container_runs: ContainerRuns::default(),
             held: BTreeMap::new(),
             processes: PodProcesses::default(),
-            under_way: UnderWay::default(),
+            under_way: None,
             reported: Readiness::default(),
             written: None,
             written_version: ResourceVersion::ZERO,
@@ -79,7 +79,7 @@ fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> Container
     let known = container_specs.iter().filter_map(|container_spec| {
         let status = statuses.get(container_spec.name.as_str())?;
         Some((
-            container_spec.name.clone(),
+            container_spec.name.as_str().into(),
             Box::new(container_run(container_spec, status, now)?),
         ))
     });
@@ -104,18 +104,15 @@ fn container_run(
     status.image.clone_into(&mut container_run.image);
     container_run.restarts = status.restart_count;
     // The probes and hooks of an earlier process are lost.
-    (
-        container_run.probed,
-        container_run.startup,
-        container_run.post_start,
-    ) = (None, None, None);
+    (container_run.probed, container_run.startup) = (None, None);
+    container_run.in_post_start = false;
     if let Some(ended) = ended.filter(|_| runs_once) {
         (container_run.since, container_run.exit) = (ended.since, Some(ended.exit));
         container_run.start_error = ended.start_error;
     }
     let last = status.last_state.as_ref();
     let last = last.and_then(|last| last.terminated.as_ref());
-    container_run.last = last.map(|last| self::ended(last, now));
+    container_run.last = last.map(|last| Box::new(self::ended(last, now)));
     Some(container_run)
 }
 
@@ -134,23 +131,22 @@ fn ended(state: &ContainerStateTerminated, now: Timestamp) -> Ended {
 
 fn reported(status: &PodStatus) -> Readiness {
     let mut conditions = status.conditions.iter().flatten();
-    let init = status.init_container_statuses.iter().flatten();
-    let sidecars = init.clone().filter(|status| {
-        let state = status.state.as_ref();
-        state.is_some_and(|state| state.running.is_some())
-    });
+    let mut readiness = Readiness::default();
+    readiness.pod =
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True");
     let main = status.container_statuses.iter().flatten();
-    let started = main.clone().chain(init);
-    Readiness {
-        containers: main
-            .chain(sidecars)
-            .map(|status| (status.name.clone(), status.ready))
-            .collect(),
-        started: started
-            .filter(|status| status.started == Some(true))
-            .map(|status| (status.name.clone(), ()))
-            .collect(),
-        pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
-        ..Readiness::default()
+    let main = main.map(|status| (status, true));
+    let init = status.init_container_statuses.iter().flatten().map(|init| {
+        let state = init.state.as_ref();
+        (init, state.is_some_and(|state| state.running.is_some()))
+    });
+    for (status, counts) in main.chain(init) {
+        let own = ContainerReadiness {
+            ready: counts.then_some(status.ready),
+            started: status.started == Some(true),
+            ..ContainerReadiness::default()
+        };
+        readiness.set(&status.name, own);
     }
+    readiness
 }

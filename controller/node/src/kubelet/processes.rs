@@ -230,11 +230,13 @@ impl Processes {
     /// Updates the logs: a waiting container has that of its previous run, one that could not be
     /// created has none.
     pub(super) fn take_note(&self, uid: &str, readiness: &Readiness) {
-        let held = readiness.held.iter();
-        let held = held.map(|(name, waiting)| (name.clone(), waiting.reason));
+        let held = readiness.containers().filter_map(|(name, own)| {
+            let waiting = own.held.as_ref()?;
+            Some((name.into(), waiting.reason))
+        });
         self.containers.hold(uid, held.collect());
-        for (name, halt) in &readiness.halted {
-            if matches!(halt, Halt::BackOff(_)) {
+        for (name, own) in readiness.containers() {
+            if matches!(own.halt, Some(Halt::BackOff(_))) {
                 self.containers.back_off(uid, name);
             }
         }
@@ -547,7 +549,7 @@ impl Kubelet {
                 launched: false,
                 now: Arc::clone(&now),
             };
-            small_map::insert(&mut record.processes.running, name, Box::new(process));
+            small_map::insert(&mut record.processes.running, &name, Box::new(process));
         }
         Ok(Ok(result))
     }

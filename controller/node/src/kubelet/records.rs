@@ -17,7 +17,7 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn put(&mut self, record: Record) {
-        let uid: Arc<str> = record.uid.as_str().into();
+        let uid = Arc::clone(&record.uid);
         self.take(&uid);
         if let Some(wake) = record.wake {
             self.wakes.insert((wake, Arc::clone(&uid)));
@@ -60,5 +60,16 @@ impl Records {
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Record> {
         let due = self.wakes.iter().take_while(move |(wake, _)| *wake <= now);
         due.filter_map(|(_, uid)| self.get(uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_small() {
+        let size = size_of::<Record>();
+        assert!(size <= 360, "{size}");
     }
 }

@@ -42,7 +42,7 @@ impl Kubelet {
             }
             Step::Start(names) => {
                 if record.pod_ip.is_empty() {
-                    record.pod_ip = self.allocate(pod, record.node);
+                    record.pod_ip = self.allocate(pod, record.node).into();
                 }
                 return self.launch(pod, record, &names, now).await;
             }
@@ -51,14 +51,14 @@ impl Kubelet {
                 self.record_events(pod, container_events::replaced(pod, record, &names))
                     .await;
                 for name in &names {
-                    if let Some(container_run) = record.container_runs.get_mut(name) {
-                        container_run.stopping = Some(order);
+                    if let Some(container_run) = record.container_runs.get_mut(name.as_str()) {
+                        container_run.stopping = Some(Box::new(order));
                     }
                 }
             }
             Step::PreStop(names) => {
                 for name in names {
-                    if let Some(container_run) = record.container_runs.get_mut(&name) {
+                    if let Some(container_run) = record.container_runs.get_mut(name.as_str()) {
                         container_run.pre_stop = Some(Hook::Running);
                         let processes = &mut record.processes;
                         self.processes
@@ -68,9 +68,9 @@ impl Kubelet {
             }
             Step::Dismiss(names, order) => {
                 for name in &names {
-                    if let Some(container_run) = record.container_runs.get_mut(name) {
+                    if let Some(container_run) = record.container_runs.get_mut(name.as_str()) {
                         container_run.dismissed = true;
-                        container_run.stopping = Some(order);
+                        container_run.stopping = Some(Box::new(order));
                     }
                 }
                 self.record_events(pod, container_events::stopping(&names))
@@ -110,7 +110,7 @@ impl Kubelet {
         let new: BTreeMap<String, i32> = due
             .clone()
             .map(|container_spec| {
-                let before = container_runs.get(&container_spec.name);
+                let before = container_runs.get(container_spec.name.as_str());
                 let run = before.map_or(0, |container_run| container_run.restarts + 1);
                 (container_spec.name.clone(), run)
             })
@@ -129,12 +129,12 @@ impl Kubelet {
             let Some(cause) = failed.remove(name) else {
                 held.remove(name);
                 let container_run = container_runs
-                    .entry(name.clone())
+                    .entry(name.as_str().into())
                     .and_modify(|container_run| container_run.restart(container_spec, now))
                     .or_insert_with(|| Box::new(ContainerRun::first(container_spec, now)));
                 container_run.noticed = self.timings.pace.is_none();
                 // The report of the previous run's end does not apply to this run.
-                record.reported.halted.remove(name);
+                record.reported.forget_halt(name);
                 if let Some(message) = unstarted.get(name) {
                     container_run.fail_to_start(Arc::clone(message), now);
                 }
@@ -142,7 +142,7 @@ impl Kubelet {
             };
             let hold = Hold::new(held.get(name), &container_spec.image, cause, now);
             held.insert(name.clone(), hold);
-            if let Some(container_run) = container_runs.get_mut(name) {
+            if let Some(container_run) = container_runs.get_mut(name.as_str()) {
                 container_run.halt(0, now);
             }
         }
@@ -167,11 +167,11 @@ impl Kubelet {
     /// Sends SIGTERM to containers; a container without a process is recorded as ended.
     fn signal(record: &mut Record, names: &[String], now: Timestamp) {
         for name in names {
-            let Some(container_run) = record.container_runs.get_mut(name) else {
+            let Some(container_run) = record.container_runs.get_mut(name.as_str()) else {
                 continue;
             };
             container_run.signaled = true;
-            let is_foreign = container_run.stopping.is_some_and(|order| order.is_foreign);
+            let is_foreign = container_run.is_stopped_by_another();
             if !record.processes.signal(name, is_foreign) {
                 container_run.halt(Ending::Completed.code(), now);
             }
@@ -181,7 +181,7 @@ impl Kubelet {
     /// Ends containers that were stopped, with these exit codes; a later step reports them.
     fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
         for (name, code) in exits {
-            if let Some(container_run) = record.container_runs.get_mut(name) {
+            if let Some(container_run) = record.container_runs.get_mut(name.as_str()) {
                 container_run.exit = None;
                 container_run.halt(*code, now);
                 record.processes.stop_one(name);
@@ -203,15 +203,16 @@ impl Kubelet {
         };
         self.write(pod, record, running, now).await?;
         self.processes.take_note(&record.uid, &readiness);
-        for (name, halt) in &readiness.halted {
-            let reported = record.reported.halted.get(name);
-            if matches!(halt, Halt::BackOff(_)) && reported != Some(halt) {
+        for (name, own) in readiness.containers() {
+            let reported = record.reported.of(name);
+            if matches!(own.halt, Some(Halt::BackOff(_))) && own.halt != reported.halt {
                 self.record_back_off(pod, name).await;
             }
         }
-        for (name, waiting) in &readiness.held {
-            let reported = record.reported.held.get(name);
-            if waiting.is_back_off() && reported != Some(waiting) {
+        for (name, own) in readiness.containers() {
+            let reported = record.reported.of(name);
+            let new = own.held.as_ref().filter(|_| own.held != reported.held);
+            if let Some(waiting) = new.filter(|waiting| waiting.is_back_off()) {
                 let events = container_events::not_pulled(pod, name, waiting);
                 self.record_events(pod, events).await;
             }

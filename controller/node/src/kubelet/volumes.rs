@@ -61,7 +61,7 @@ impl Kubelet {
             return Ok(());
         };
         for volume in spec.volumes.iter().flatten() {
-            if volumes.contains_key(&volume.name) {
+            if volumes.contains_key(volume.name.as_str()) {
                 continue;
             }
             let claim = volume.persistent_volume_claim.as_ref().and_then(|source| {
@@ -84,7 +84,7 @@ impl Kubelet {
                         cause: Box::new(cause),
                     })?,
             };
-            small_map::insert(volumes, volume.name.clone(), made);
+            small_map::insert(volumes, &volume.name, made);
         }
         Ok(())
     }

@@ -2,13 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::{Ending, Readiness, View};
+use super::{ContainerReadiness, Ending, Readiness, View};
 use crate::annotations::Delay;
-use crate::container_run::{ContainerRun, ContainerRuns, Halt, Hook};
+use crate::container_run::{ContainerRun, ContainerRuns, Halt};
 use crate::container_spec::{ContainerSpec, Role};
 use crate::hold::Hold;
 use crate::pace::after;
-use crate::small_map;
 
 /// Returns whether all init containers have completed.
 pub(crate) fn is_initialized(
@@ -16,7 +15,7 @@ pub(crate) fn is_initialized(
     container_runs: &ContainerRuns,
 ) -> bool {
     container_specs.iter().all(|container_spec| {
-        let container_run = container_runs.get(&container_spec.name);
+        let container_run = container_runs.get(container_spec.name.as_str());
         match container_spec.role {
             Role::Init => container_run.is_some_and(|own| has_completed(own)),
             Role::Sidecar => container_run.is_some_and(|own| own.is_started()),
@@ -30,7 +29,7 @@ fn has_begun(container_specs: &[ContainerSpec], container_runs: &ContainerRuns) 
     let mut main = container_specs
         .iter()
         .filter(|container_spec| container_spec.role == Role::Main);
-    main.any(|container_spec| container_runs.contains_key(&container_spec.name))
+    main.any(|container_spec| container_runs.contains_key(container_spec.name.as_str()))
 }
 
 fn has_completed(container_run: &ContainerRun) -> bool {
@@ -48,7 +47,9 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
     // Ephemeral containers start at once, and run only once.
     for container_spec in ephemeral {
         match view.held_until(container_spec).filter(|at| now < *at) {
-            _ if view.container_runs.contains_key(&container_spec.name) => {}
+            _ if view
+                .container_runs
+                .contains_key(container_spec.name.as_str()) => {}
             Some(at) => later.push(at),
             None => due.push(container_spec.name.clone()),
         }
@@ -57,7 +58,7 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
         if container_spec.role == Role::Init && begun {
             continue;
         }
-        let Some(container_run) = view.container_runs.get(&container_spec.name) else {
+        let Some(container_run) = view.container_runs.get(container_spec.name.as_str()) else {
             let held = view.held_until(container_spec).filter(|at| now < *at);
             match held {
                 Some(at) => later.push(at),
@@ -82,7 +83,7 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
             Role::Init => has_completed(container_run),
             Role::Sidecar => begun || container_run.is_started(),
             Role::Main | Role::Ephemeral => {
-                container_run.exit.is_some() || container_run.post_start != Some(Hook::Running)
+                container_run.exit.is_some() || !container_run.in_post_start
             }
         };
         if !goes_on {
@@ -102,7 +103,7 @@ fn restart_at(
     if container_spec.role == Role::Ephemeral {
         return None;
     }
-    let is_foreign = container_run.stopping.is_some_and(|order| order.is_foreign);
+    let is_foreign = container_run.is_stopped_by_another();
     let restarts = match exit.killed && !is_foreign {
         true => container_spec.restarts_when_killed(),
         false => container_spec.restarts(exit),
@@ -136,7 +137,7 @@ pub(super) fn own_ending(view: &View<'_>) -> Option<Ending> {
         .iter()
         .filter(|container_spec| container_spec.role == Role::Main)
     {
-        let container_run = view.container_runs.get(&container_spec.name)?;
+        let container_run = view.container_runs.get(container_spec.name.as_str())?;
         let exit = container_run.exit?;
         if restart_at(view, container_spec, container_run).is_some() {
             return None;
@@ -160,44 +161,34 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
         };
     let mut readiness = Readiness::default();
     for container_spec in view.container_specs {
-        let container_run = view.container_runs.get(&container_spec.name);
+        let name = container_spec.name.as_str();
+        let container_run = view.container_runs.get(name);
+        let mut own = ContainerReadiness::default();
         if let Some(container_run) =
             container_run.filter(|container_run| !container_run.is_reported())
         {
-            if was_reported(view.reported, container_spec, container_run) {
-                readiness.keep(&container_spec.name, view.reported);
+            let reported = view.reported.of(name);
+            if was_reported(reported, container_run) {
+                readiness.set(name, reported.kept());
                 continue;
             }
-            readiness.hooked.insert(container_spec.name.clone());
+            own.hooked = true;
         }
-        if container_run.is_some_and(|own| own.is_started())
-            && container_spec.role != Role::Ephemeral
-        {
-            small_map::insert(&mut readiness.started, container_spec.name.clone(), ());
-        }
+        own.started = container_run.is_some_and(|own| own.is_started())
+            && container_spec.role != Role::Ephemeral;
         if container_spec.counts_for_readiness() {
-            let ready = container_run.is_some_and(|container_run| {
+            own.ready = Some(container_run.is_some_and(|container_run| {
                 let probed = container_run.probed.unwrap_or(true);
                 probed && ready_at(container_spec, container_run).is_some_and(|at| now >= at)
-            });
-            small_map::insert(
-                &mut readiness.containers,
-                container_spec.name.clone(),
-                ready,
-            );
+            }));
         }
-        if let Some(hold) = view.held.get(&container_spec.name) {
-            readiness
-                .held
-                .insert(container_spec.name.clone(), hold.waiting(now));
-        }
-        if let Some(halt) =
-            container_run.and_then(|container_run| halt(view, container_spec, container_run, now))
-        {
-            readiness.halted.insert(container_spec.name.clone(), halt);
-        }
+        let hold = view.held.get(name);
+        own.held = hold.map(|hold| Box::new(hold.waiting(now)));
+        own.halt =
+            container_run.and_then(|container_run| halt(view, container_spec, container_run, now));
+        readiness.set(name, own);
     }
-    readiness.pod = view.gates_met && readiness.containers.values().all(|ready| *ready);
+    readiness.pod = view.gates_met && readiness.all_ready();
     let wake = view
         .runs()
         .filter_map(|(container_spec, container_run)| ready_at(container_spec, container_run))
@@ -209,31 +200,22 @@ pub(crate) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
 
 /// Returns whether a container whose hook runs keeps an earlier status: of its last run, or of a
 /// failure to create it.
-fn was_reported(
-    reported: &Readiness,
-    container_spec: &ContainerSpec,
-    container_run: &ContainerRun,
-) -> bool {
-    let is_known = reported.containers.contains_key(&container_spec.name)
-        || reported.halted.contains_key(&container_spec.name);
+fn was_reported(reported: &ContainerReadiness, container_run: &ContainerRun) -> bool {
+    let is_known = reported.ready.is_some() || reported.halt.is_some();
     let has_run = container_run.last.is_some() && is_known;
-    let is_reported = has_run || reported.held.contains_key(&container_spec.name);
-    reported.kept.contains(&container_spec.name)
-        || is_reported && !reported.hooked.contains(&container_spec.name)
+    let is_reported = has_run || reported.held.is_some();
+    reported.kept || is_reported && !reported.hooked
 }
 
-impl Readiness {
-    /// Keeps a container's state as last reported.
-    fn keep(&mut self, name: &str, reported: &Self) {
-        self.kept.insert(name.to_owned());
-        if let Some(ready) = reported.containers.get(name) {
-            small_map::insert(&mut self.containers, name.to_owned(), *ready);
-        }
-        if reported.started.contains_key(name) {
-            small_map::insert(&mut self.started, name.to_owned(), ());
-        }
-        if let Some(halt) = reported.halted.get(name) {
-            self.halted.insert(name.to_owned(), *halt);
+impl ContainerReadiness {
+    /// Returns this state, kept as it was last reported.
+    fn kept(&self) -> Self {
+        Self {
+            ready: self.ready,
+            started: self.started,
+            kept: true,
+            halt: self.halt,
+            ..Self::default()
         }
     }
 }
@@ -247,7 +229,7 @@ fn halt(
 ) -> Option<Halt> {
     let exit = container_run.exit?;
     // The end of a container is reported before its back-off.
-    let reported = view.reported.halted.get(&container_spec.name).copied();
+    let reported = view.reported.of(&container_spec.name).halt;
     let next = restart_at(view, container_spec, container_run);
     let waits = reported.is_some() && next.is_some_and(|at| now < at);
     let wait = container_run.waits(exit).filter(|_| waits);

@@ -215,11 +215,12 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
         pace: view.behavior.signals,
     };
     let dismissed = stopping.clone().find(|(_, own)| own.dismissed);
-    let all = match dismissed.and_then(|(_, own)| own.stopping) {
-        Some(order) => leaves(view, manner, order),
+    let all = match dismissed.and_then(|(_, own)| own.stopping.as_deref()) {
+        Some(order) => leaves(view, manner, *order),
         None => stopping
             .filter_map(|(container_spec, own)| {
-                Some(leave(container_spec, own, manner, own.stopping?, None))
+                let order = own.stopping.as_deref()?;
+                Some(leave(container_spec, own, manner, *order, None))
             })
             .collect(),
     };

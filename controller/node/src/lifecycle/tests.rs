@@ -61,12 +61,15 @@ fn case(stage: Stage, now: i64) -> Case {
 }
 
 fn readiness_of(ready: bool) -> Readiness {
-    Readiness {
-        containers: SmallMap::from_iter([("main".to_owned(), ready)]),
-        started: SmallMap::from_iter([("main".to_owned(), ())]),
-        pod: ready,
-        ..Readiness::default()
-    }
+    let main = ContainerReadiness {
+        ready: Some(ready),
+        started: true,
+        ..ContainerReadiness::default()
+    };
+    let mut readiness = Readiness::default();
+    readiness.set("main", main);
+    readiness.pod = ready;
+    readiness
 }
 
 /// Returns the one container of a pod with a restart policy.
@@ -87,7 +90,7 @@ fn check(case: Case, expected: &Step) {
     container_run.dismissed = case.dismissed;
     let container_runs = match case.stage {
         Stage::Bound | Stage::Creating { .. } => ContainerRuns::default(),
-        _ => ContainerRuns::from_iter([("main".to_owned(), Box::new(container_run))]),
+        _ => ContainerRuns::from_iter([("main".into(), Box::new(container_run))]),
     };
     let view = View {
         behavior: case.behavior,
@@ -176,6 +179,20 @@ fn readiness_follows_the_delay_the_gates_and_the_annotation() {
         ..readiness_of(true)
     };
     check(gated, &Step::Report(expected));
+}
+
+#[test]
+fn nothing_is_kept_of_a_container_without_a_report() {
+    let mut readiness = Readiness::default();
+    let ended = ContainerReadiness {
+        halt: Some(Halt::Terminated),
+        ..ContainerReadiness::default()
+    };
+    readiness.set("init", ended.clone());
+    assert_eq!(readiness.of("init"), &ended);
+    readiness.forget_halt("init");
+    assert_eq!(readiness.of("init"), &ContainerReadiness::default());
+    assert_eq!(readiness, Readiness::default());
 }
 
 #[test]
@@ -281,7 +298,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             });
         }
         let container_runs =
-            ContainerRuns::from_iter([("main".to_owned(), Box::new(container_run.clone()))]);
+            ContainerRuns::from_iter([("main".into(), Box::new(container_run.clone()))]);
         let view = View {
             behavior: calm(),
             volumes_bound: true,
@@ -304,10 +321,11 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 reported = readiness_of(false);
             }
             Step::Report(readiness) => {
-                taken.push(match readiness.halted["main"] {
-                    Halt::Terminated => format!("{at} terminated"),
-                    Halt::Unstarted => format!("{at} unstarted"),
-                    Halt::BackOff(wait) => format!("{at} waits {}", wait.as_secs()),
+                taken.push(match readiness.of("main").halt {
+                    Some(Halt::Terminated) => format!("{at} terminated"),
+                    Some(Halt::Unstarted) => format!("{at} unstarted"),
+                    Some(Halt::BackOff(wait)) => format!("{at} waits {}", wait.as_secs()),
+                    None => format!("{at} runs"),
                 });
                 reported = readiness;
             }

@@ -1,9 +1,6 @@
 use kubeproof_runtime::decode::from_value;
 
-use std::collections::BTreeMap;
-
 use super::*;
-use crate::small_map::SmallMap;
 
 fn pod() -> Pod {
     from_value(json!({
@@ -18,6 +15,12 @@ fn pod() -> Pod {
 
 fn container_spec() -> ContainerSpec {
     ContainerSpec::all(pod().spec.as_ref().unwrap()).remove(0)
+}
+
+fn readiness_of(main: ContainerReadiness) -> Readiness {
+    let mut readiness = Readiness::default();
+    readiness.set("main", main);
+    readiness
 }
 
 fn at(second: i64) -> Timestamp {
@@ -60,13 +63,13 @@ fn transition_times_move_only_with_the_status() {
     );
     let before: PodStatus = from_value(&creating["status"]).unwrap();
     let container_runs = ContainerRuns::from_iter([(
-        "main".to_owned(),
+        "main".into(),
         Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
-    let readiness = Readiness {
-        containers: SmallMap::from_iter([("main".to_owned(), true)]),
-        ..Readiness::default()
-    };
+    let readiness = readiness_of(ContainerReadiness {
+        ready: Some(true),
+        ..ContainerReadiness::default()
+    });
     let running = Containers::Running {
         container_runs: &container_runs,
         readiness: &readiness,
@@ -113,7 +116,7 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 #[test]
 fn an_ended_pod_shows_how_its_containers_ended() {
     let container_runs = ContainerRuns::from_iter([(
-        "main".to_owned(),
+        "main".into(),
         Box::new(ContainerRun::first(&container_spec(), at(7))),
     )]);
     for (ending, phase, code) in [
@@ -144,13 +147,12 @@ fn a_container_in_back_off_shows_how_it_ended() {
         at: at(8),
         killed: false,
     });
-    let container_runs = ContainerRuns::from_iter([("main".to_owned(), container_run)]);
-    let wait = Halt::BackOff(Duration::from_secs(80));
-    let readiness = Readiness {
-        containers: SmallMap::from_iter([("main".to_owned(), false)]),
-        halted: BTreeMap::from([("main".to_owned(), wait)]),
-        ..Readiness::default()
-    };
+    let container_runs = ContainerRuns::from_iter([("main".into(), container_run)]);
+    let readiness = readiness_of(ContainerReadiness {
+        ready: Some(false),
+        halt: Some(Halt::BackOff(Duration::from_secs(80))),
+        ..ContainerReadiness::default()
+    });
     let running = Containers::Running {
         container_runs: &container_runs,
         readiness: &readiness,
