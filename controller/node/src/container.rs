@@ -19,7 +19,7 @@ mod terminal;
 mod terminal_signals;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -45,18 +45,28 @@ pub(super) use streams::Input;
 pub use streams::{Channel, ExecOptions};
 
 /// A container's contents and environment.
-#[derive(Clone)]
 pub(crate) struct Container {
     /// The command line of its first process.
-    pub(crate) command: String,
+    pub(crate) command: Box<str>,
     pub(crate) files: FileSystem,
-    pub(crate) hostname: String,
+    pub(crate) hostname: Box<str>,
+    /// The variables that differ from the default ones.
     pub(crate) variables: SmallMap<String>,
-    pub(crate) directory: String,
+    pub(crate) directory: Box<str>,
     pub(crate) now: Now,
     pub(crate) started: Timestamp,
-    /// The ports on which its programs listen.
-    pub(crate) listeners: Listeners,
+    /// The ports on which its programs listen, once it has had a process.
+    pub(crate) listeners: OnceLock<Listeners>,
+}
+
+/// The value of `PATH`, unless a container sets another.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Returns the environment variables that every container has, unless it sets others.
+pub(crate) fn default_variables(hostname: &str) -> BTreeMap<String, String> {
+    let variables = [("PATH", PATH), ("HOME", "/root"), ("HOSTNAME", hostname)];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    BTreeMap::from(variables)
 }
 
 /// The client's side of a process in a container.
@@ -78,20 +88,34 @@ impl Drop for Writer {
 }
 
 impl Container {
+    /// Returns the environment variables of its processes.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let mut variables = default_variables(&self.hostname);
+        let own = self.variables.iter();
+        variables.extend(own.map(|(name, value)| (name.to_string(), value.clone())));
+        variables
+    }
+
+    /// Connects to a port.
+    pub(crate) fn connect(&self, port: u16) -> Found {
+        let listeners = self.listeners.get();
+        listeners.map_or(Found::Nothing, |listeners| listeners.connect(port))
+    }
+
     fn shell(&self, stranger: Stranger) -> Shell {
         Shell {
             stranger,
             ends_unknown: false,
             signals: None,
             hands_on: false,
-            command: self.command.clone(),
+            command: self.command.to_string(),
             files: self.files.clone(),
-            directory: self.directory.clone(),
-            variables: self.variables.clone().into_iter().collect(),
-            hostname: self.hostname.clone(),
+            directory: self.directory.to_string(),
+            variables: self.environment(),
+            hostname: self.hostname.to_string(),
             now: Arc::clone(&self.now),
             started: self.started,
-            listeners: self.listeners.clone(),
+            listeners: self.listeners.get_or_init(Listeners::default).clone(),
             last: 0,
             arguments: Vec::new(),
             functions: BTreeMap::new(),

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, EphemeralContainer, PodSpec};
-use kubeproof_runtime::pod::Pod;
+use kubeproof_machinery::json::SmolStr;
+use kubeproof_runtime::pod::{Pod, SharedPodSpec};
 
 use super::restart_policy::{Exit, RestartPolicy};
 
@@ -53,6 +54,29 @@ pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (List, Cow<'_, 
 pub(super) fn container<'a>(pod: &'a Pod, name: &str) -> Option<(List, Cow<'a, Container>)> {
     let mut all = containers(pod.spec.as_ref()?);
     all.find(|(_, container)| container.name == name)
+}
+
+/// A container as the spec of its pod had it when it was created. Pods share the spec.
+pub(super) struct SharedContainer {
+    pod: SharedPodSpec,
+    name: SmolStr,
+}
+
+impl SharedContainer {
+    /// The container `name` of the spec `pod`.
+    pub(super) fn of(pod: &SharedPodSpec, name: &str) -> Self {
+        Self {
+            pod: pod.clone(),
+            name: name.into(),
+        }
+    }
+
+    /// Returns the container's spec.
+    pub(super) fn spec(&self) -> Cow<'_, Container> {
+        let mut all = containers(&self.pod);
+        let own = all.find(|(_, own)| own.name == *self.name);
+        own.map(|(_, own)| own).unwrap_or_default()
+    }
 }
 
 /// Converts an ephemeral container to a container; they share these fields.
@@ -179,6 +203,21 @@ mod tests {
     use kubeproof_runtime::decode::from_value;
 
     use super::*;
+
+    #[test]
+    fn a_shared_container_is_found_in_each_list() {
+        let spec: PodSpec = from_value(json!({
+            "initContainers": [{ "name": "prepare", "image": "a" }],
+            "containers": [{ "name": "main", "image": "b" }],
+            "ephemeralContainers": [{ "name": "debug", "image": "c" }],
+        }))
+        .unwrap();
+        let pod = SharedPodSpec::from(spec);
+        for (name, image) in [("prepare", "a"), ("main", "b"), ("debug", "c")] {
+            let shared = SharedContainer::of(&pod, name);
+            assert_eq!(shared.spec().image.as_deref(), Some(image));
+        }
+    }
 
     #[test]
     fn policies_of_the_pod_of_the_container_and_its_rules() {

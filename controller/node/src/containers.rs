@@ -2,6 +2,7 @@
 
 mod consumer;
 mod network;
+mod run;
 mod stops;
 
 use std::collections::BTreeMap;
@@ -21,16 +22,17 @@ use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::container::{Channel, Container, ExecOptions, Line, Log, Process, Stdin};
+use super::container::{Channel, ExecOptions, Line, Log, Process};
 use super::identity;
 use super::image::SameImages;
 use super::missing_images::MissingImages;
-use super::server::{Answer, Server};
+use super::server::Answer;
 use super::small_map::{self, SmallMap};
 
 pub(super) use consumer::Loads;
 pub use consumer::{Asked, Consumption};
 pub use network::{Behind, Network, Site};
+pub(super) use run::Run;
 use stops::Stops;
 
 /// A handle to the containers of all nodes; clones share one state.
@@ -41,7 +43,7 @@ pub struct Containers {
     missing_images: MissingImages,
     now: Now,
     /// The pods by uid.
-    pods: Arc<Mutex<BTreeMap<String, Pod>>>,
+    pods: Arc<Mutex<BTreeMap<Arc<str>, Box<Pod>>>>,
     stops: Arc<Stops>,
     /// By which programs of containers read objects, while the nodes run.
     client: Arc<Mutex<Option<Client>>>,
@@ -78,21 +80,22 @@ pub struct Inside {
 #[derive(Default)]
 struct Pod {
     place: Place,
-    containers: SmallMap<Box<Slot>>,
+    containers: SmallMap<Slot>,
     /// The waiting reasons of containers that could not be created.
-    held: BTreeMap<String, &'static str>,
+    held: SmallMap<&'static str>,
     /// The ports forwarded to programs outside of the simulation.
     forwards: BTreeMap<u16, SocketAddr>,
 }
 
 /// The pod and the node that containers belong to.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Place {
-    pub(super) node: String,
+    /// The index of the node.
+    pub(super) node: usize,
     /// The pod's name.
-    pub(super) pod: String,
+    pub(super) pod: Box<str>,
     /// The claims of the pod's volumes.
-    pub(super) claims: Vec<String>,
+    pub(super) claims: Box<[String]>,
     /// Whether the pod has init containers, for which the others wait.
     pub(super) initializes: bool,
 }
@@ -120,20 +123,6 @@ struct Slot {
     previous: Option<Arc<Run>>,
     /// Whether the container has ended and waits for its next run.
     backs_off: bool,
-}
-
-/// A run of a container, over or not.
-#[derive(Clone)]
-pub(super) struct Run {
-    pub(super) container: Container,
-    pub(super) log: Arc<Log>,
-    pub(super) image: String,
-    /// The ports on which the container listens.
-    pub(super) ports: Vec<u16>,
-    /// The HTTP server of the container.
-    pub(super) server: Server,
-    pub(super) loads: Loads,
-    pub(super) stdin: Stdin,
 }
 
 /// A reference to the pod of a request.
@@ -243,22 +232,21 @@ impl Containers {
         let pods = self.pods.lock();
         let mut running = Vec::new();
         for (uid, pod) in &*pods {
-            for (name, slot) in &pod.containers {
-                if slot.run.log.is_closed() {
-                    continue;
-                }
-                let Place {
-                    node, pod, claims, ..
-                } = pod.place.clone();
-                let (uid, container) = (uid.clone(), name.clone());
-                running.push(Running {
-                    node,
-                    pod,
-                    uid,
-                    container,
-                    claims,
-                });
-            }
+            let Place {
+                node,
+                pod: name,
+                claims,
+                ..
+            } = &pod.place;
+            let alive = pod.containers.iter();
+            let alive = alive.filter(|(_, slot)| !slot.run.log.is_closed());
+            running.extend(alive.map(|(container, _)| Running {
+                node: identity::node_name(*node),
+                pod: name.to_string(),
+                uid: uid.to_string(),
+                container: container.to_string(),
+                claims: claims.to_vec(),
+            }));
         }
         running.sort();
         running
@@ -277,8 +265,8 @@ impl Containers {
             id: identity::container_id(uid, container, slot.restarts),
             is_running: !slot.run.log.is_closed(),
             began: slot.began,
-            image: slot.run.image.clone(),
-            variables: slot.run.container.variables.clone().into_iter().collect(),
+            image: slot.run.spec().image.clone().unwrap_or_default(),
+            variables: slot.run.container.environment(),
         })
     }
 
@@ -292,8 +280,8 @@ impl Containers {
     pub async fn ended(&self, run: &RunId) {
         let log = {
             let pods = self.pods.lock();
-            let containers = pods.get(&run.uid).map(|pod| &pod.containers);
-            let slot = containers.and_then(|containers| containers.get(&run.container));
+            let containers = pods.get(run.uid.as_str()).map(|pod| &pod.containers);
+            let slot = containers.and_then(|containers| containers.get(run.container.as_str()));
             let slot = slot.filter(|slot| slot.restarts == run.restarts);
             slot.map(|slot| Arc::clone(&slot.run.log))
         };
@@ -307,7 +295,7 @@ impl Containers {
         let pods = self.pods.lock();
         let run = &pods.get(uid)?.containers.get(container)?.run;
         let is_running = !run.log.is_closed();
-        is_running.then(|| run.server.get(get, &run.container))
+        is_running.then(|| run.server().get(get, &run.container))
     }
 
     /// Returns whether a running container listens on a port; `None` if it does not run.
@@ -315,7 +303,7 @@ impl Containers {
         let pods = self.pods.lock();
         let run = &pods.get(uid)?.containers.get(container)?.run;
         let is_running = !run.log.is_closed();
-        is_running.then(|| run.server.listens_on(port))
+        is_running.then(|| run.server().listens_on(port))
     }
 
     /// Waits for the next run to stop on the nodes that are the caller's. Returns it with its grace period, `None`
@@ -328,21 +316,22 @@ impl Containers {
     ) -> (RunId, Option<Duration>) {
         let is_own = |run: &RunId| {
             let pods = self.pods.lock();
-            let pod = pods.get(&run.uid);
-            pod.is_none_or(|pod| is_own(&pod.place.node))
+            let pod = pods.get(run.uid.as_str());
+            pod.is_none_or(|pod| is_own(&identity::node_name(pod.place.node)))
         };
         self.stops.next(is_own).await
     }
 
     /// Records the node and the metadata of a pod.
-    pub(super) fn place(&self, uid: &str, place: Place) {
-        self.pods.lock().entry(uid.to_owned()).or_default().place = place;
+    pub(super) fn place(&self, uid: &Arc<str>, place: Place) {
+        let mut pods = self.pods.lock();
+        pods.entry(Arc::clone(uid)).or_default().place = place;
     }
 
     /// Records the start of the `restarts`th run of a container.
-    pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Arc<Run>) {
+    pub(super) fn begin(&self, uid: &Arc<str>, container: &str, restarts: i32, run: Arc<Run>) {
         let mut pods = self.pods.lock();
-        let slots = &mut pods.entry(uid.to_owned()).or_default().containers;
+        let slots = &mut pods.entry(Arc::clone(uid)).or_default().containers;
         let previous = match slots.remove(container) {
             // A run that could not be reported begins again.
             Some(slot) if slot.restarts == restarts => slot.previous,
@@ -355,7 +344,7 @@ impl Containers {
             previous,
             backs_off: false,
         };
-        small_map::insert(slots, container, Box::new(slot));
+        small_map::insert(slots, container, slot);
     }
 
     /// Records that a container has ended and waits for its next run.
@@ -370,7 +359,7 @@ impl Containers {
     }
 
     /// Records the containers that could not be created, with the reasons in their status.
-    pub(super) fn hold(&self, uid: &str, held: BTreeMap<String, &'static str>) {
+    pub(super) fn hold(&self, uid: &str, held: SmallMap<&'static str>) {
         if let Some(pod) = self.pods.lock().get_mut(uid) {
             pod.held = held;
         }

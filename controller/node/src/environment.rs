@@ -1,6 +1,7 @@
 //! The environment of a container from its pod's spec: program, variables, files.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -10,11 +11,11 @@ use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::pod::Pod;
 
 use super::config_sources::{ConfigSources, Data, SourceKind};
-use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};
+use super::container::{Container, FileSystem, Volume, absolute, default_variables, is_program};
 use super::identity;
 use super::image::Image;
 use super::small_map::SmallMap;
-use super::start_error::{PATH, start_error};
+use super::start_error::start_error;
 
 /// The known files of images: a part of the image's name, a path, and the file's content.
 const PAGES: &[(&str, &str, &str)] = &[
@@ -94,7 +95,7 @@ impl Materials<'_> {
     pub(super) fn prepare(&self, spec: &Spec) -> Result<Prepared, Missing> {
         let variables = self.variables(spec)?;
         let mounts = spec.volume_mounts.iter().flatten().filter_map(|mount| {
-            let volume = self.volumes.get(&mount.name)?;
+            let volume = self.volumes.get(mount.name.as_str())?;
             let expression = mount.sub_path_expr.as_ref().or(mount.sub_path.as_ref());
             let below = expression.map(|path| expand(path, &variables));
             let volume = match below.as_deref() {
@@ -116,15 +117,18 @@ impl Materials<'_> {
             true => Image::parse(image).map_or_else(|_| String::new(), |own| own.name().to_owned()),
             false => argv.join(" "),
         };
+        let defaults = default_variables(self.hostname());
+        let own = variables.into_iter();
+        let own = own.filter(|(name, value)| defaults.get(name) != Some(value));
         let container = Container {
-            command,
+            command: command.into(),
             files,
-            hostname: self.hostname().to_owned(),
-            variables: variables.into_iter().collect(),
-            directory: absolute("/", directory),
+            hostname: self.hostname().into(),
+            variables: own.map(|(name, value)| (name.into(), value)).collect(),
+            directory: absolute("/", directory).into(),
             now: self.now.clone(),
             started: now,
-            listeners: Listeners::default(),
+            listeners: OnceLock::new(),
         };
         let mounts = spec.volume_mounts.iter().flatten();
         let mounts: Vec<String> = mounts.map(|mount| mount.mount_path.clone()).collect();
@@ -155,11 +159,7 @@ impl Materials<'_> {
     }
 
     fn variables(&self, spec: &Spec) -> Result<BTreeMap<String, String>, Missing> {
-        let mut variables = BTreeMap::from([
-            ("PATH".to_owned(), PATH.to_owned()),
-            ("HOME".to_owned(), "/root".to_owned()),
-            ("HOSTNAME".to_owned(), self.hostname().to_owned()),
-        ]);
+        let mut variables = default_variables(self.hostname());
         for source in spec.env_from.iter().flatten() {
             let map = source.config_map_ref.as_ref();
             let map = map.map(|map| (SourceKind::ConfigMap, &map.name, map.optional));
@@ -399,7 +399,7 @@ mod tests {
             now: &now,
         };
         let volume = materials.projected(&spec.volumes.as_ref().unwrap()[0])?;
-        let volumes = SmallMap::from_iter([("config".to_owned(), volume)]);
+        let volumes = SmallMap::from_iter([("config".into(), volume)]);
         materials.volumes = &volumes;
         materials.prepare(&spec.containers[0])
     }
@@ -527,6 +527,10 @@ mod tests {
         let prepared = prepare(spec, &settings()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(prepared.argv, ["sh", "-c", "echo web-0", "web-0,web,1"]);
         assert!(!prepared.container.variables.contains_key("NONE"));
+        assert_eq!(prepared.container.environment()["HOSTNAME"], "web-0");
+        let plain = prepare(json!({"name": "main"}), &settings());
+        let plain = plain.unwrap_or_else(|error| panic!("{error}")).container;
+        assert_eq!((plain.variables.len(), plain.environment().len()), (0, 3));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Lifecycle hooks of a container.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, LifecycleHandler};
 
-use super::container::Container;
-use super::server::{Answer, Server};
+use super::containers::Run;
+use super::server::Answer;
 
 /// The kind of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,8 @@ impl HookKind {
 }
 
 /// Runs a handler to its end. Returns whether it has succeeded.
-pub(super) async fn run(handler: LifecycleHandler, container: Container, server: Server) -> bool {
+pub(super) async fn run(handler: LifecycleHandler, run: Arc<Run>) -> bool {
+    let container = &run.container;
     if let Some(exec) = handler.exec {
         let (code, _) = container.collect(exec.command.unwrap_or_default()).await;
         return code == 0;
@@ -45,7 +47,7 @@ pub(super) async fn run(handler: LifecycleHandler, container: Container, server:
         return true;
     }
     if let Some(get) = handler.http_get {
-        return matches!(server.get(&get, &container), Answer::Status(..400));
+        return matches!(run.server().get(&get, container), Answer::Status(..400));
     }
     // `tcpSocket` is in the API for compatibility only; it has no effect here.
     true

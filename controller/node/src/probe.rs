@@ -1,10 +1,11 @@
 //! Probes of a container: their checks and thresholds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 
-use super::container::Container;
+use super::containers::Run;
 use super::server::{Answer, REFUSED, Server};
 
 /// The kind of a probe.
@@ -38,7 +39,7 @@ impl ProbeKind {
 pub(super) struct Prober {
     pub(super) kind: ProbeKind,
     probe: Probe,
-    container: Container,
+    run: Arc<Run>,
     server: Server,
     /// The current result; `None` until a threshold was reached.
     said: Option<bool>,
@@ -58,13 +59,13 @@ pub(super) struct Outcome {
 }
 
 impl Prober {
-    /// Creates the probe of this kind; `None` if `spec` has no such probe.
-    pub(super) fn new(kind: ProbeKind, spec: &Spec, container: &Container) -> Option<Self> {
+    /// Creates the probe of this kind; `None` if the container has no such probe.
+    pub(super) fn new(kind: ProbeKind, run: &Arc<Run>) -> Option<Self> {
         Some(Self {
             kind,
-            probe: kind.of(spec)?,
-            container: container.clone(),
-            server: Server::of(spec),
+            probe: kind.of(&run.spec())?,
+            run: Arc::clone(run),
+            server: run.server(),
             // Until the first result, a container counts as alive but not ready.
             said: (kind != ProbeKind::Startup).then_some(kind == ProbeKind::Liveness),
             others: 0,
@@ -126,7 +127,7 @@ impl Prober {
         if let Some(exec) = &self.probe.exec {
             let command = exec.command.clone().unwrap_or_default();
             let timeout = seconds(self.probe.timeout_seconds, 1);
-            let ended = self.container.collect(command.clone());
+            let ended = self.run.container.collect(command.clone());
             return match tokio::time::timeout(timeout, ended).await {
                 Ok((0, _)) => Ok(()),
                 Ok((_, output)) => Err(String::from_utf8_lossy(&output).into_owned()),
@@ -138,7 +139,7 @@ impl Prober {
             };
         }
         if let Some(get) = &self.probe.http_get {
-            return match self.server.get(get, &self.container) {
+            return match self.server.get(get, &self.run.container) {
                 Answer::Status(..400) => Ok(()),
                 Answer::Status(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
                 Answer::Refused => Err(REFUSED.to_owned()),

@@ -1,10 +1,7 @@
 //! Containers that a runtime creates but cannot start, because their image lacks the program.
 
-use super::container::{Container, absolute};
+use super::container::{Container, PATH, absolute};
 use super::image::Image;
-
-/// The default search path of a container.
-pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The exit code of a container that could not be started.
 pub(super) const EXIT_CODE: i32 = 128;
@@ -36,7 +33,7 @@ pub(super) fn start_error(
             .then(|| format!("{PREFIX}exec: {name:?}: stat {name}: no such file or directory"));
     }
     let mut directories = PATH.split(':');
-    let searched = container.variables.get("PATH").map(String::as_str) == Some(PATH);
+    let searched = container.variables.get("PATH").is_none();
     let is_known = programs.contains(name) || !searched || directories.any(is_mounted);
     (!is_known).then(|| format!("{PREFIX}exec: {name:?}: executable file not found in $PATH"))
 }

@@ -1,7 +1,5 @@
 //! The input of a container's main process, to which clients attach.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use k8s_openapi::api::core::v1::Container as Spec;
 use parking_lot::Mutex;
@@ -11,9 +9,9 @@ use super::streams::Input;
 use super::terminal::Terminal;
 
 /// The clients' side of a main process's input.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Stdin {
-    sender: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
+    sender: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// Whether the container has `stdin`; clients of a container with only `tty` can't write.
     is_open: bool,
     /// `stdinOnce`: the input ends with the first client.
@@ -36,7 +34,7 @@ impl Stdin {
             false => return (Self::default(), Typing::of(Input::empty())),
         };
         let stdin = Self {
-            sender: Arc::new(Mutex::new(Some(sender))),
+            sender: Mutex::new(Some(sender)),
             is_open,
             is_once: spec.stdin_once == Some(true),
         };

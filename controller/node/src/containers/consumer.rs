@@ -3,8 +3,6 @@
 //!
 //! Source: `test/images/resource-consumer`, `test/images/agnhost/resource-consumer-controller`.
 
-use std::sync::Arc;
-
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_machinery::request::options::Query;
 use parking_lot::Mutex;
@@ -39,9 +37,9 @@ pub struct Consumption {
     pub memory: i64,
 }
 
-/// The loads of one run of a container; clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Loads(Arc<Mutex<Vec<Load>>>);
+/// The loads of one run of a container.
+#[derive(Debug, Default)]
+pub(crate) struct Loads(Mutex<Vec<Load>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Load {
@@ -186,7 +184,7 @@ pub(super) fn consume(asked: Asked<'_>, loads: &Loads, now: Timestamp) -> Page {
 
 /// Answers as a controller of these consumers. Upstream's service takes any of them for each request; here they get
 /// their requests in turn.
-pub(super) fn spread(asked: Asked<'_>, consumers: &[Loads], now: Timestamp) -> Page {
+pub(super) fn spread(asked: Asked<'_>, consumers: &[&Loads], now: Timestamp) -> Page {
     let work = match Work::read(asked, true) {
         Ok(work) => work,
         Err(page) => return page,
@@ -287,7 +285,8 @@ mod tests {
 
     #[test]
     fn consumers_get_their_requests_in_turn() {
-        let consumers = [Loads::default(), Loads::default()];
+        let (one, other) = (Loads::default(), Loads::default());
+        let consumers = [&one, &other];
         let query = "millicores=250&durationSec=30&requestSizeMillicores=100";
         let page = spread(post("/ConsumeCPU", query, ""), &consumers, at(0));
         let said = "RC manager: sending 2 requests to consume 100 millicores each and 1 request to consume 50 \

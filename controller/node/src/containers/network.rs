@@ -11,9 +11,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::io::DuplexStream;
 
-use super::consumer::{Asked, Consumption, Loads, consume, spread};
+use super::consumer::{Asked, Consumption, consume, spread};
 use super::{Containers, Pod, PodReference, Refusal, Run};
-use crate::container::{Container, Found, Log};
+use crate::container::Found;
 use crate::identity;
 use crate::program::Serves;
 use crate::server::{Page, Server};
@@ -39,11 +39,9 @@ pub enum Behind {
 
 /// The HTTP server of a simulated container on one port.
 pub struct Site {
-    container: Container,
-    containers: Containers,
-    loads: Loads,
+    run: Arc<Run>,
     server: Server,
-    log: Arc<Log>,
+    containers: Containers,
     pod: (String, String),
     port: u16,
 }
@@ -101,11 +99,11 @@ impl Containers {
     ) -> Option<Consumption> {
         let pods = self.pods.lock();
         let run = &pods.get(uid)?.containers.get(container)?.run;
-        run.server.consumes().then(|| run.loads.at(time, window))
+        run.server().consumes().then(|| run.loads.at(time, window))
     }
 
-    /// Returns the loads of the consumers that are ready behind a service.
-    async fn consumers(&self, namespace: &str, service: &str) -> Vec<Loads> {
+    /// Returns the consumers that are ready behind a service.
+    async fn consumers(&self, namespace: &str, service: &str) -> Vec<Arc<Run>> {
         let client = self.client.lock().clone();
         let Some(client) = client else {
             return Vec::new();
@@ -119,19 +117,19 @@ impl Containers {
             let ready = slice.endpoints.iter().flatten().filter(|own| is_ready(own));
             ready.filter_map(move |own| Some((own.target_ref.as_ref()?.uid.clone()?, port?)))
         });
-        let found = endpoints.filter_map(|(uid, port)| self.loads_at(&uid, port));
+        let found = endpoints.filter_map(|(uid, port)| self.consumer(&uid, port));
         found.collect()
     }
 
-    /// Returns the loads of the consumer that listens on a port of a pod.
-    fn loads_at(&self, uid: &str, port: i32) -> Option<Loads> {
+    /// Returns the consumer that listens on a port of a pod.
+    fn consumer(&self, uid: &str, port: i32) -> Option<Arc<Run>> {
         let pods = self.pods.lock();
         let mut runs = running(pods.get(uid)?);
         let found = runs.find(|run| {
             let listens = run.ports.iter().any(|own| i32::from(*own) == port);
-            listens && run.server.consumes()
+            listens && run.server().consumes()
         });
-        found.map(|run| run.loads.clone())
+        found.cloned()
     }
 }
 
@@ -163,7 +161,7 @@ impl Network {
     #[must_use]
     pub fn is_running(&self) -> bool {
         let pods = self.containers.pods.lock();
-        let pod = pods.get(&self.uid);
+        let pod = pods.get(self.uid.as_str());
         pod.is_some_and(|pod| running(pod).next().is_some())
     }
 
@@ -172,7 +170,7 @@ impl Network {
     #[must_use]
     pub fn forwarded(&self, port: u16) -> Option<SocketAddr> {
         let pods = self.containers.pods.lock();
-        pods.get(&self.uid)?.forwards.get(&port).copied()
+        pods.get(self.uid.as_str())?.forwards.get(&port).copied()
     }
 
     /// Connects to a port: to a program that listens there, or to the HTTP server that its
@@ -180,11 +178,11 @@ impl Network {
     #[must_use]
     pub fn connect(&self, port: u16) -> Behind {
         let pods = self.containers.pods.lock();
-        let Some(pod) = pods.get(&self.uid) else {
+        let Some(pod) = pods.get(self.uid.as_str()) else {
             return Behind::Nobody;
         };
         for run in running(pod) {
-            match run.container.listeners.connect(port) {
+            match run.container.connect(port) {
                 Found::Connection(connection) => return Behind::Program(connection),
                 // A port belongs to the program that has listened there.
                 Found::Refusal => return Behind::Nobody,
@@ -196,11 +194,9 @@ impl Network {
             return Behind::Nobody;
         };
         Behind::Site(Box::new(Site {
-            container: run.container.clone(),
+            run: Arc::clone(run),
+            server: run.server(),
             containers: self.containers.clone(),
-            loads: run.loads.clone(),
-            server: run.server.clone(),
-            log: Arc::clone(&run.log),
             pod: self.pod.clone(),
             port,
         }))
@@ -221,7 +217,9 @@ impl Network {
     #[must_use]
     pub fn ended(&self) -> BoxFuture<'static, ()> {
         let pods = self.containers.pods.lock();
-        let slots = pods.get(&self.uid).map(|pod| pod.containers.values());
+        let slots = pods
+            .get(self.uid.as_str())
+            .map(|pod| pod.containers.values());
         let logs = slots.into_iter().flatten().map(|slot| slot.run.log.clone());
         let ends: Vec<_> = logs.map(|log| async move { log.closed().await }).collect();
         async move { drop(join_all(ends).await) }.boxed()
@@ -229,8 +227,8 @@ impl Network {
 }
 
 /// Returns the running containers of a pod.
-fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
-    let runs = pod.containers.values().map(|slot| &*slot.run);
+fn running(pod: &Pod) -> impl Iterator<Item = &Arc<Run>> {
+    let runs = pod.containers.values().map(|slot| &slot.run);
     runs.filter(|run| !run.log.is_closed())
 }
 
@@ -238,16 +236,18 @@ impl Site {
     /// Answers a request as the image's program does if that is known, else with a line that names the pod and the
     /// port.
     pub async fn answer(&self, asked: Asked<'_>) -> Page {
+        let Run {
+            container, loads, ..
+        } = &*self.run;
         let line = match self.server.serves() {
-            Some(Serves::Files(_)) => return self.server.page(asked.path, &self.container),
-            Some(Serves::Consumer) => {
-                return consume(asked, &self.loads, (self.container.now)());
-            }
+            Some(Serves::Files(_)) => return self.server.page(asked.path, container),
+            Some(Serves::Consumer) => return consume(asked, loads, (container.now)()),
             Some(Serves::ConsumerController { namespace, name }) => {
                 let consumers = self.containers.consumers(namespace, name).await;
-                return spread(asked, &consumers, (self.container.now)());
+                let loads: Vec<_> = consumers.iter().map(|run| &run.loads).collect();
+                return spread(asked, &loads, (container.now)());
             }
-            Some(Serves::Hostname) => self.container.hostname.clone(),
+            Some(Serves::Hostname) => container.hostname.to_string(),
             None => {
                 let (namespace, pod) = &self.pod;
                 format!("pod {namespace}/{pod}, port {}\n", self.port)
@@ -263,7 +263,7 @@ impl Site {
     /// Waits until the container has ended.
     #[must_use]
     pub fn ended(&self) -> BoxFuture<'static, ()> {
-        let log = Arc::clone(&self.log);
+        let log = Arc::clone(&self.run.log);
         async move { log.closed().await }.boxed()
     }
 

@@ -1,15 +1,27 @@
+use std::sync::OnceLock;
+
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::Container as Spec;
+use k8s_openapi::api::core::v1::{Container as Spec, PodSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::container::{Channel, FileSystem, Listeners};
+use crate::container::{Channel, Container, FileSystem, Stdin};
+use crate::container_spec::SharedContainer;
 
 const POD: PodReference<'static> = PodReference {
     name: "web-0",
     uid: "u",
     node: "node-1",
 };
+
+fn shared(spec: Spec) -> SharedContainer {
+    let name = spec.name.clone();
+    let pod = PodSpec {
+        containers: vec![spec],
+        ..PodSpec::default()
+    };
+    SharedContainer::of(&pod.into(), &name)
+}
 
 fn run(lines: &[&str]) -> Run {
     let log = Arc::new(Log::default());
@@ -19,23 +31,33 @@ fn run(lines: &[&str]) -> Run {
     }
     log.close(Timestamp::UNIX_EPOCH);
     let container = Container {
-        command: String::new(),
+        command: "".into(),
         files: FileSystem::default(),
-        hostname: "web-0".to_owned(),
+        hostname: "web-0".into(),
         variables: SmallMap::new(),
-        directory: "/".to_owned(),
+        directory: "/".into(),
         now: Arc::new(|| Timestamp::UNIX_EPOCH),
         started: Timestamp::UNIX_EPOCH,
-        listeners: Listeners::default(),
+        listeners: OnceLock::new(),
     };
     Run {
         container,
+        shared: shared(Spec::default()),
         log,
-        image: String::new(),
-        ports: vec![8080],
-        server: Server::default(),
+        ports: [8080].into(),
         loads: Loads::default(),
         stdin: Stdin::default(),
+    }
+}
+
+#[test]
+fn a_pod_and_its_runs_are_small() {
+    for (size, most) in [
+        (size_of::<Pod>(), 120),
+        (size_of::<Slot>(), 40),
+        (size_of::<Run>(), 296),
+    ] {
+        assert!(size <= most, "{size} {most}");
     }
 }
 
@@ -57,7 +79,7 @@ async fn read(containers: &Containers, options: LogOptions) -> Result<String, Re
 #[tokio::test]
 async fn options_choose_a_part_of_the_log() {
     let containers = containers();
-    containers.begin("u", "main", 0, Arc::new(run(&["a", "b", "c"])));
+    containers.begin(&"u".into(), "main", 0, Arc::new(run(&["a", "b", "c"])));
     let all = LogOptions::default();
     for (options, expected) in [
         (all, "a\nb\nc\n"),
@@ -132,15 +154,15 @@ async fn the_run_before_is_kept() {
         read(&containers, previous).await.unwrap_err().to_string(),
         none
     );
-    containers.begin("u", "main", 0, Arc::new(run(&["one"])));
+    containers.begin(&"u".into(), "main", 0, Arc::new(run(&["one"])));
     assert_eq!(
         read(&containers, previous).await.unwrap_err().to_string(),
         none
     );
     containers.back_off("u", "main");
     assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
-    containers.begin("u", "main", 1, Arc::new(run(&["lost"])));
-    containers.begin("u", "main", 1, Arc::new(run(&["two"])));
+    containers.begin(&"u".into(), "main", 1, Arc::new(run(&["lost"])));
+    containers.begin(&"u".into(), "main", 1, Arc::new(run(&["two"])));
     assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
     assert_eq!(
         read(&containers, LogOptions::default()).await.unwrap(),
@@ -163,13 +185,12 @@ fn other_nodes_are_not_known() {
 #[tokio::test(start_paused = true)]
 async fn a_process_ends_with_its_container() {
     let containers = containers();
-    let over = run(&[]);
-    let alive = Run {
+    let alive = Arc::new(Run {
         log: Arc::default(),
-        ..over.clone()
-    };
+        ..run(&[])
+    });
     let command = || ["sh", "-c", "echo hi; exit 3"].map(str::to_owned).to_vec();
-    containers.begin("u", "main", 0, Arc::new(over));
+    containers.begin(&"u".into(), "main", 0, Arc::new(run(&[])));
     let refused = containers
         .exec(POD, "main", command(), ExecOptions::default())
         .err();
@@ -177,7 +198,7 @@ async fn a_process_ends_with_its_container() {
         refused.unwrap().to_string(),
         "container not found (\"main\")"
     );
-    containers.begin("u", "main", 1, Arc::new(alive.clone()));
+    containers.begin(&"u".into(), "main", 1, Arc::clone(&alive));
 
     let session = containers
         .exec(POD, "main", command(), ExecOptions::default())
@@ -223,13 +244,13 @@ async fn a_process_ends_with_its_container() {
 #[tokio::test]
 async fn ports_are_open_while_something_listens_there() {
     let containers = containers();
-    let alive = Run {
+    let alive = Arc::new(Run {
         log: Arc::default(),
         ..run(&[])
-    };
+    });
     let not_found = containers.network(POD, "default").err().unwrap();
     assert_eq!(not_found.to_string(), "pod not found (\"web-0_default\")");
-    containers.begin("u", "main", 0, Arc::new(alive.clone()));
+    containers.begin(&"u".into(), "main", 0, Arc::clone(&alive));
     let address = "127.0.0.1:3000".parse().unwrap();
     containers.forward("u", BTreeMap::from([(80, address)]));
     let network = containers.network(POD, "default").unwrap();
@@ -273,7 +294,7 @@ async fn an_image_that_serves_files_serves_those_of_the_container() {
     };
     let nginx = Run {
         log: Arc::default(),
-        server: Server::of(&spec),
+        shared: shared(spec),
         ..run(&[])
     };
     let files = &nginx.container.files;
@@ -284,7 +305,7 @@ async fn an_image_that_serves_files_serves_those_of_the_container() {
     }
     files.make_directories("/etc");
     files.write("/etc/secret", b"s", false).unwrap();
-    containers.begin("u", "main", 0, Arc::new(nginx));
+    containers.begin(&"u".into(), "main", 0, Arc::new(nginx));
     let network = containers.network(POD, "default").unwrap();
     let Behind::Site(site) = network.connect(8080) else {
         panic!("nobody listens");
@@ -324,7 +345,7 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, Arc::new(alive));
+    containers.begin(&"u".into(), "main", 0, Arc::new(alive));
     let network = containers.network(POD, "default").unwrap();
     let script = "while true; do echo hello | nc -l -p 8080 || true; done";
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
@@ -380,7 +401,7 @@ async fn at_terminal(command: &[&str], keys: &[&str]) -> (String, Result<i32, St
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, Arc::new(alive));
+    containers.begin(&"u".into(), "main", 0, Arc::new(alive));
     let command = command.iter().map(|word| (*word).to_owned()).collect();
     let options = ExecOptions {
         stdin: true,
@@ -472,7 +493,7 @@ async fn a_terminal_without_a_client_that_types_stays_silent() {
         log: Arc::default(),
         ..run(&[])
     };
-    containers.begin("u", "main", 0, Arc::new(alive.clone()));
+    containers.begin(&"u".into(), "main", 0, Arc::new(alive));
     let options = ExecOptions {
         stdin: false,
         tty: true,

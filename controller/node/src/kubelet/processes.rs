@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Container as Spec;
 use kubeproof_runtime::clock::Now;
 use kubeproof_runtime::pod::{Pod, claims};
 use tokio::sync::watch;
@@ -16,7 +15,7 @@ use super::{Kubelet, Record};
 use crate::config_sources::ConfigSources;
 use crate::container::{Log, Sender, Sigterm, Stdin, Typing, Volume};
 use crate::container_run::Halt;
-use crate::container_spec::{self, List};
+use crate::container_spec::{self, List, SharedContainer};
 use crate::containers::{Loads, Place, Run, RunId};
 use crate::environment::{Materials, Missing, Prepared};
 use crate::hold::Cause;
@@ -79,22 +78,34 @@ pub(super) struct CreateFailures {
 pub(super) struct PodProcesses {
     /// The volumes with the pod's lifetime, by name.
     volumes: SmallMap<Volume>,
-    running: SmallMap<Box<Process>>,
+    running: SmallMap<Process>,
 }
 
 /// The main process of a container; dropping it kills the process and closes the log.
 struct Process {
     restarts: i32,
     run: Arc<Run>,
-    /// The input of the process, taken at its start.
-    typing: Option<Box<Typing>>,
-    /// The command line of the process, taken at its start.
+    /// The command of the process, until it is launched.
+    command: Option<Box<Command>>,
+    /// The tasks of the process, made for the first one.
+    tasks: Option<Box<ProcessTasks>>,
+}
+
+/// The command of a main process.
+struct Command {
+    /// The command line; empty if only the image knows it.
     argv: Vec<String>,
+    input: Typing,
     /// Whether a program that only the image knows ends at once.
     ends_at_once: bool,
-    task: Option<AbortHandle>,
-    /// The sender of SIGTERM, made when the program is started or signaled. Without a pace, a program that only the image
-    /// knows is not started.
+}
+
+/// The tasks of a main process, and what they share. Without a pace, a program that only the image knows has none
+/// unless it is probed or stopped.
+#[derive(Default)]
+struct ProcessTasks {
+    main: Option<AbortHandle>,
+    /// The sender of SIGTERM, made when the program is started or signaled.
     sigterm: Option<watch::Sender<Option<Sender>>>,
     /// The task that waits until the start is noticed.
     notice: Option<AbortHandle>,
@@ -103,19 +114,28 @@ struct Process {
     probes: BTreeMap<ProbeKind, AbortHandle>,
     /// The probes that have reported an outcome and wait to be continued.
     probers: BTreeMap<ProbeKind, Prober>,
-    /// The spec, if it has probes or hooks.
-    spec: Option<Box<Spec>>,
-    launched: bool,
-    now: Now,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let tasks = self.task.iter().chain(&self.hook).chain(&self.notice);
+        if let Some(tasks) = &self.tasks {
+            tasks.abort();
+        }
+        let now = &self.run.container.now;
+        self.run.log.close(now());
+    }
+}
+
+impl ProcessTasks {
+    fn abort(&self) {
+        let tasks = self.main.iter().chain(&self.hook).chain(&self.notice);
         for task in tasks.chain(self.probes.values()) {
             task.abort();
         }
-        self.run.log.close((self.now)());
+    }
+
+    fn sigterm(&mut self) -> &watch::Sender<Option<Sender>> {
+        self.sigterm.get_or_insert_with(|| watch::Sender::new(None))
     }
 }
 
@@ -135,36 +155,43 @@ impl PodProcesses {
         let Some(process) = self.running.get_mut(container) else {
             return false;
         };
-        process.sigterm().send_replace(Some(match is_foreign {
-            true => Sender::Other,
-            false => Sender::Kubelet,
-        }));
+        process
+            .tasks()
+            .sigterm()
+            .send_replace(Some(match is_foreign {
+                true => Sender::Other,
+                false => Sender::Kubelet,
+            }));
         true
     }
 
     /// Stops the probes of a container.
     pub(super) fn stop_probes(&mut self, container: &str) {
-        if let Some(process) = self.running.get_mut(container) {
-            process.probers.clear();
-            for (_, probe) in std::mem::take(&mut process.probes) {
+        if let Some(tasks) = self.tasks(container) {
+            tasks.probers.clear();
+            for (_, probe) in std::mem::take(&mut tasks.probes) {
                 probe.abort();
             }
         }
     }
 
     pub(super) fn stop_probe(&mut self, container: &str, kind: ProbeKind) {
-        if let Some(process) = self.running.get_mut(container) {
-            process.probes.remove(&kind);
-            process.probers.remove(&kind);
+        if let Some(tasks) = self.tasks(container) {
+            tasks.probes.remove(&kind);
+            tasks.probers.remove(&kind);
         }
+    }
+
+    fn tasks(&mut self, container: &str) -> Option<&mut ProcessTasks> {
+        self.running.get_mut(container)?.tasks.as_deref_mut()
     }
 
     /// Stores a probe until it is continued.
     pub(super) fn keep(&mut self, lifecycle_event: &PodLifecycleEvent, prober: Option<Prober>) {
-        let process = self.running.get_mut(&lifecycle_event.container);
+        let process = self.running.get_mut(lifecycle_event.container.as_str());
         let process = process.filter(|own| own.restarts == lifecycle_event.restarts);
         if let (Some(process), Some(prober)) = (process, prober) {
-            process.probers.insert(prober.kind, prober);
+            process.tasks().probers.insert(prober.kind, prober);
         }
     }
 }
@@ -246,29 +273,22 @@ impl Processes {
     pub(super) fn launch(&mut self, uid: &str, pod: &mut PodProcesses) {
         let mut new = Vec::new();
         for (name, process) in &mut pod.running {
-            if std::mem::replace(&mut process.launched, true) {
-                continue;
-            }
-            new.push(name.clone());
-            let argv = std::mem::take(&mut process.argv);
-            let Some(typing) = process.typing.take() else {
+            let Some(command) = process.command.take() else {
                 continue;
             };
-            if argv.is_empty() && !process.ends_at_once && self.pace.is_none() {
+            new.push((name.clone(), Arc::clone(&process.run)));
+            if command.argv.is_empty() && !command.ends_at_once && self.pace.is_none() {
                 continue;
             }
             let occurs = lifecycle_event(uid, name, process.restarts);
-            let ends = process.end(argv, *typing, self.pace);
-            process.task = Some(self.tasks.spawn(async move {
+            let ends = process.end(*command, self.pace);
+            process.tasks().main = Some(self.tasks.spawn(async move {
                 let exit = ends.await?;
                 Some((occurs(PodLifecycleEventType::Exited(exit)), None))
             }));
         }
-        for name in new {
-            let process = pod.running.get(&name);
-            let spec = process.and_then(|process| process.spec.as_deref());
-            let hooked = spec.and_then(|spec| HookKind::PostStart.handler(spec));
-            match hooked {
+        for (name, run) in new {
+            match HookKind::PostStart.handler(&run.spec()) {
                 Some(_) => self.hook(uid, &name, HookKind::PostStart, pod),
                 None => self.begun(uid, &name, pod),
             }
@@ -285,7 +305,7 @@ impl Processes {
         };
         let wait = pace.until_relist((self.now)());
         let occurs = lifecycle_event(uid, name, process.restarts);
-        process.notice = Some(self.tasks.spawn(async move {
+        process.tasks().notice = Some(self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
             Some((occurs(PodLifecycleEventType::Noticed), None))
         }));
@@ -296,15 +316,13 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let spec = process.spec.as_deref();
-        let Some((spec, handler)) = spec.and_then(|spec| Some((spec, kind.handler(spec)?))) else {
+        let run = Arc::clone(&process.run);
+        let Some(handler) = kind.handler(&run.spec()) else {
             return;
         };
-        let container = process.run.container.clone();
-        let server = Server::of(spec);
         let occurs = lifecycle_event(uid, name, process.restarts);
-        process.hook = Some(self.tasks.spawn(async move {
-            let succeeded = hook::run(handler, container, server).await;
+        process.tasks().hook = Some(self.tasks.spawn(async move {
+            let succeeded = hook::run(handler, run).await;
             Some((occurs(PodLifecycleEventType::Hooked(kind, succeeded)), None))
         }));
     }
@@ -314,22 +332,24 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let Some(spec) = process.spec.as_deref() else {
-            return;
-        };
-        let container = &process.run.container;
-        let has_started = process.probes.contains_key(&ProbeKind::Startup);
-        let startup = Prober::new(ProbeKind::Startup, spec, container);
-        let kinds = match startup.filter(|_| !has_started) {
+        let run = &process.run;
+        let tasks = process.tasks.as_ref();
+        let has_started = tasks.is_some_and(|own| own.probes.contains_key(&ProbeKind::Startup));
+        let startup = Prober::new(ProbeKind::Startup, run);
+        let new = match startup.filter(|_| !has_started) {
             Some(startup) => vec![startup],
             None => [ProbeKind::Liveness, ProbeKind::Readiness]
                 .into_iter()
-                .filter_map(|kind| Prober::new(kind, spec, container))
+                .filter_map(|kind| Prober::new(kind, run))
                 .collect(),
         };
-        let kinds = kinds.into_iter().map(|prober| (prober.kind, prober));
-        process.probers.extend(kinds);
-        for kind in process.probers.keys().copied().collect::<Vec<_>>() {
+        for prober in new {
+            process.tasks().probers.insert(prober.kind, prober);
+        }
+        let Some(tasks) = &process.tasks else {
+            return;
+        };
+        for kind in tasks.probers.keys().copied().collect::<Vec<_>>() {
             self.probe_on(uid, name, kind, pod);
         }
     }
@@ -345,7 +365,7 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let Some(mut prober) = process.probers.remove(&kind) else {
+        let Some(mut prober) = process.tasks().probers.remove(&kind) else {
             return;
         };
         let occurs = lifecycle_event(uid, name, process.restarts);
@@ -356,38 +376,39 @@ impl Processes {
                 Some(prober),
             ))
         });
-        process.probes.insert(kind, task);
+        process.tasks().probes.insert(kind, task);
     }
 }
 
 impl Process {
-    fn sigterm(&mut self) -> &watch::Sender<Option<Sender>> {
-        self.sigterm.get_or_insert_with(|| watch::Sender::new(None))
+    fn tasks(&mut self) -> &mut ProcessTasks {
+        self.tasks.get_or_insert_default()
     }
 
-    /// Runs `argv` and returns its exit once the kubelet learns of it. Returns `None` if there is
+    /// Runs `command` and returns its exit once the kubelet learns of it. Returns `None` if there is
     /// none: a program that only the image knows runs until it is killed.
     fn end(
         &mut self,
-        argv: Vec<String>,
-        typing: Typing,
+        command: Command,
         pace: Option<Pace>,
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
         let run = Arc::clone(&self.run);
-        let ends_at_once = self.ends_at_once;
-        let (sigterm, now) = (self.sigterm().subscribe(), Arc::clone(&self.now));
+        let sigterm = self.tasks().sigterm().subscribe();
         async move {
-            let code = match run
-                .container
-                .run(argv, typing, &run.log, sigterm.clone())
-                .await
-            {
+            let Command {
+                argv,
+                input,
+                ends_at_once,
+            } = command;
+            let (container, log) = (&run.container, &run.log);
+            let now = &container.now;
+            let code = match container.run(argv, input, log, sigterm.clone()).await {
                 Some(code) => code,
                 None if ends_at_once => 0,
                 // A program that only the image knows handles SIGTERM.
                 None => {
                     heed(sigterm.clone(), pace?).await?;
-                    run.log.close(now());
+                    log.close(now());
                     0
                 }
             };
@@ -399,16 +420,6 @@ impl Process {
             Some(Exit { code, at, killed })
         }
     }
-}
-
-/// Whether the kubelet probes or hooks the containers of `spec`.
-fn is_watched(spec: &Spec) -> bool {
-    let probes = [
-        &spec.startup_probe,
-        &spec.liveness_probe,
-        &spec.readiness_probe,
-    ];
-    spec.lifecycle.is_some() || probes.iter().any(|probe| probe.is_some())
 }
 
 /// Waits for SIGTERM, and then for the time that a program takes to exit.
@@ -453,10 +464,11 @@ impl Kubelet {
         record: &mut Record,
         names: &BTreeMap<String, i32>,
     ) -> Result<Result<CreateFailures, Missing>, kube::Error> {
-        let Some(spec) = pod.spec.as_ref() else {
+        let Some(pod_spec) = pod.spec.as_ref() else {
             return Ok(Ok(CreateFailures::default()));
         };
-        let sources = ConfigSources::read(&self.ctx.client, &record.key.namespace, spec).await?;
+        let sources =
+            ConfigSources::read(&self.ctx.client, &record.key.namespace, pod_spec).await?;
         let host_ip = identity::host_ip(record.node);
         let now = Arc::clone(&self.ctx.now);
         let mut materials = Materials {
@@ -478,7 +490,7 @@ impl Kubelet {
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
         let (mut prepared, mut result) = (Vec::new(), CreateFailures::default());
-        for (list, container) in container_spec::containers(spec) {
+        for (list, container) in container_spec::containers(pod_spec) {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
             };
@@ -492,7 +504,7 @@ impl Kubelet {
                     // A program of an init container that only the image knows ends at once.
                     let is_sidecar = container.restart_policy.as_deref() == Some("Always");
                     let ends_at_once = list == List::Init && !is_sidecar;
-                    prepared.push((container.into_owned(), *restarts, made, ends_at_once));
+                    prepared.push((container, *restarts, made, ends_at_once));
                 }
                 Err(cause) => {
                     // The previous run has been stopped for the new one.
@@ -502,10 +514,10 @@ impl Kubelet {
             }
         }
         let place = Place {
-            node: identity::node_name(record.node),
-            pod: record.key.name.clone(),
+            node: record.node,
+            pod: record.key.name.as_str().into(),
             claims: claims(pod).map(|claim| claim.name.into_owned()).collect(),
-            initializes: spec.init_containers.iter().flatten().next().is_some(),
+            initializes: pod_spec.init_containers.iter().flatten().next().is_some(),
         };
         self.processes.containers.place(&record.uid, place);
         let forwards = self.forwards(pod, &record.key);
@@ -514,43 +526,48 @@ impl Kubelet {
             let Prepared {
                 container, argv, ..
             } = made;
-            let name = spec.name.clone();
-            let (stdin, typing) = Stdin::of(&spec);
+            let name = spec.name.as_str();
+            let (stdin, input) = Stdin::of(&spec);
             let run = Arc::new(Run {
                 container,
+                shared: SharedContainer::of(pod_spec, name),
                 log: Arc::new(Log::default()),
-                image: spec.image.clone().unwrap_or_default(),
-                ports: Server::of(&spec).ports(&spec, &argv),
-                server: Server::of(&spec),
+                ports: Server::of(&spec).ports(&spec, &argv).into(),
                 loads: Loads::default(),
                 stdin,
             });
             let containers = &self.processes.containers;
-            containers.begin(&record.uid, &name, restarts, Arc::clone(&run));
+            containers.begin(&record.uid, name, restarts, Arc::clone(&run));
             if let Some(message) = made.start_error {
                 run.log.close(now());
-                record.processes.stop_one(&name);
-                result.unstarted.insert(name, message.into());
+                record.processes.stop_one(name);
+                result.unstarted.insert(name.to_owned(), message.into());
                 continue;
             }
+            let command = Command {
+                argv,
+                input,
+                ends_at_once,
+            };
             let process = Process {
                 restarts,
                 run,
-                typing: Some(Box::new(typing)),
-                argv,
-                task: None,
-                sigterm: None,
-                notice: None,
-                hook: None,
-                probes: BTreeMap::new(),
-                probers: BTreeMap::new(),
-                ends_at_once,
-                spec: is_watched(&spec).then(|| Box::new(spec)),
-                launched: false,
-                now: Arc::clone(&now),
+                command: Some(Box::new(command)),
+                tasks: None,
             };
-            small_map::insert(&mut record.processes.running, &name, Box::new(process));
+            small_map::insert(&mut record.processes.running, name, process);
         }
         Ok(Ok(result))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_tasks_is_small() {
+        let size = size_of::<Process>();
+        assert!(size <= 32, "{size}");
     }
 }

@@ -1,0 +1,34 @@
+//! A run of a container.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Container as Spec;
+
+use super::consumer::Loads;
+use crate::container::{Container, Log, Stdin};
+use crate::container_spec::SharedContainer;
+use crate::server::Server;
+
+/// A run of a container, over or not.
+pub(crate) struct Run {
+    pub(crate) container: Container,
+    pub(crate) shared: SharedContainer,
+    pub(crate) log: Arc<Log>,
+    /// The ports on which the container listens.
+    pub(crate) ports: Box<[u16]>,
+    pub(crate) loads: Loads,
+    pub(crate) stdin: Stdin,
+}
+
+impl Run {
+    /// Returns the spec of the container.
+    pub(crate) fn spec(&self) -> Cow<'_, Spec> {
+        self.shared.spec()
+    }
+
+    /// Returns the HTTP server of the container.
+    pub(crate) fn server(&self) -> Server {
+        Server::of(&self.spec())
+    }
+}
