@@ -1,9 +1,10 @@
 //! Maps with few entries, such as the containers of a pod. A cluster has many pods.
 
+use kubeproof_machinery::json::SmolStr;
 use litemap::LiteMap;
 
-/// Values by name.
-pub(super) type SmallMap<V> = LiteMap<String, V>;
+/// Values by name. Most names are short, and lie in their entry.
+pub(super) type SmallMap<V> = LiteMap<SmolStr, V>;
 
 /// Sets the value of `name`, and returns the one before. An empty map is allocated for one entry, as most pods have one
 /// container.
