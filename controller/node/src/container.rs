@@ -26,6 +26,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+use kubeproof_machinery::json::SmolStr;
 use kubeproof_runtime::clock::Now;
 use signals::Signals;
 use state::{Shell, Stranger};
@@ -47,12 +48,12 @@ pub use streams::{Channel, ExecOptions};
 /// A container's contents and environment.
 pub(crate) struct Container {
     /// The command line of its first process.
-    pub(crate) command: Box<str>,
+    pub(crate) command: SmolStr,
     pub(crate) files: FileSystem,
-    pub(crate) hostname: Box<str>,
+    pub(crate) hostname: SmolStr,
     /// The variables that differ from the default ones.
     pub(crate) variables: SmallMap<String>,
-    pub(crate) directory: Box<str>,
+    pub(crate) directory: SmolStr,
     pub(crate) now: Now,
     pub(crate) started: Timestamp,
     /// The ports on which its programs listen, once it has had a process.

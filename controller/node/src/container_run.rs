@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kubeproof_machinery::json::SmolStr;
 
 use super::container_spec::ContainerSpec;
 use super::pace::after;
@@ -17,7 +18,7 @@ pub(super) type ContainerRuns = SmallMap<Box<ContainerRun>>;
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContainerRun {
-    pub(super) image: String,
+    pub(super) image: SmolStr,
     pub(super) restarts: i32,
     pub(super) since: Timestamp,
     /// The exit of the run, once it has ended.
@@ -90,7 +91,7 @@ impl ContainerRun {
     /// Returns the first run of a container.
     pub(super) fn first(container_spec: &ContainerSpec, now: Timestamp) -> Self {
         Self {
-            image: container_spec.image.clone(),
+            image: container_spec.image.as_str().into(),
             restarts: 0,
             since: now,
             exit: None,

@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::HTTPGetAction;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::Client;
+use kubeproof_machinery::json::SmolStr;
 use kubeproof_runtime::clock::Now;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -93,7 +94,7 @@ pub(super) struct Place {
     /// The index of the node.
     pub(super) node: usize,
     /// The pod's name.
-    pub(super) pod: Box<str>,
+    pub(super) pod: SmolStr,
     /// The claims of the pod's volumes.
     pub(super) claims: Box<[String]>,
     /// Whether the pod has init containers, for which the others wait.

@@ -86,7 +86,7 @@ pub(crate) struct Volume {
 
 #[derive(Debug)]
 struct Tree {
-    root: Mutex<Entry>,
+    root: Mutex<Directory>,
     /// Notifies the readers that follow a file (`tail -f`) of every change in the tree.
     changed: Changes,
 }
@@ -94,7 +94,7 @@ struct Tree {
 impl Default for Tree {
     fn default() -> Self {
         Self {
-            root: Mutex::new(Entry::Directory(Arc::clone(&EMPTY))),
+            root: Mutex::new(Arc::clone(&EMPTY)),
             changed: Changes::default(),
         }
     }
@@ -148,16 +148,13 @@ impl FileSystem {
 
     fn of_root(root: Directory) -> Self {
         let files = Self::default();
-        *files.root.tree.root.lock() = Entry::Directory(root);
+        *files.root.tree.root.lock() = root;
         files
     }
 
     /// Returns the directory `/`, without what is mounted.
     fn root_directory(&self) -> Directory {
-        match &*self.root.tree.root.lock() {
-            Entry::Directory(root) => Arc::clone(root),
-            _ => Directory::default(),
-        }
+        self.root.tree.root.lock().clone()
     }
 
     /// Returns these files with the random devices seeded by `seed`.
@@ -392,8 +389,8 @@ impl FileSystem {
     /// Looks at what is at a path, without following links.
     fn raw<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
         let (volume, parts) = self.place(path);
-        let root = volume.tree.root.lock();
-        let mut entry = Some(&*root);
+        let root = Entry::Directory(volume.tree.root.lock().clone());
+        let mut entry = Some(&root);
         for part in volume.below.iter().chain(&parts) {
             entry = match entry {
                 Some(Entry::Directory(children)) => children.get(part),
@@ -413,20 +410,15 @@ impl FileSystem {
         // A mount point itself can't be replaced.
         let (name, above) = parts.split_last().ok_or(FileError::IsDirectory)?;
         let mut root = volume.tree.root.lock();
-        let mut entry = &mut *root;
+        let mut directory = &mut *root;
         for part in volume.below.iter().chain(above) {
-            entry = match entry {
-                Entry::Directory(children) => {
-                    let children = Arc::make_mut(children);
-                    children.get_mut(part).ok_or(FileError::NotFound)?
-                }
+            let entry = Arc::make_mut(directory).get_mut(part);
+            directory = match entry.ok_or(FileError::NotFound)? {
+                Entry::Directory(children) => children,
                 _ => return Err(FileError::NotDirectory),
             };
         }
-        let changed = match entry {
-            Entry::Directory(children) => change(Arc::make_mut(children), name)?,
-            _ => return Err(FileError::NotDirectory),
-        };
+        let changed = change(Arc::make_mut(directory), name)?;
         volume.tree.changed.notify();
         Ok(changed)
     }

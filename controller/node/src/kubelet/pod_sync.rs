@@ -101,7 +101,7 @@ fn container_run(
     let since = running.and_then(|running| running.started_at.as_ref());
     let since = since.map_or(now, |time| time.0);
     let mut container_run = ContainerRun::first(container_spec, since);
-    status.image.clone_into(&mut container_run.image);
+    container_run.image = status.image.as_str().into();
     container_run.restarts = status.restart_count;
     // The probes and hooks of an earlier process are lost.
     (container_run.probed, container_run.startup) = (None, None);
