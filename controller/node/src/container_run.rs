@@ -13,7 +13,7 @@ use super::small_map::SmallMap;
 use super::start_error;
 
 /// The containers of a pod that have been started, by name.
-pub(super) type ContainerRuns = SmallMap<Box<ContainerRun>>;
+pub(super) type ContainerRuns = SmallMap<ContainerRun>;
 
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, EphemeralContainer, PodSpec};
-use kubeproof_machinery::json::SmolStr;
 use kubeproof_runtime::pod::{Pod, SharedPodSpec};
 
 use super::restart_policy::{Exit, RestartPolicy};
@@ -59,22 +58,23 @@ pub(super) fn container<'a>(pod: &'a Pod, name: &str) -> Option<(List, Cow<'a, C
 /// A container as the spec of its pod had it when it was created. Pods share the spec.
 pub(super) struct SharedContainer {
     pod: SharedPodSpec,
-    name: SmolStr,
+    /// The place among all containers of the spec, in the order of their start.
+    index: usize,
 }
 
 impl SharedContainer {
-    /// The container `name` of the spec `pod`.
-    pub(super) fn of(pod: &SharedPodSpec, name: &str) -> Self {
+    /// The container at `index` among all [`containers`] of the spec `pod`.
+    pub(super) fn of(pod: &SharedPodSpec, index: usize) -> Self {
         Self {
             pod: pod.clone(),
-            name: name.into(),
+            index,
         }
     }
 
     /// Returns the container's spec.
     pub(super) fn spec(&self) -> Cow<'_, Container> {
         let mut all = containers(&self.pod);
-        let own = all.find(|(_, own)| own.name == *self.name);
+        let own = all.nth(self.index);
         own.map(|(_, own)| own).unwrap_or_default()
     }
 }
@@ -213,9 +213,9 @@ mod tests {
         }))
         .unwrap();
         let pod = SharedPodSpec::from(spec);
-        for (name, image) in [("prepare", "a"), ("main", "b"), ("debug", "c")] {
-            let shared = SharedContainer::of(&pod, name);
-            assert_eq!(shared.spec().image.as_deref(), Some(image));
+        for (index, (list, container)) in containers(&pod).enumerate() {
+            let shared = SharedContainer::of(&pod, index);
+            assert_eq!(shared.spec(), container, "{list:?}");
         }
     }
 

@@ -119,7 +119,6 @@ pub struct Running {
 /// A container's current and previous run.
 struct Slot {
     restarts: i32,
-    began: Timestamp,
     run: Arc<Run>,
     previous: Option<Arc<Run>>,
     /// Whether the container has ended and waits for its next run.
@@ -265,7 +264,7 @@ impl Containers {
             },
             id: identity::container_id(uid, container, slot.restarts),
             is_running: !slot.run.log.is_closed(),
-            began: slot.began,
+            began: slot.run.container.started,
             image: slot.run.spec().image.clone().unwrap_or_default(),
             variables: slot.run.container.environment(),
         })
@@ -340,7 +339,6 @@ impl Containers {
         };
         let slot = Slot {
             restarts,
-            began: (self.now)(),
             run,
             previous,
             backs_off: false,
@@ -461,7 +459,8 @@ impl Containers {
             let written = pipe.read().await?;
             Some((written, pipe))
         });
-        let input = if stdin { run.stdin.attach() } else { None };
+        let input = run.stdin.as_ref().filter(|_| stdin);
+        let input = input.and_then(|input| input.attach());
         Ok(Session {
             output: output.boxed(),
             input,

@@ -135,7 +135,7 @@ impl<'a> View<'a> {
         container_specs.filter_map(|container_spec| {
             Some((
                 container_spec,
-                &**container_runs.get(container_spec.name.as_str())?,
+                container_runs.get(container_spec.name.as_str())?,
             ))
         })
     }

@@ -355,7 +355,6 @@ impl Report<'_> {
                 ending,
             } => {
                 let container_run = container_runs.get(container.name.as_str());
-                let container_run = container_run.map(|container_run| &**container_run);
                 self.ended_status(container, list, container_run, *ending)
             }
         }

@@ -9,7 +9,7 @@ use super::streams::Input;
 use super::terminal::Terminal;
 
 /// The clients' side of a main process's input.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stdin {
     sender: Mutex<Option<mpsc::Sender<Bytes>>>,
     /// Whether the container has `stdin`; clients of a container with only `tty` can't write.
@@ -20,7 +20,9 @@ pub(crate) struct Stdin {
 
 impl Stdin {
     /// Returns the clients' side and the process's side of the input of the container `spec`.
-    pub(crate) fn of(spec: &Spec) -> (Self, Typing) {
+    ///
+    /// A container without `stdin` and `tty` has no clients' side.
+    pub(crate) fn of(spec: &Spec) -> (Option<Box<Self>>, Typing) {
         let is_open = spec.stdin == Some(true);
         let (sender, typing) = match spec.tty == Some(true) {
             true => {
@@ -31,14 +33,14 @@ impl Stdin {
                 let (sender, input) = Input::live();
                 (sender, Typing::of(input))
             }
-            false => return (Self::default(), Typing::of(Input::empty())),
+            false => return (None, Typing::of(Input::empty())),
         };
         let stdin = Self {
             sender: Mutex::new(Some(sender)),
             is_open,
             is_once: spec.stdin_once == Some(true),
         };
-        (stdin, typing)
+        (Some(Box::new(stdin)), typing)
     }
 
     /// Returns the sender for a client's input; `None` if the input is closed or already taken.

@@ -18,7 +18,8 @@ pub(crate) struct Run {
     /// The ports on which the container listens.
     pub(crate) ports: Box<[u16]>,
     pub(crate) loads: Loads,
-    pub(crate) stdin: Stdin,
+    /// The input of the main process, if clients can attach to it.
+    pub(crate) stdin: Option<Box<Stdin>>,
 }
 
 impl Run {

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, PodSpec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::container::{Channel, Container, FileSystem, Stdin};
+use crate::container::{Channel, Container, FileSystem};
 use crate::container_spec::SharedContainer;
 
 const POD: PodReference<'static> = PodReference {
@@ -15,12 +15,11 @@ const POD: PodReference<'static> = PodReference {
 };
 
 fn shared(spec: Spec) -> SharedContainer {
-    let name = spec.name.clone();
     let pod = PodSpec {
         containers: vec![spec],
         ..PodSpec::default()
     };
-    SharedContainer::of(&pod.into(), &name)
+    SharedContainer::of(&pod.into(), 0)
 }
 
 fn run(lines: &[&str]) -> Run {
@@ -46,7 +45,7 @@ fn run(lines: &[&str]) -> Run {
         log,
         ports: [8080].into(),
         loads: Loads::default(),
-        stdin: Stdin::default(),
+        stdin: None,
     }
 }
 
@@ -54,8 +53,8 @@ fn run(lines: &[&str]) -> Run {
 fn a_pod_and_its_runs_are_small() {
     for (size, most) in [
         (size_of::<Pod>(), 128),
-        (size_of::<Slot>(), 40),
-        (size_of::<Run>(), 312),
+        (size_of::<Slot>(), 24),
+        (size_of::<Run>(), 288),
     ] {
         assert!(size <= most, "{size} {most}");
     }

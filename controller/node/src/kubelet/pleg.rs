@@ -137,7 +137,7 @@ impl Kubelet {
         grace: Option<Duration>,
     ) {
         let order = self.stopping_order(pod, grace);
-        let alive = |container_run: &&mut Box<ContainerRun>| container_run.exit.is_none();
+        let alive = |container_run: &&mut ContainerRun| container_run.exit.is_none();
         if let Some(container_run) = record.container_runs.get_mut(name).filter(alive) {
             container_run.stopping = Some(Box::new(order));
             self.record_event(pod, Some(name), EventType::Normal, "Killing", message)

@@ -80,7 +80,7 @@ fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> Container
         let status = statuses.get(container_spec.name.as_str())?;
         Some((
             container_spec.name.as_str().into(),
-            Box::new(container_run(container_spec, status, now)?),
+            container_run(container_spec, status, now)?,
         ))
     });
     known.collect()

@@ -17,7 +17,7 @@ use crate::container::{Log, Sender, Sigterm, Stdin, Typing, Volume};
 use crate::container_run::Halt;
 use crate::container_spec::{self, List, SharedContainer};
 use crate::containers::{Loads, Place, Run, RunId};
-use crate::environment::{Materials, Missing, Prepared};
+use crate::environment::{Materials, Missing};
 use crate::hold::Cause;
 use crate::hook::{self, HookKind};
 use crate::image::SameImages;
@@ -490,7 +490,7 @@ impl Kubelet {
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
         let (mut prepared, mut result) = (Vec::new(), CreateFailures::default());
-        for (list, container) in container_spec::containers(pod_spec) {
+        for (index, (list, container)) in container_spec::containers(pod_spec).enumerate() {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
             };
@@ -504,7 +504,7 @@ impl Kubelet {
                     // A program of an init container that only the image knows ends at once.
                     let is_sidecar = container.restart_policy.as_deref() == Some("Always");
                     let ends_at_once = list == List::Init && !is_sidecar;
-                    prepared.push((container, *restarts, made, ends_at_once));
+                    prepared.push((index, container, *restarts, made, ends_at_once));
                 }
                 Err(cause) => {
                     // The previous run has been stopped for the new one.
@@ -522,17 +522,15 @@ impl Kubelet {
         self.processes.containers.place(&record.uid, place);
         let forwards = self.forwards(pod, &record.key);
         self.processes.forward(&record.uid, forwards);
-        for (spec, restarts, made, ends_at_once) in prepared {
-            let Prepared {
-                container, argv, ..
-            } = made;
+        for (index, spec, restarts, made, ends_at_once) in prepared {
             let name = spec.name.as_str();
             let (stdin, input) = Stdin::of(&spec);
+            let ports = Server::of(&spec).ports(&spec, &made.argv);
             let run = Arc::new(Run {
-                container,
-                shared: SharedContainer::of(pod_spec, name),
+                container: made.container,
+                shared: SharedContainer::of(pod_spec, index),
                 log: Arc::new(Log::default()),
-                ports: Server::of(&spec).ports(&spec, &argv).into(),
+                ports: ports.into(),
                 loads: Loads::default(),
                 stdin,
             });
@@ -545,7 +543,7 @@ impl Kubelet {
                 continue;
             }
             let command = Command {
-                argv,
+                argv: made.argv,
                 input,
                 ends_at_once,
             };

@@ -131,7 +131,7 @@ impl Kubelet {
                 let container_run = container_runs
                     .entry(name.as_str().into())
                     .and_modify(|container_run| container_run.restart(container_spec, now))
-                    .or_insert_with(|| Box::new(ContainerRun::first(container_spec, now)));
+                    .or_insert_with(|| ContainerRun::first(container_spec, now));
                 container_run.noticed = self.timings.pace.is_none();
                 // The report of the previous run's end does not apply to this run.
                 record.reported.forget_halt(name);

@@ -17,7 +17,7 @@ pub(crate) fn is_initialized(
     container_specs.iter().all(|container_spec| {
         let container_run = container_runs.get(container_spec.name.as_str());
         match container_spec.role {
-            Role::Init => container_run.is_some_and(|own| has_completed(own)),
+            Role::Init => container_run.is_some_and(has_completed),
             Role::Sidecar => container_run.is_some_and(|own| own.is_started()),
             Role::Main | Role::Ephemeral => true,
         }

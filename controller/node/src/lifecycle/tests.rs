@@ -90,7 +90,7 @@ fn check(case: Case, expected: &Step) {
     container_run.dismissed = case.dismissed;
     let container_runs = match case.stage {
         Stage::Bound | Stage::Creating { .. } => ContainerRuns::default(),
-        _ => ContainerRuns::from_iter([("main".into(), Box::new(container_run))]),
+        _ => ContainerRuns::from_iter([("main".into(), container_run)]),
     };
     let view = View {
         behavior: case.behavior,
@@ -297,8 +297,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 killed: false,
             });
         }
-        let container_runs =
-            ContainerRuns::from_iter([("main".into(), Box::new(container_run.clone()))]);
+        let container_runs = ContainerRuns::from_iter([("main".into(), container_run.clone())]);
         let view = View {
             behavior: calm(),
             volumes_bound: true,

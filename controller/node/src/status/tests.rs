@@ -62,10 +62,8 @@ fn transition_times_move_only_with_the_status() {
         "ContainerCreating"
     );
     let before: PodStatus = from_value(&creating["status"]).unwrap();
-    let container_runs = ContainerRuns::from_iter([(
-        "main".into(),
-        Box::new(ContainerRun::first(&container_spec(), at(7))),
-    )]);
+    let container_runs =
+        ContainerRuns::from_iter([("main".into(), ContainerRun::first(&container_spec(), at(7)))]);
     let readiness = readiness_of(ContainerReadiness {
         ready: Some(true),
         ..ContainerReadiness::default()
@@ -115,10 +113,8 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 
 #[test]
 fn an_ended_pod_shows_how_its_containers_ended() {
-    let container_runs = ContainerRuns::from_iter([(
-        "main".into(),
-        Box::new(ContainerRun::first(&container_spec(), at(7))),
-    )]);
+    let container_runs =
+        ContainerRuns::from_iter([("main".into(), ContainerRun::first(&container_spec(), at(7)))]);
     for (ending, phase, code) in [
         (Ending::Completed, "Succeeded", 0),
         (Ending::Error, "Failed", 1),
@@ -141,7 +137,7 @@ fn an_ended_pod_shows_how_its_containers_ended() {
 
 #[test]
 fn a_container_in_back_off_shows_how_it_ended() {
-    let mut container_run = Box::new(ContainerRun::first(&container_spec(), at(7)));
+    let mut container_run = ContainerRun::first(&container_spec(), at(7));
     container_run.exit = Some(Exit {
         code: 3,
         at: at(8),
