@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::changes::Changes;
 use super::device::{Device, Endless, Randomness};
-use image_root::ImageFiles;
+use image_root::{ImageFiles, ImageRoot};
 
 /// The maximum size of a file.
 const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -101,6 +101,17 @@ impl Default for Tree {
 }
 
 impl Volume {
+    fn of(root: Directory) -> Self {
+        let tree = Tree {
+            root: Mutex::new(root),
+            changed: Changes::default(),
+        };
+        Self {
+            tree: Arc::new(tree),
+            below: Box::default(),
+        }
+    }
+
     /// Returns the subtree at `path` as a volume, creating a directory if `path` does not exist.
     pub(crate) fn below(&self, path: &str) -> Self {
         let files = FileSystem {
@@ -121,8 +132,9 @@ impl Volume {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileSystem {
     root: Volume,
-    /// Mount points as absolute paths without trailing slash, and what is mounted there.
-    mounts: Box<[(String, Volume)]>,
+    image: Arc<ImageRoot>,
+    /// What is mounted at the mount points of `image`.
+    mounted: Box<[Volume]>,
     randomness: Randomness,
 }
 
@@ -134,22 +146,20 @@ impl FileSystem {
 
     /// Creates such a root with the files of an image. A mount hides what the image has there.
     pub(crate) fn of_image(image: ImageFiles, mounts: Vec<(String, Volume)>) -> Self {
-        let mut files = Self::of_root(image_root::root(image, &mounts));
-        files.mounts = mounts
-            .into_iter()
+        let mounts = mounts.into_iter();
+        let mut mounts: Vec<_> = mounts
             .map(|(path, volume)| (absolute("/", &path), volume))
             .collect();
         // The innermost mount point wins.
-        files
-            .mounts
-            .sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-        files
-    }
-
-    fn of_root(root: Directory) -> Self {
-        let files = Self::default();
-        *files.root.tree.root.lock() = root;
-        files
+        mounts.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        let (mount_points, mounted): (Vec<_>, Vec<_>) = mounts.into_iter().unzip();
+        let image = ImageRoot::of(image, mount_points);
+        Self {
+            root: Volume::of(Arc::clone(&image.directory)),
+            image,
+            mounted: mounted.into(),
+            randomness: Randomness::default(),
+        }
     }
 
     /// Returns the directory `/`, without what is mounted.
@@ -370,7 +380,8 @@ impl FileSystem {
     /// Returns the volume that holds `path`, and the path from the volume's mount point on.
     fn place(&self, path: &str) -> (&Volume, Vec<String>) {
         let path = absolute("/", path);
-        let mounted = self.mounts.iter().find_map(|(point, volume)| {
+        let mut mounts = self.image.mount_points.iter().zip(&self.mounted);
+        let mounted = mounts.find_map(|(point, volume)| {
             let rest = path.strip_prefix(point.as_str())?;
             (rest.is_empty() || rest.starts_with('/')).then_some((volume, rest))
         });

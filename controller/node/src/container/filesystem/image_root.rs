@@ -14,34 +14,45 @@ pub(crate) type ImageFiles = Vec<(&'static str, &'static str)>;
 /// The roots of the images that were started, by their files.
 static IMAGE_ROOTS: Mutex<BTreeMap<ImageFiles, Directory>> = Mutex::new(BTreeMap::new());
 
-/// The roots with mount points, by the files of the image and the paths of the mounts. A root is dropped with the last
-/// container that has it unchanged.
-static MOUNT_ROOTS: Mutex<BTreeMap<MountRoot, WeakDirectory>> = Mutex::new(BTreeMap::new());
+/// Roots by the files of the image and the mount points.
+type MountRoots = BTreeMap<(ImageFiles, Vec<String>), Weak<ImageRoot>>;
 
-type MountRoot = (ImageFiles, Vec<String>);
-type WeakDirectory = Weak<BTreeMap<String, Entry>>;
+/// The roots with mount points. A root is dropped with the last container that has it.
+static MOUNT_ROOTS: Mutex<MountRoots> = Mutex::new(BTreeMap::new());
 
-/// Returns the root of an image with these files, with directories at the paths of `mounts`.
-pub(super) fn root(image: ImageFiles, mounts: &[(String, Volume)]) -> Directory {
-    if mounts.is_empty() {
-        return image_root(image);
+/// The root of an image, with directories at the mount points of a container.
+#[derive(Debug, Default)]
+pub(super) struct ImageRoot {
+    pub(super) directory: Directory,
+    /// Absolute paths without trailing slash.
+    pub(super) mount_points: Vec<String>,
+}
+
+impl ImageRoot {
+    /// The root of an image with these files.
+    pub(super) fn of(image: ImageFiles, mount_points: Vec<String>) -> Arc<Self> {
+        let key = (image, mount_points);
+        let known = MOUNT_ROOTS.lock().get(&key).and_then(Weak::upgrade);
+        if let Some(root) = known {
+            return root;
+        }
+        let (image, mount_points) = key.clone();
+        let files = FileSystem {
+            root: Volume::of(image_root(image)),
+            ..FileSystem::default()
+        };
+        for path in &mount_points {
+            files.make_directories(path);
+        }
+        let root = Arc::new(Self {
+            directory: files.root_directory(),
+            mount_points,
+        });
+        let mut roots = MOUNT_ROOTS.lock();
+        roots.retain(|_, root| root.strong_count() > 0);
+        roots.insert(key, Arc::downgrade(&root));
+        root
     }
-    let paths = mounts.iter().map(|(path, _)| path.clone()).collect();
-    let key = (image, paths);
-    let known = MOUNT_ROOTS.lock().get(&key).and_then(Weak::upgrade);
-    if let Some(root) = known {
-        return root;
-    }
-    let (image, paths) = &key;
-    let files = FileSystem::of_root(image_root(image.clone()));
-    for path in paths {
-        files.make_directories(path);
-    }
-    let root = files.root_directory();
-    let mut roots = MOUNT_ROOTS.lock();
-    roots.retain(|_, root| root.strong_count() > 0);
-    roots.insert(key, Arc::downgrade(&root));
-    root
 }
 
 fn image_root(image: ImageFiles) -> Directory {
@@ -92,12 +103,11 @@ mod tests {
         one.write("/var/run/own", b"text", false).unwrap();
         assert_eq!(one.list("/var/run").unwrap(), ["own", "token"]);
         assert_eq!(other.list("/var/run").unwrap(), ["token"]);
-        assert!(is_shared(&other, &mounted("/var/run/token")));
-        drop(other);
-        // The only container that had the root unchanged is gone.
-        assert_eq!(
-            mounted("/var/run/token").list("/var/run").unwrap(),
-            ["token"]
-        );
+        assert!(is_shared(&other, &mounted("/var/run/token/")));
+        let image = Arc::downgrade(&one.image);
+        drop((one, other));
+        assert_eq!(image.strong_count(), 0);
+        let next = mounted("/var/run/token");
+        assert_eq!(next.list("/var/run").unwrap(), ["token"]);
     }
 }
