@@ -2,7 +2,7 @@
 //!
 //! A tree of small maps takes ten times as much memory as its text. So only recently written
 //! objects stay decoded (see `Table`); others are decoded on demand. Texts are compressed in the same way, but later. A
-//! cluster has six objects for each pod, and most are compressed: so an object itself is small then.
+//! cluster has six objects for each pod, most of them compressed, so a compressed one has to be small.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -112,13 +112,15 @@ struct Derived {
     selectable: OnceLock<Pairs>,
     /// The object in protobuf.
     protobuf: OnceLock<Option<Document>>,
+    /// The value of a compressed object; concurrent readers share it.
+    decoded: Mutex<Weak<Value>>,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// Written lately.
+    /// Not compressed, as most objects that were written lately.
     Recent(Box<Recent>),
-    /// Only the text is kept. Few read such an object, so each reader decodes it.
+    /// Only the text is kept.
     Compressed(Compressed),
 }
 
@@ -236,7 +238,12 @@ impl StoredObject {
         if let Form::Recent(recent) = &mut *self.form.lock() {
             return recent.value();
         }
-        self.text().decode()
+        let mut shared = self.derived().decoded.lock();
+        shared.upgrade().unwrap_or_else(|| {
+            let value = self.text().decode();
+            *shared = Arc::downgrade(&value);
+            value
+        })
     }
 
     fn check_stack(&self) {
@@ -381,7 +388,8 @@ impl StoredObject {
                 unreachable!("what is evicted is written");
             };
             let (plain, fields_at) = written(value);
-            let fields_at = u16::try_from(fields_at).expect("kinds and groups have short names");
+            // Kinds are short; only those in a state file may be long, and a list then repeats them.
+            let fields_at = u16::try_from(fields_at).unwrap_or(1);
             self.fields_at.store(fields_at, Ordering::Release);
             self.bytes.store(length(&plain.line), Ordering::Release);
             plain
@@ -421,7 +429,10 @@ mod tests {
     fn object() -> StoredObject {
         let value = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": { "name": "a", "namespace": "ns", "resourceVersion": "7", "labels": { "app": "web" } },
+            "metadata": {
+                "name": "a", "namespace": "ns", "resourceVersion": "7", "labels": { "app": "web" },
+                "managedFields": [{ "manager": "kubectl", "fieldsV1": "\0{\"f:data\":{}}" }],
+            },
             "data": { "text": "x".repeat(1000) },
         });
         let key = ObjectKey::new(Some("ns"), "a");
@@ -442,7 +453,15 @@ mod tests {
         assert_eq!(compressed.json_line(), plain.json_line());
         assert_eq!(compressed.json_fields(), plain.json_fields());
         assert_eq!(compressed.json_fields_length(), plain.json_fields_length());
-        assert_eq!(compressed.value(), plain.value());
+        assert_eq!(compressed.json_length(), plain.json_length());
+        let value = compressed.value();
+        assert_eq!(value, plain.value());
+        assert!(Arc::ptr_eq(&value, &compressed.value()), "it is shared");
+        let paths = ["metadata.name"];
+        assert_eq!(
+            compressed.fields(&paths)["metadata"],
+            json!({ "name": "a" })
+        );
         assert_eq!(compressed.label("app"), Some("web"));
         let document = |object: &StoredObject| object.protobuf().unwrap().bytes();
         assert_eq!(document(&compressed), document(&plain));

@@ -1,7 +1,7 @@
 //! Gives back the memory that lists have to spare.
 //!
 //! A list is decoded into a vector with room for four items at least, and a container is two kilobytes. Pods are the most
-//! numerous objects. The garbage collector keeps the owners of all objects.
+//! numerous objects.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -174,9 +174,7 @@ impl Undecoded {
             objects.push(living.clone());
             return Ok(living);
         }
-        let mut object = self.decode_anew::<K>()?;
-        shrink::shrink(&mut object);
-        let object = Arc::new(object);
+        let object = Arc::new(self.decode_anew::<K>()?);
         objects.push(object.clone());
         if let Some(identity) = identity {
             living::put(identity, &object);
@@ -188,9 +186,13 @@ impl Undecoded {
     ///
     /// # Errors
     /// Why the text is no such object.
-    pub(crate) fn decode_anew<K: Resource + DeserializeOwned>(&self) -> serde_json::Result<K> {
+    pub(crate) fn decode_anew<K>(&self) -> serde_json::Result<K>
+    where
+        K: Resource + DeserializeOwned + 'static,
+    {
         let mut object = from_text::<K>(&self.0.without_managed_fields())?;
         object.meta_mut().managed_fields = None;
+        shrink::shrink(&mut object);
         Ok(object)
     }
 }

@@ -50,7 +50,10 @@ impl Node {
         Self {
             kind,
             key,
-            owners: meta.owner_references.as_deref().unwrap_or_default().into(),
+            owners: meta
+                .owner_references
+                .as_deref()
+                .map_or_else(Arc::default, Arc::from),
             deleting,
             foreground: deleting && has_finalizer(meta, FOREGROUND),
             orphaning: deleting && has_finalizer(meta, ORPHAN),
@@ -353,6 +356,17 @@ mod tests {
         assert!(!graph.is_suspect("c"));
         assert_eq!(collected(graph.remove("o")), ["c"]);
         assert!(graph.is_suspect("c"));
+    }
+
+    #[test]
+    fn an_object_and_its_subject_share_key_and_uid() {
+        let mut graph = Graph::default();
+        let (uid, node) = (Arc::from("c"), node(owned_by("o", true)));
+        graph.upsert(Arc::clone(&uid), node.clone());
+        let (known, kept) = graph.nodes.get_key_value("c").unwrap();
+        let subject = graph.dependents["o"].first().unwrap();
+        assert!(Arc::ptr_eq(known, &uid) && Arc::ptr_eq(&subject.uid, &uid));
+        assert!(Arc::ptr_eq(&kept.key, &node.key) && Arc::ptr_eq(&subject.key, &node.key));
     }
 
     #[test]

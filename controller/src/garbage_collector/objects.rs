@@ -1,7 +1,7 @@
 //! The objects of one kind as a watch has delivered them.
 //!
 //! A [`Store`](kubeproof_runtime::store::Store) holds whole objects. The graph has all that is needed of an object, so here
-//! are only the keys and uids, which tell what an event has replaced.
+//! are only keys, uids and versions, which tell what an event has replaced.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub(super) struct Objects {
 /// The version of an object that was delivered last.
 struct Known {
     uid: Arc<str>,
+    /// Zero if it is not a number.
     rv: ResourceVersion,
 }
 
@@ -83,7 +84,8 @@ impl Objects {
             let known = unlisted.remove_entry(&key);
             let is_same = known.as_ref().is_some_and(|(_, known)| {
                 let rv = store::resource_version(&*object);
-                known.rv == rv && *known.uid == store::uid(&*object)
+                let is_same_version = rv == known.rv && rv != ResourceVersion::ZERO;
+                is_same_version && *known.uid == store::uid(&*object)
             });
             self.known.extend(known);
             if !is_same {
@@ -168,6 +170,42 @@ mod tests {
         let unknown = one(&mut objects, Event::Delete(object("b", "4", 7)));
         assert_eq!(unknown, ["-4"]);
         assert_eq!(objects.uids().count(), 0);
+    }
+
+    #[test]
+    fn the_changes_of_an_object_share_its_key_and_uid() {
+        let mut objects = Objects::default();
+        let mut shared = Vec::new();
+        for rv in [1, 2] {
+            let object = object("a", "1", rv);
+            let listed = [
+                Event::Init,
+                Event::InitApply(Arc::clone(&object)),
+                Event::InitDone,
+            ];
+            let events = [Event::Apply(object)].into_iter().chain(listed);
+            for change in events.flat_map(|event| objects.apply(event)) {
+                match change {
+                    Change::Put { key, uid, .. } => shared.push((key, uid)),
+                    Change::Removed { uid } => panic!("{uid} was not removed"),
+                }
+            }
+        }
+        let [(first_key, first_uid), (key, uid)] = shared.as_slice() else {
+            panic!("{shared:?}");
+        };
+        assert!(Arc::ptr_eq(first_key, key));
+        assert!(Arc::ptr_eq(first_uid, uid));
+    }
+
+    #[test]
+    fn versions_that_are_no_numbers_are_not_compared() {
+        let mut objects = Objects::default();
+        for _ in 0..2 {
+            let metadata = json!({ "name": "a", "uid": "1", "resourceVersion": "7/" });
+            let object = from_value(json!({ "metadata": metadata })).unwrap();
+            assert_eq!(list(&mut objects, [Arc::new(object)]), ["a:1"]);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Specs of pods, which equal pods share.
+//! Specs of pods, which pods of equal spec share.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};

@@ -96,6 +96,40 @@ impl From<PodStatus> for core_v1::PodStatus {
     }
 }
 
+impl From<core_v1::PodStatus> for PodStatus {
+    fn from(status: core_v1::PodStatus) -> Self {
+        let statuses = |all: Vec<core_v1::ContainerStatus>| {
+            all.into_iter().map(ContainerStatus::from).collect()
+        };
+        Self {
+            allocated_resources: status.allocated_resources,
+            conditions: status
+                .conditions
+                .map(|all| all.into_iter().map(Shared::from).collect()),
+            container_statuses: status.container_statuses.map(statuses),
+            ephemeral_container_statuses: status.ephemeral_container_statuses.map(statuses),
+            extended_resource_claim_status: status.extended_resource_claim_status.map(Box::new),
+            host_ip: status.host_ip,
+            host_ips: status.host_ips,
+            init_container_statuses: status.init_container_statuses.map(statuses),
+            message: status.message,
+            node_allocatable_resource_claim_statuses: status
+                .node_allocatable_resource_claim_statuses,
+            nominated_node_name: status.nominated_node_name,
+            observed_generation: status.observed_generation,
+            phase: status.phase,
+            pod_ip: status.pod_ip,
+            pod_ips: status.pod_ips,
+            qos_class: status.qos_class,
+            reason: status.reason,
+            resize: status.resize,
+            resource_claim_statuses: status.resource_claim_statuses,
+            resources: status.resources.map(Box::new),
+            start_time: status.start_time,
+        }
+    }
+}
+
 /// The status of a container. It shares with others in memory all but the container's ID.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContainerStatus {
@@ -293,6 +327,7 @@ mod tests {
             let ours: PodStatus = from_value(&status).unwrap();
             let texts = (serde_json::to_string(&ours), serde_json::to_string(&theirs));
             assert_eq!(texts.0.unwrap(), texts.1.unwrap());
+            assert_eq!(PodStatus::from(theirs), ours);
         }
     }
 

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::keys::{self, Key};
 use crate::controller_ref::controller_of;
 
-/// The place of an object among those of its store. It is small, as a dozen stores have a place for each pod.
+/// The place of an object among those of its store. It is small, as 19 stores have a place for each pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(u32);
 
