@@ -315,7 +315,7 @@ fn argv(spec: &Spec, variables: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Writes the keys in `items`, or all keys.
 fn fill(volume: &Volume, data: &Data, items: Option<&[KeyToPath]>) {
-    let files = FileSystem::new(vec![("/volume".to_owned(), volume.clone())]);
+    let files = volume.as_root();
     for (key, value) in data {
         let paths: Vec<&str> = match items {
             None => vec![key.as_str()],
@@ -325,7 +325,7 @@ fn fill(volume: &Volume, data: &Data, items: Option<&[KeyToPath]>) {
             }
         };
         for path in paths {
-            let path = absolute("/volume", path);
+            let path = absolute("/", path);
             let directory = path
                 .rsplit_once('/')
                 .map_or("/", |(directory, _)| directory);

@@ -112,13 +112,17 @@ impl Volume {
         }
     }
 
-    /// Returns the subtree at `path` as a volume, creating a directory if `path` does not exist.
-    pub(crate) fn below(&self, path: &str) -> Self {
-        let files = FileSystem {
+    /// Returns a file system with this volume as its root.
+    pub(crate) fn as_root(&self) -> FileSystem {
+        FileSystem {
             root: self.clone(),
             ..FileSystem::default()
-        };
-        files.make_directories(path);
+        }
+    }
+
+    /// Returns the subtree at `path` as a volume, creating a directory if `path` does not exist.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        self.as_root().make_directories(path);
         let mut below = self.below.to_vec();
         below.extend(parts(&absolute("/", path)).map(str::to_owned));
         Self {
@@ -133,18 +137,20 @@ impl Volume {
 pub(crate) struct FileSystem {
     root: Volume,
     image: Arc<ImageRoot>,
-    /// What is mounted at the mount points of `image`.
+    /// The volumes at the mount points of `image`, in the same order.
     mounted: Box<[Volume]>,
     randomness: Randomness,
 }
 
 impl FileSystem {
     /// Creates a root with the directories that every image has, and `mounts` by absolute path.
+    #[cfg(test)]
     pub(crate) fn new(mounts: Vec<(String, Volume)>) -> Self {
         Self::of_image(ImageFiles::new(), mounts)
     }
 
-    /// Creates such a root with the files of an image. A mount hides what the image has there.
+    /// Creates a root with the directories that every image has, the files of an image, and `mounts` by absolute path.
+    /// A mount hides what the image has there.
     pub(crate) fn of_image(image: ImageFiles, mounts: Vec<(String, Volume)>) -> Self {
         let mounts = mounts.into_iter();
         let mut mounts: Vec<_> = mounts
@@ -273,8 +279,11 @@ impl FileSystem {
         let mut reached = String::new();
         for part in parts(path) {
             reached = format!("{reached}/{part}");
-            // The directory may exist already; a file in its place is reported on first use.
-            let _ = self.make_directory(&reached);
+            // An attempt copies the directories that containers share, even if it fails. A file in the place of a
+            // directory is reported on first use.
+            if !self.is_directory(&reached) {
+                let _ = self.make_directory(&reached);
+            }
         }
     }
 
@@ -400,8 +409,10 @@ impl FileSystem {
     /// Looks at what is at a path, without following links.
     fn raw<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
         let (volume, parts) = self.place(path);
-        let root = Entry::Directory(volume.tree.root.lock().clone());
-        let mut entry = Some(&root);
+        // The lock is held throughout: a concurrent write would copy the directories that this look shares.
+        let root = volume.tree.root.lock();
+        let shared = Entry::Directory(Arc::clone(&root));
+        let mut entry = Some(&shared);
         for part in volume.below.iter().chain(&parts) {
             entry = match entry {
                 Some(Entry::Directory(children)) => children.get(part),

@@ -14,11 +14,19 @@ pub(crate) type ImageFiles = Vec<(&'static str, &'static str)>;
 /// The roots of the images that were started, by their files.
 static IMAGE_ROOTS: Mutex<BTreeMap<ImageFiles, Directory>> = Mutex::new(BTreeMap::new());
 
-/// Roots by the files of the image and the mount points.
-type MountRoots = BTreeMap<(ImageFiles, Vec<String>), Weak<ImageRoot>>;
+/// The files of an image and the mount points of a container.
+type MountKey = (ImageFiles, Vec<String>);
 
-/// The roots with mount points. A root is dropped with the last container that has it.
-static MOUNT_ROOTS: Mutex<MountRoots> = Mutex::new(BTreeMap::new());
+/// The roots with mount points.
+static MOUNT_ROOTS: Mutex<MountRoots> = Mutex::new(MountRoots::new());
+
+/// Roots by the files of the image and the mount points. The content of a root is dropped with the last container that
+/// has it; its key and its memory block stay until the next sweep.
+struct MountRoots {
+    roots: BTreeMap<MountKey, Weak<ImageRoot>>,
+    /// The number of roots at which those without a container are removed.
+    sweep_at: usize,
+}
 
 /// The root of an image, with directories at the mount points of a container.
 #[derive(Debug, Default)]
@@ -28,19 +36,40 @@ pub(super) struct ImageRoot {
     pub(super) mount_points: Vec<String>,
 }
 
+impl MountRoots {
+    const fn new() -> Self {
+        Self {
+            roots: BTreeMap::new(),
+            sweep_at: 0,
+        }
+    }
+
+    fn get(&self, key: &MountKey) -> Option<Arc<ImageRoot>> {
+        self.roots.get(key).and_then(Weak::upgrade)
+    }
+
+    /// Adds a root. Removes those without a container first if the number of roots has grown by a fourth since the last
+    /// sweep.
+    fn insert(&mut self, key: MountKey, root: &Arc<ImageRoot>) {
+        if self.roots.len() >= self.sweep_at {
+            self.roots.retain(|_, root| root.strong_count() > 0);
+            let kept = self.roots.len();
+            self.sweep_at = kept + kept / 4 + 1;
+        }
+        self.roots.insert(key, Arc::downgrade(root));
+    }
+}
+
 impl ImageRoot {
-    /// The root of an image with these files.
+    /// Returns the root of an image with these files and directories at these mount points, which containers share.
     pub(super) fn of(image: ImageFiles, mount_points: Vec<String>) -> Arc<Self> {
         let key = (image, mount_points);
-        let known = MOUNT_ROOTS.lock().get(&key).and_then(Weak::upgrade);
+        let known = MOUNT_ROOTS.lock().get(&key);
         if let Some(root) = known {
             return root;
         }
         let (image, mount_points) = key.clone();
-        let files = FileSystem {
-            root: Volume::of(image_root(image)),
-            ..FileSystem::default()
-        };
+        let files = Volume::of(image_root(image)).as_root();
         for path in &mount_points {
             files.make_directories(path);
         }
@@ -48,9 +77,7 @@ impl ImageRoot {
             directory: files.root_directory(),
             mount_points,
         });
-        let mut roots = MOUNT_ROOTS.lock();
-        roots.retain(|_, root| root.strong_count() > 0);
-        roots.insert(key, Arc::downgrade(&root));
+        MOUNT_ROOTS.lock().insert(key, &root);
         root
     }
 }
@@ -100,6 +127,8 @@ mod tests {
         let (one, other) = (mounted("/var/run/token"), mounted("/var/run/token"));
         assert!(is_shared(&one, &other));
         assert!(!is_shared(&one, &mounted("/var/run/data")));
+        one.make_directories("/var/run/token");
+        assert!(is_shared(&one, &other), "the directory exists");
         one.write("/var/run/own", b"text", false).unwrap();
         assert_eq!(one.list("/var/run").unwrap(), ["own", "token"]);
         assert_eq!(other.list("/var/run").unwrap(), ["token"]);
@@ -109,5 +138,20 @@ mod tests {
         assert_eq!(image.strong_count(), 0);
         let next = mounted("/var/run/token");
         assert_eq!(next.list("/var/run").unwrap(), ["token"]);
+    }
+
+    #[test]
+    fn roots_without_a_container_are_removed() {
+        let mut roots = MountRoots::new();
+        let kept = Arc::new(ImageRoot::default());
+        let key = |path: usize| (ImageFiles::new(), vec![format!("/{path}")]);
+        roots.insert(key(0), &kept);
+        for path in 1..100 {
+            roots.insert(key(path), &Arc::default());
+            assert!(roots.roots.len() <= 3, "{path}");
+        }
+        let found = roots.get(&key(0));
+        assert!(found.is_some_and(|own| Arc::ptr_eq(&own, &kept)));
+        assert!(roots.get(&key(99)).is_none());
     }
 }
