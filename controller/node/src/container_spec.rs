@@ -75,7 +75,8 @@ impl SharedContainer {
     pub(super) fn spec(&self) -> Cow<'_, Container> {
         let mut all = containers(&self.pod);
         let own = all.nth(self.index);
-        own.map(|(_, own)| own).unwrap_or_default()
+        let (_, own) = own.expect("the index is of this spec, which never changes");
+        own
     }
 }
 
@@ -205,17 +206,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shared_container_is_found_in_each_list() {
+    fn a_shared_container_keeps_what_each_list_had() {
         let spec: PodSpec = from_value(json!({
             "initContainers": [{ "name": "prepare", "image": "a" }],
             "containers": [{ "name": "main", "image": "b" }],
             "ephemeralContainers": [{ "name": "debug", "image": "c" }],
         }))
         .unwrap();
-        let pod = SharedPodSpec::from(spec);
-        for (index, (list, container)) in containers(&pod).enumerate() {
-            let shared = SharedContainer::of(&pod, index);
-            assert_eq!(shared.spec(), container, "{list:?}");
+        let mut pod = SharedPodSpec::from(spec);
+        let shared = [0, 1, 2].map(|index| SharedContainer::of(&pod, index));
+        pod.containers[0].image = Some("changed".to_owned());
+        let init = pod.init_containers.as_mut().unwrap();
+        init.insert(0, Container::default());
+        let ephemeral = pod.ephemeral_containers.as_mut().unwrap();
+        ephemeral.insert(0, EphemeralContainer::default());
+        let expected = [("prepare", "a"), ("main", "b"), ("debug", "c")];
+        for (shared, (name, image)) in shared.iter().zip(expected) {
+            let own = shared.spec();
+            assert_eq!(
+                (own.name.as_str(), own.image.as_deref()),
+                (name, Some(image))
+            );
         }
     }
 

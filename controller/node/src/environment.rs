@@ -372,6 +372,7 @@ mod tests {
     use kubeproof_machinery::json::{Value, json};
     use kubeproof_runtime::decode::from_value;
 
+    use super::super::container::PATH;
     use super::super::server::{Answer, Server};
     use super::*;
 
@@ -522,14 +523,24 @@ mod tests {
                 {"name": "LIST", "value": "$(NAME),$(APP),$(S_a)"},
                 {"name": "NONE", "valueFrom": {"secretKeyRef": {
                     "name": "none", "key": "k", "optional": true}}},
+                {"name": "HOME", "value": "/srv"},
+                {"name": "HOSTNAME", "value": "web"},
+                {"name": "PATH", "value": PATH},
             ],
         });
         let prepared = prepare(spec, &settings()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(prepared.argv, ["sh", "-c", "echo web-0", "web-0,web,1"]);
-        assert!(!prepared.container.variables.contains_key("NONE"));
-        assert_eq!(prepared.container.environment()["HOSTNAME"], "web-0");
+        let container = prepared.container;
+        for name in ["NONE", "PATH"] {
+            assert!(!container.variables.contains_key(name), "{name}");
+        }
+        let variables = container.environment();
+        for (name, value) in [("HOME", "/srv"), ("HOSTNAME", "web"), ("PATH", PATH)] {
+            assert_eq!(variables[name], value, "{name}");
+        }
         let plain = prepare(json!({"name": "main"}), &settings());
         let plain = plain.unwrap_or_else(|error| panic!("{error}")).container;
+        assert_eq!(plain.environment()["HOSTNAME"], "web-0");
         assert_eq!((plain.variables.len(), plain.environment().len()), (0, 3));
     }
 

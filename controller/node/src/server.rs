@@ -116,11 +116,6 @@ impl Server {
         self.program.as_ref().map(|program| &program.serves)
     }
 
-    /// Returns whether the program uses processor and memory on request.
-    pub(super) fn consumes(&self) -> bool {
-        self.serves() == Some(&Serves::Consumer)
-    }
-
     /// Returns the file at `path` as a response, if the image serves files.
     pub(super) fn page(&self, path: &str, container: &Container) -> Page {
         let file = self.file(path, container).flatten();

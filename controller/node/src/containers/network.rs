@@ -97,9 +97,8 @@ impl Containers {
         time: Timestamp,
         window: i64,
     ) -> Option<Consumption> {
-        let pods = self.pods.lock();
-        let run = &pods.get(uid)?.containers.get(container)?.run;
-        run.server().consumes().then(|| run.loads.at(time, window))
+        let run = Arc::clone(&self.pods.lock().get(uid)?.containers.get(container)?.run);
+        run.consumes().then(|| run.loads.at(time, window))
     }
 
     /// Returns the consumers that are ready behind a service.
@@ -127,7 +126,7 @@ impl Containers {
         let mut runs = running(pods.get(uid)?);
         let found = runs.find(|run| {
             let listens = run.ports.iter().any(|own| i32::from(*own) == port);
-            listens && run.server().consumes()
+            listens && run.consumes()
         });
         found.cloned()
     }

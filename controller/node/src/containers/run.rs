@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Container as Spec;
 use super::consumer::Loads;
 use crate::container::{Container, Log, Stdin};
 use crate::container_spec::SharedContainer;
+use crate::program::{Program, Serves};
 use crate::server::Server;
 
 /// A run of a container, over or not.
@@ -18,7 +19,7 @@ pub(crate) struct Run {
     /// The ports on which the container listens.
     pub(crate) ports: Box<[u16]>,
     pub(crate) loads: Loads,
-    /// The input of the main process, if clients can attach to it.
+    /// The clients' side of the main process's input, if the container has `stdin` or `tty`.
     pub(crate) stdin: Option<Box<Stdin>>,
 }
 
@@ -31,5 +32,11 @@ impl Run {
     /// Returns the HTTP server of the container.
     pub(crate) fn server(&self) -> Server {
         Server::of(&self.spec())
+    }
+
+    /// Returns whether the program uses processor and memory on request.
+    pub(crate) fn consumes(&self) -> bool {
+        let program = Program::of(&self.spec());
+        program.is_some_and(|program| program.serves == Serves::Consumer)
     }
 }

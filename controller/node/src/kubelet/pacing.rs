@@ -53,6 +53,7 @@ impl Kubelet {
                 if let Some(under_way) = &mut record.under_way {
                     under_way.containers.clear();
                 }
+                record.under_way.take_if(|own| own.release.is_none());
                 Step::Wait(wake)
             }
             step => step,

@@ -83,7 +83,11 @@ fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> Container
             container_run(container_spec, status, now)?,
         ))
     });
-    known.collect()
+    let mut container_runs = ContainerRuns::with_capacity(container_specs.len());
+    for (name, container_run) in known {
+        container_runs.insert(name, container_run);
+    }
+    container_runs
 }
 
 fn container_run(
@@ -149,4 +153,27 @@ fn reported(status: &PodStatus) -> Readiness {
         readiness.set(&status.name, own);
     }
     readiness
+}
+
+#[cfg(test)]
+mod tests {
+    use kubeproof_machinery::json::json;
+    use kubeproof_runtime::decode::from_value;
+
+    use super::*;
+
+    #[test]
+    fn the_only_run_that_is_found_has_no_room_to_spare() {
+        let pod: Pod = from_value(json!({
+            "spec": { "containers": [{ "name": "main" }] },
+            "status": { "containerStatuses": [{
+                "name": "main", "image": "a", "imageID": "", "ready": true, "restartCount": 2,
+            }] },
+        }))
+        .unwrap();
+        let status = pod.status.as_ref().unwrap();
+        let found = running_instances(&pod, status, Timestamp::UNIX_EPOCH);
+        assert_eq!(found.get("main").unwrap().restarts, 2);
+        assert_eq!(found.into_tuple_vec().capacity(), 1);
+    }
 }

@@ -101,7 +101,7 @@ struct Command {
 }
 
 /// The tasks of a main process, and what they share. Without a pace, a program that only the image knows has none
-/// unless it is probed or stopped.
+/// unless it is probed, hooked or stopped.
 #[derive(Default)]
 struct ProcessTasks {
     main: Option<AbortHandle>,
@@ -156,7 +156,7 @@ impl PodProcesses {
             return false;
         };
         process
-            .tasks()
+            .ensure_tasks()
             .sigterm()
             .send_replace(Some(match is_foreign {
                 true => Sender::Other,
@@ -191,7 +191,7 @@ impl PodProcesses {
         let process = self.running.get_mut(lifecycle_event.container.as_str());
         let process = process.filter(|own| own.restarts == lifecycle_event.restarts);
         if let (Some(process), Some(prober)) = (process, prober) {
-            process.tasks().probers.insert(prober.kind, prober);
+            process.ensure_tasks().probers.insert(prober.kind, prober);
         }
     }
 }
@@ -282,7 +282,7 @@ impl Processes {
             }
             let occurs = lifecycle_event(uid, name, process.restarts);
             let ends = process.end(*command, self.pace);
-            process.tasks().main = Some(self.tasks.spawn(async move {
+            process.ensure_tasks().main = Some(self.tasks.spawn(async move {
                 let exit = ends.await?;
                 Some((occurs(PodLifecycleEventType::Exited(exit)), None))
             }));
@@ -305,7 +305,7 @@ impl Processes {
         };
         let wait = pace.until_relist((self.now)());
         let occurs = lifecycle_event(uid, name, process.restarts);
-        process.tasks().notice = Some(self.tasks.spawn(async move {
+        process.ensure_tasks().notice = Some(self.tasks.spawn(async move {
             tokio::time::sleep(wait).await;
             Some((occurs(PodLifecycleEventType::Noticed), None))
         }));
@@ -321,7 +321,7 @@ impl Processes {
             return;
         };
         let occurs = lifecycle_event(uid, name, process.restarts);
-        process.tasks().hook = Some(self.tasks.spawn(async move {
+        process.ensure_tasks().hook = Some(self.tasks.spawn(async move {
             let succeeded = hook::run(handler, run).await;
             Some((occurs(PodLifecycleEventType::Hooked(kind, succeeded)), None))
         }));
@@ -344,7 +344,7 @@ impl Processes {
                 .collect(),
         };
         for prober in new {
-            process.tasks().probers.insert(prober.kind, prober);
+            process.ensure_tasks().probers.insert(prober.kind, prober);
         }
         let Some(tasks) = &process.tasks else {
             return;
@@ -365,7 +365,10 @@ impl Processes {
         let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let Some(mut prober) = process.tasks().probers.remove(&kind) else {
+        let Some(tasks) = process.tasks.as_deref_mut() else {
+            return;
+        };
+        let Some(mut prober) = tasks.probers.remove(&kind) else {
             return;
         };
         let occurs = lifecycle_event(uid, name, process.restarts);
@@ -376,12 +379,12 @@ impl Processes {
                 Some(prober),
             ))
         });
-        process.tasks().probes.insert(kind, task);
+        tasks.probes.insert(kind, task);
     }
 }
 
 impl Process {
-    fn tasks(&mut self) -> &mut ProcessTasks {
+    fn ensure_tasks(&mut self) -> &mut ProcessTasks {
         self.tasks.get_or_insert_default()
     }
 
@@ -393,7 +396,7 @@ impl Process {
         pace: Option<Pace>,
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
         let run = Arc::clone(&self.run);
-        let sigterm = self.tasks().sigterm().subscribe();
+        let sigterm = self.ensure_tasks().sigterm().subscribe();
         async move {
             let Command {
                 argv,
