@@ -279,8 +279,8 @@ impl FileSystem {
         let mut reached = String::new();
         for part in parts(path) {
             reached = format!("{reached}/{part}");
-            // An attempt copies the directories that containers share, even if it fails. A file in the place of a
-            // directory is reported on first use.
+            // An attempt copies the directories that containers share, even if it fails. It fails if there is a file, which
+            // its first user reports.
             if !self.is_directory(&reached) {
                 let _ = self.make_directory(&reached);
             }
