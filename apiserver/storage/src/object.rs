@@ -445,6 +445,15 @@ mod tests {
     }
 
     #[test]
+    fn an_endless_kind_is_repeated_in_lists() {
+        let value = json!({ "kind": "k".repeat(100_000), "data": 1 });
+        let object = StoredObject::new(ObjectKey::new(None, "a"), ResourceVersion::ZERO, value);
+        let item = [b"{", &*object.json_fields()].concat();
+        assert_eq!(object.json(), item);
+        assert_eq!(object.json_fields_length(), item.len() - 1);
+    }
+
+    #[test]
     fn a_compressed_object_is_read_as_before() {
         let (plain, compressed) = (object(), object());
         compressed.evict();

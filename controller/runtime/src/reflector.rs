@@ -53,8 +53,8 @@ where
     typed(objects(api.into(), url, config, decode::<K>))
 }
 
-/// The events of [`events`], of objects that are decoded for the caller alone: who keeps little of each object spends no
-/// memory on the rest of it.
+/// The events of [`events`], of objects that are decoded for the caller alone. A caller that keeps little of each object
+/// spends no memory on the rest.
 pub fn transient_events<K>(
     api: Api<K>,
     config: watcher::Config,
