@@ -88,7 +88,7 @@ async fn worker(controller: &dyn ReconcileBoxed, queue: &WorkQueue<ObjectKey>) {
 const OBJECTS_PER_TURN: usize = 16;
 /// From how many objects on a turn of work may wait in time, so long for each object: some times what the work takes.
 const OBJECTS_WORTH_TIME: usize = 1_000;
-const TIME_PER_OBJECT: Duration = Duration::from_micros(20);
+const TIME_PER_OBJECT: Duration = Duration::from_micros(50);
 /// How often a wait asks whether it has to end: the answer may read all objects.
 const QUESTIONS: u32 = 8;
 
@@ -105,7 +105,7 @@ pub async fn debounce(objects: usize) {
 /// work `is_urgent`. So one turn takes in the more changes, the more it costs. It does not wait for fewer objects.
 ///
 /// Cancel safety: it has no effect.
-pub async fn debounce_until(objects: usize, is_urgent: impl Fn() -> bool) {
+pub async fn debounce_until(objects: usize, mut is_urgent: impl FnMut() -> bool) {
     if objects < OBJECTS_WORTH_TIME {
         return;
     }
@@ -133,8 +133,8 @@ mod tests {
             began.elapsed().as_millis()
         };
         assert_eq!(waited(OBJECTS_WORTH_TIME - 1, u32::MAX).await, 0);
-        assert_eq!(waited(20_000, u32::MAX).await, 400);
-        assert_eq!(waited(20_000, 7).await, 350);
+        assert_eq!(waited(20_000, u32::MAX).await, 1_000);
+        assert_eq!(waited(20_000, 7).await, 875);
         assert_eq!(waited(5_000, 0).await, 0);
     }
 }

@@ -6,6 +6,8 @@ mod set;
 mod status;
 mod sync;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
 use kubeproof_runtime::consistency::ConsistencyStore;
@@ -35,6 +37,8 @@ struct Controller<S> {
     pods: Informer<Pod>,
     expectations: Expectations,
     consistency: ConsistencyStore,
+    /// How many changes so far may have made a sync urgent.
+    urgent_changes: AtomicU64,
 }
 
 /// Runs the controller until the future is dropped.
@@ -53,6 +57,7 @@ pub(crate) async fn run_for<S: Set>(ctx: Context) {
         pods: Informer::new(),
         expectations: Expectations::default(),
         consistency: ConsistencyStore::default(),
+        urgent_changes: AtomicU64::new(0),
     };
     controller.run().await;
 }
@@ -77,10 +82,16 @@ impl<S: Set> Controller<S> {
             self.expectations.forget(&key);
             self.consistency.forget(&key);
         }
+        if may_be_urgent(change, |set| (set.uid(), set.replicas())) {
+            self.urgent_changes.fetch_add(1, Ordering::Relaxed);
+        }
         self.queue.add(key);
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
+        if may_be_urgent(change, pod::is_active) {
+            self.urgent_changes.fetch_add(1, Ordering::Relaxed);
+        }
         let pod = change.object();
         let namespace = pod.namespace().unwrap_or_default();
         let cached = self.sets.in_namespace(&namespace);
@@ -96,5 +107,13 @@ impl<S: Set> Controller<S> {
         for request in event_handlers::requests_for_pod(change, &cached) {
             self.queue.add_after(request.key, request.after);
         }
+    }
+}
+
+/// Whether an object came or went, or `part` of it changed: the number of pods that a set has or wants may be another.
+fn may_be_urgent<K, P: PartialEq>(change: &Change<K>, part: impl Fn(&K) -> P) -> bool {
+    match change {
+        Change::Updated { old, new } => part(old) != part(new),
+        Change::Added(_) | Change::Deleted { .. } => true,
     }
 }

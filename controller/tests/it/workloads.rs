@@ -152,6 +152,25 @@ async fn a_replica_set_keeps_its_number_of_pods() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_of_very_many_pods_waits_before_its_status_and_not_before_a_pod() {
+    let cluster = Cluster::start(&["replicaset"]);
+    cluster.create::<ReplicaSet>(replica_set(1_000)).await;
+    cluster.settle().await;
+    let mut pods = cluster.list::<Pod>().await;
+    pods.retain(|pod| pod.spec.as_ref().unwrap().node_name.is_none());
+    let labels = json!({"metadata": {"labels": {"tier": "front"}}});
+    cluster.patch::<Pod>(&pods[0].name_any(), labels).await;
+    // The sync that follows has no pod to create, and waits 50 ms.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    cluster
+        .delete::<Pod>(&pods[1].name_any(), DeleteParams::default())
+        .await;
+    assert_eq!(cluster.list::<Pod>().await.len(), 999);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(cluster.list::<Pod>().await.len(), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_replica_set_adopts_and_releases_by_label() {
     let cluster = Cluster::start(CONTROLLERS);
     let orphan = json!({"metadata": {"name": "stray", "labels": {"app": "web"}},

@@ -1,6 +1,7 @@
 //! Syncs one set: claims pods, acts, reports.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ReplicaSetStatus;
@@ -28,7 +29,7 @@ impl<S: Set> Reconcile for Controller<S> {
                 [(PODS, &self.pods), (sets, &self.sets)];
             self.consistency.ready(key, &caches).await?;
         }
-        debounce_until(self.count_pods(key), || self.is_urgent(key)).await;
+        self.debounce(key).await;
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             self.consistency.forget(key);
@@ -66,6 +67,17 @@ impl<S: Set> Reconcile for Controller<S> {
 }
 
 impl<S: Set> Controller<S> {
+    /// Waits for more changes if the set has very many pods and none to create or delete. As the answer may read all pods,
+    /// it is asked for again only after a change that may have made it another.
+    async fn debounce(&self, key: &ObjectKey) {
+        let mut answered = None;
+        let is_urgent = || {
+            let changes = self.urgent_changes.load(Ordering::Relaxed);
+            answered.replace(changes) != Some(changes) && self.is_urgent(key)
+        };
+        debounce_until(self.count_pods(key), is_urgent).await;
+    }
+
     /// The number of pods that the set controls.
     fn count_pods(&self, key: &ObjectKey) -> usize {
         let set = self.sets.get(&key.namespace, &key.name);
