@@ -1,10 +1,13 @@
 //! `cargo xtask pgo`: builds the program for a release, optimized by a profile of its own work.
 //!
 //! The program is built twice with the profile `dist`. The first one counts how often each of its branches is taken
-//! while it runs the scenarios and is under load. The compiler reads the counts when it builds the second one. Their
-//! functions have the same names only if both are built for the same target with the same settings.
+//! while it starts a cluster, runs the scenarios and is under load. The compiler reads the counts when it builds the
+//! second one, and the linker puts functions that were executed next to one another. The functions of both have the same
+//! names only if both are built for the same target with the same settings.
 
-use std::ffi::OsString;
+mod order;
+
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,11 @@ const LOADS: [(&str, &[&str]); 2] = [
     ("nodes", &["300", "3000"]),
 ];
 
+/// How long a program that counts has to start a cluster, and to wait afterwards.
+const START_SECONDS: &str = "20";
+/// The exit code of `timeout` if the program was still running.
+const TIMED_OUT: i32 = 124;
+
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -37,28 +45,53 @@ pub(crate) struct Args {
 /// # Errors
 /// The compiler's tools are not installed, a build fails, or the program fails at the work.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let host = host(&output("rustc", &["--version", "--verbose"])?)?;
-    let sysroot = output("rustc", &["--print", "sysroot"])?;
-    let merge = profdata(Path::new(sysroot.trim()), &host)?;
+    let host = host(&output("rustc", ["--version", "--verbose"])?)?;
+    let sysroot = output("rustc", ["--print", "sysroot"])?;
+    let tools = tools(Path::new(sysroot.trim()), &host)?;
     let target = args.target.as_deref().unwrap_or(&host);
     let directory = root().join("target/pgo");
     let counts = directory.join("counts");
     let profile = directory.join(format!("{target}.profdata"));
 
     let generate = flag("-Cprofile-generate=", &counts);
-    let counting = build(target, &directory.join("counting"), generate)?;
+    let counting = build(target, &directory.join("counting"), &[generate])?;
     forget(&counts)?;
     work(&counting)?;
-    let mut merging = Command::new(merge);
-    merging
-        .arg("merge")
-        .arg("--output")
-        .args([&profile, &counts]);
-    check(&mut merging)?;
-    let apply = flag("-Cprofile-use=", &profile);
-    let program = build(target, &directory.join("optimized"), apply)?;
+    tools.merge(&counts, &profile)?;
+    let mut flags = vec![flag("-Cprofile-use=", &profile)];
+    if has_order(target) {
+        let counts = directory.join("start");
+        forget(&counts)?;
+        start(&counting, &counts)?;
+        let of_start = directory.join(format!("{target}.start.profdata"));
+        tools.merge(&counts, &of_start)?;
+        let lines = order::order(&tools.executed(&of_start)?, &tools.executed(&profile)?);
+        let order = directory.join(format!("{target}.order"));
+        fs::write(&order, lines).with_context(|| format!("cannot write {}", order.display()))?;
+        flags.extend(tools.ordering(target, &order));
+    }
+    let program = build(target, &directory.join("optimized"), &flags)?;
     println!("pgo: {}", program.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the linker that comes with the compiler can link programs for the target. It orders functions by a list of
+/// symbols.
+fn has_order(target: &str) -> bool {
+    target.contains("-linux-")
+}
+
+/// Lets the program start a cluster with all controllers and then wait, and has its counts written into the directory.
+fn start(program: &Path, counts: &Path) -> anyhow::Result<()> {
+    let mut serve = Command::new("timeout");
+    serve
+        .arg(START_SECONDS)
+        .arg(program)
+        .args(["serve", "--nodes", "1"]);
+    serve.env("LLVM_PROFILE_FILE", counts.join("%p.profraw"));
+    let status = serve.status().context("cannot start timeout")?;
+    ensure!(status.code() == Some(TIMED_OUT), "serve: {status}");
+    Ok(())
 }
 
 /// Lets the program do the work that it is optimized for.
@@ -72,15 +105,15 @@ fn work(program: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the program with this flag of the compiler, and returns its path.
-fn build(target: &str, directory: &Path, flag: OsString) -> anyhow::Result<PathBuf> {
+/// Builds the program with these flags of the compiler, and returns its path.
+fn build(target: &str, directory: &Path, flags: &[OsString]) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command
         .args(building(target))
         .arg("--target-dir")
         .arg(directory);
     // Unlike in RUSTFLAGS, a space in a path ends no flag here.
-    check(command.env("CARGO_ENCODED_RUSTFLAGS", flag))?;
+    check(command.env("CARGO_ENCODED_RUSTFLAGS", flags.join(OsStr::new("\u{1f}"))))?;
     let name = match target.contains("windows") {
         true => "kubeproof.exe",
         false => "kubeproof",
@@ -133,25 +166,75 @@ fn host(version: &str) -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// The program of the compiler's that merges counts.
+/// Tools that come with the compiler.
+struct Tools {
+    profdata: PathBuf,
+    /// The directory of the linker, under the name by which a compiler of C finds it.
+    linkers: PathBuf,
+}
+
+/// Finds the tools of the compiler.
 ///
 /// # Errors
-/// It is not installed.
-fn profdata(sysroot: &Path, host: &str) -> anyhow::Result<PathBuf> {
+/// They are not installed.
+fn tools(sysroot: &Path, host: &str) -> anyhow::Result<Tools> {
     let programs = sysroot.join("lib/rustlib").join(host).join("bin");
-    let program = programs.join(format!("llvm-profdata{}", std::env::consts::EXE_SUFFIX));
+    let profdata = programs.join(format!("llvm-profdata{}", std::env::consts::EXE_SUFFIX));
     ensure!(
-        program.is_file(),
+        profdata.is_file(),
         "this needs llvm-profdata of the compiler; `rustup component add llvm-tools` installs it"
     );
-    Ok(program)
+    let linkers = programs.join("gcc-ld");
+    Ok(Tools { profdata, linkers })
+}
+
+impl Tools {
+    /// Merges the counts of a directory into a profile.
+    fn merge(&self, counts: &Path, profile: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new(&self.profdata);
+        check(command.args(["merge", "--output"]).args([profile, counts]))
+    }
+
+    /// The functions that a profile has as executed.
+    fn executed(&self, profile: &Path) -> anyhow::Result<order::Executed> {
+        let shown = output(
+            &self.profdata,
+            [
+                OsStr::new("show"),
+                OsStr::new("--all-functions"),
+                OsStr::new("--counts"),
+                profile.as_os_str(),
+            ],
+        )?;
+        Ok(order::executed(&shown))
+    }
+
+    /// The flags by which the compiler's own linker puts functions into the order of a file. The file has symbols that the
+    /// program lacks, as of functions that were inlined; the linker is not to warn of them.
+    fn ordering(&self, target: &str, order: &Path) -> Vec<OsString> {
+        let mut flags = vec![
+            flag("-Clink-arg=-B", &self.linkers),
+            OsString::from("-Clink-arg=-fuse-ld=lld"),
+            flag("-Clink-arg=-Wl,--symbol-ordering-file=", order),
+            OsString::from("-Clink-arg=-Wl,--no-warn-symbol-ordering"),
+        ];
+        // The addresses that a start changes take a megabyte less. glibc reads that form only since 2.36.
+        if target.ends_with("-musl") {
+            flags.push(OsString::from("-Clink-arg=-Wl,-z,pack-relative-relocs"));
+        }
+        flags
+    }
 }
 
 /// The output of a program that succeeds.
-fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.with_context(|| format!("cannot start {program}"))?;
-    ensure!(output.status.success(), "{program} {}", output.status);
+fn output(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> anyhow::Result<String> {
+    let name = program.as_ref().display();
+    let output = Command::new(&program).args(arguments).output();
+    let output = output.with_context(|| format!("cannot start {name}"))?;
+    ensure!(output.status.success(), "{name} {}", output.status);
     Ok(String::from_utf8(output.stdout)?)
 }
 
@@ -189,13 +272,37 @@ mod tests {
     }
 
     #[test]
+    fn linux_programs_are_linked_in_the_order_of_their_functions() {
+        assert!(has_order("x86_64-unknown-linux-musl"));
+        assert!(!has_order("aarch64-apple-darwin") && !has_order("x86_64-pc-windows-msvc"));
+        let tools = Tools {
+            profdata: PathBuf::new(),
+            linkers: PathBuf::from("/compiler/gcc-ld"),
+        };
+        let flags = |target: &str| {
+            let flags = tools.ordering(target, Path::new("/a b/order"));
+            flags.join(OsStr::new("\n")).into_string().unwrap()
+        };
+        let glibc = "-Clink-arg=-B/compiler/gcc-ld\n\
+            -Clink-arg=-fuse-ld=lld\n\
+            -Clink-arg=-Wl,--symbol-ordering-file=/a b/order\n\
+            -Clink-arg=-Wl,--no-warn-symbol-ordering";
+        assert_eq!(flags("x86_64-unknown-linux-gnu"), glibc);
+        let packed = "\n-Clink-arg=-Wl,-z,pack-relative-relocs";
+        assert_eq!(
+            flags("x86_64-unknown-linux-musl"),
+            format!("{glibc}{packed}")
+        );
+    }
+
+    #[test]
     fn the_compiler_names_its_host_and_has_its_tools_there() {
         let version =
             "rustc 1.95.0 (59807616e 2026-04-14)\nbinary: rustc\nhost: aarch64-apple-darwin\n";
         assert_eq!(host(version).unwrap(), "aarch64-apple-darwin");
         assert!(host("rustc 1.95.0\n").is_err());
-        let none = profdata(Path::new("/nowhere"), "aarch64-apple-darwin");
-        let message = none.unwrap_err().to_string();
+        let none = tools(Path::new("/nowhere"), "aarch64-apple-darwin");
+        let message = none.err().unwrap().to_string();
         assert!(message.contains("rustup component add llvm-tools"));
     }
 }
