@@ -2,8 +2,8 @@
 //!
 //! The program is built twice with the profile `dist`. The first one counts how often each of its branches is taken
 //! while it starts a cluster, runs the scenarios and is under load. The compiler reads the counts when it builds the
-//! second one, and the linker puts functions that were executed next to one another. The functions of both have the same
-//! names only if both are built for the same target with the same settings.
+//! second one. On Linux, the linker also puts functions that were executed next to one another. The functions of both
+//! programs have the same names only if both are built for the same target with the same settings.
 
 mod order;
 

@@ -154,13 +154,26 @@ async fn a_replica_set_keeps_its_number_of_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_set_of_very_many_pods_waits_before_its_status_and_not_before_a_pod() {
     let cluster = Cluster::start(&["replicaset"]);
-    cluster.create::<ReplicaSet>(replica_set(1_000)).await;
+    let mut set = replica_set(1_000);
+    set["spec"]["template"]["metadata"]["labels"]["tier"] = json!("front");
+    cluster.create::<ReplicaSet>(set).await;
     cluster.settle().await;
     let mut pods = cluster.list::<Pod>().await;
     pods.retain(|pod| pod.spec.as_ref().unwrap().node_name.is_none());
-    let labels = json!({"metadata": {"labels": {"tier": "front"}}});
-    cluster.patch::<Pod>(&pods[0].name_any(), labels).await;
-    // The sync that follows has no pod to create, and waits 50 ms.
+    let tier = |tier: &str| json!({"metadata": {"labels": {"tier": tier}}});
+    let labeled = async || {
+        let set = cluster.get::<ReplicaSet>("web").await;
+        set.status.unwrap().fully_labeled_replicas
+    };
+    // Only the status shows it. For 1,000 pods a sync waits 50 ms.
+    let first = pods[0].name_any();
+    cluster.patch::<Pod>(&first, tier("back")).await;
+    tokio::time::sleep(Duration::from_millis(40)).await;
+    assert_eq!(labeled().await, Some(1_000));
+    tokio::time::sleep(Duration::from_millis(40)).await;
+    assert_eq!(labeled().await, Some(999));
+
+    cluster.patch::<Pod>(&first, tier("front")).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     cluster
         .delete::<Pod>(&pods[1].name_any(), DeleteParams::default())
@@ -168,6 +181,7 @@ async fn a_set_of_very_many_pods_waits_before_its_status_and_not_before_a_pod() 
     assert_eq!(cluster.list::<Pod>().await.len(), 999);
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert_eq!(cluster.list::<Pod>().await.len(), 1_000);
+    cluster.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
