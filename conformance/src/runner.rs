@@ -277,8 +277,7 @@ pub(crate) fn run_between(
             program_output: testbed.program_output(),
         };
         ended(&run);
-        let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);
-        if options.reconciles_again && ends_settled && run.transcript.is_ok() {
+        if options.reconciles_again && scenario.ends_settled() && run.transcript.is_ok() {
             testbed.reconcile_again(QUIET).await?;
             run.second_writes = testbed.second_writes();
         }

@@ -27,6 +27,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::fault_plan::Plan;
 use crate::properties::{Declaration, DeclaredProperties, Violation};
+use crate::time::QUIET;
 use crate::{incident, kruise};
 
 pub use crate::time::HumanDuration;
@@ -440,6 +441,17 @@ impl Scenario {
         self.differs.iter().any(|one| one.with == With::Order)
     }
 
+    /// Whether the cluster has settled before the outcome: nothing but reads follows the last step that settles.
+    #[must_use]
+    pub fn ends_settled(&self) -> bool {
+        let mut steps = self.given.steps.iter().chain(&self.steps).rev();
+        let last = steps.find(|step| step.settle || !step.verb.only_reads());
+        last.map_or(self.given.settle, |step| match &step.verb {
+            Verb::Settle(quiet) => quiet.0 >= QUIET,
+            _ => step.settle,
+        })
+    }
+
     /// Returns the `violations` that the scenario does not announce.
     #[must_use]
     pub fn unsaid(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
@@ -532,6 +544,26 @@ mod tests {
     fn an_unknown_field_is_named_in_the_error() {
         let error = parse("title: t\nsource: s\nstep: []").unwrap_err();
         assert!(error.contains("step"), "{error}");
+    }
+
+    #[test]
+    fn reads_leave_a_settled_cluster_settled() {
+        for (steps, expected) in [
+            ("[{lift: a}, {table: pods}, {kubectl: get pods}]", true),
+            (
+                "[{advance: 1s}, {settle: {quiet: 10m}}, {table: pods}]",
+                true,
+            ),
+            ("[{advance: 1s}, {table: pods, settle: true}]", true),
+            ("[{table: pods}]\ngiven: {steps: [{advance: 1s}]}", false),
+            ("[{lift: a, settle: false}, {table: pods}]", false),
+            ("[{lift: a}, {advance: 1s}, {table: pods}]", false),
+            ("[{lift: a}, {settle: {quiet: 1m}}]", false),
+            ("[{kubectl: rollout status deployment/a}]", false),
+        ] {
+            let scenario = parse(&format!("title: t\nsource: s\nsteps: {steps}")).unwrap();
+            assert_eq!(scenario.ends_settled(), expected, "{steps}");
+        }
     }
 
     #[test]

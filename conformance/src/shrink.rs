@@ -15,7 +15,7 @@ use kubeproof_machinery::json::Value;
 
 use crate::explore::{self, Carried, Divergence, Plan, Planned, Reference};
 use crate::runner::RunOptions;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::ScenarioFile;
 use crate::threads;
 
 pub use document::Document;
@@ -146,7 +146,7 @@ impl Search<'_> {
     fn diverging(&self, document: &Document, plan: &Plan) -> Option<Plan> {
         (self.tried)();
         let file = document.parse().ok()?;
-        if ends_settled(&self.subject.file.scenario) && !ends_settled(&file.scenario) {
+        if self.subject.file.scenario.ends_settled() && !file.scenario.ends_settled() {
             return None;
         }
         let mut plan = plan.clone();
@@ -218,11 +218,6 @@ impl Search<'_> {
         }
         plan
     }
-}
-
-/// Whether the outcome of the scenario is that of a settled cluster.
-fn ends_settled(scenario: &Scenario) -> bool {
-    scenario.steps.last().is_some_and(|step| step.settle)
 }
 
 /// The result of a run.

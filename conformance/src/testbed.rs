@@ -58,6 +58,7 @@ use crate::timeline::{SyncBegan, Timeline};
 use crate::wire::{Exchange, Interleaving, Notes, Wire};
 use crate::{credentials, device_selection, kruise, nodes, quota_usage, type_checking, user_agent};
 
+pub use crate::time::QUIET;
 use apply::load;
 pub use builder::{ControllerUnderTest, TestbedBuilder};
 use crashes::Crashes;
@@ -73,7 +74,6 @@ pub use program::{
     ServedService, SettlePause, VirtualTime, share_time,
 };
 use program::{Reserved, RunningPrograms};
-pub use settle::QUIET;
 pub(crate) use settle::{SETTLE_REAL_TIME_MAX, SETTLE_TIME_MAX, VIRTUAL_QUIET};
 use snapshot::Past;
 pub use snapshot::Snapshot;

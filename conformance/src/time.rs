@@ -9,6 +9,10 @@ use serde::{Deserialize, Deserializer};
 /// Virtual time begins here.
 pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 
+/// Everything counts as settled after this long without a write.
+#[doc(hidden)]
+pub const QUIET: Duration = Duration::from_secs(600);
+
 /// A length of virtual time, read from `10m` and printed the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
 #[schemars(transparent)]

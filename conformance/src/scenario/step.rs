@@ -418,19 +418,23 @@ impl Verb {
         verb
     }
 
+    /// Whether it shows the state of the cluster, and neither changes it nor lets time pass.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Kubectl(command) => {
+                let reads = ["get ", "describe ", "logs ", "rollout history "];
+                reads.iter().any(|read| command.starts_with(read))
+            }
+            Self::Containers(_) | Self::Table(_) | Self::Show(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether everything settles after the verb unless the step says otherwise.
     fn settles(&self) -> bool {
         match self {
-            Self::Kubectl(command) => {
-                let only_reads = [
-                    "get ",
-                    "describe ",
-                    "logs ",
-                    "rollout status ",
-                    "rollout history ",
-                ];
-                !only_reads.iter().any(|read| command.starts_with(read))
-            }
+            Self::Kubectl(command) => !self.only_reads() && !command.starts_with("rollout status "),
             Self::Apply(_)
             | Self::Create(_)
             | Self::Update(_)

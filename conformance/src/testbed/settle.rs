@@ -13,11 +13,8 @@ use super::time::{Pulse, check_runtime};
 use super::{Mode, SettlePause, Testbed, TestbedError};
 use crate::fault_plan::StaleReads;
 use crate::quiescence::Quiescence;
-use crate::time::HumanDuration;
+use crate::time::{HumanDuration, QUIET};
 
-/// Everything counts as settled after this long without a write.
-#[doc(hidden)]
-pub const QUIET: Duration = Duration::from_secs(600);
 /// Programs under virtual time count as settled after this long without a write: they have many timers, and each costs real
 /// time.
 pub(crate) const VIRTUAL_QUIET: Duration = Duration::from_secs(60);
