@@ -19,6 +19,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use kubeproof_apiserver::JournalEntry;
@@ -77,6 +78,8 @@ pub struct Options {
 pub struct Reference {
     /// The part of the run that is compared.
     pub seen: Seen,
+    /// The part of a longer run that is compared, at whose end [`FINAL_SETTLE`] passes; or the error of that run.
+    later: OnceLock<Result<Seen, String>>,
     points: Vec<Point>,
     journal: Vec<JournalEntry>,
 }
@@ -138,6 +141,7 @@ impl Reference {
         };
         Ok(Self {
             seen: seen.with_unstable(unstable),
+            later: OnceLock::new(),
             points: run.points,
             journal: run.journal,
         })
@@ -146,6 +150,26 @@ impl Reference {
     /// What runs without faults do not agree on.
     pub(crate) fn unstable(&self) -> &Unstable {
         self.seen.unstable()
+    }
+
+    /// Returns the outcome that is expected of a run at whose end [`FINAL_SETTLE`] passes.
+    ///
+    /// # Errors
+    /// The error of the longer run without faults, in words.
+    fn later(&self, scenario: &Scenario, options: &RunOptions) -> Result<&Seen, &String> {
+        let later = self.later.get_or_init(|| {
+            let options = RunOptions {
+                plan: Plan::default(),
+                schedule_seed: 0,
+                final_settle: Some(FINAL_SETTLE),
+                ..options.clone()
+            };
+            let words = |error: &RunError| format!("the longer run without faults failed: {error}");
+            let run = runner::run_whole(scenario, &options).map_err(|error| words(&error))?;
+            let seen = seen(scenario, &run, &options).map_err(words)?;
+            Ok(seen.with_unstable(self.unstable().clone()))
+        });
+        later.as_ref()
     }
 
     /// The points of the controllers under test.
@@ -244,7 +268,7 @@ pub fn explore_with(
     reference: &Reference,
     options: &RunOptions,
 ) -> Option<Divergence> {
-    let soon = attempt(scenario, reference, options)?;
+    let soon = attempt(scenario, &reference.seen, options)?;
     late(scenario, reference, options, soon)
 }
 
@@ -308,7 +332,7 @@ fn compared(
             .unmet(run.hits.iter().map(|hit| hit.fault.as_str())),
         _ => Vec::new(),
     };
-    let soon = verdict_of(scenario, reference, options, run);
+    let soon = verdict_of(scenario, &reference.seen, options, run);
     Carried {
         divergence: soon.and_then(|soon| late(scenario, reference, options, soon)),
         unmet,
@@ -332,19 +356,23 @@ fn late(
         final_settle: Some(FINAL_SETTLE),
         ..options.clone()
     };
-    match (attempt(scenario, reference, &late), excess) {
+    let found = match reference.later(scenario, options) {
+        Ok(expected) => attempt(scenario, expected, &late),
+        Err(why) => Some(Divergence::unended(why.clone(), None)),
+    };
+    match (found, excess) {
         (Some(late), Some(excess)) => Some(late.with(excess)),
         (late, excess) => late.or(excess),
     }
 }
 
-fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Option<Divergence> {
-    verdict_of(scenario, reference, options, run_of(scenario, options))
+fn attempt(scenario: &Scenario, expected: &Seen, options: &RunOptions) -> Option<Divergence> {
+    verdict_of(scenario, expected, options, run_of(scenario, options))
 }
 
 fn verdict_of(
     scenario: &Scenario,
-    reference: &Reference,
+    expected: &Seen,
     options: &RunOptions,
     run: Attempted,
 ) -> Option<Divergence> {
@@ -355,11 +383,11 @@ fn verdict_of(
                 RunError::Programs { source, output } => (*source, output),
                 error => (error, String::new()),
             };
-            let divergence = compare(&reference.seen, Err(&error), &[], &Bounds::default());
+            let divergence = compare(expected, Err(&error), &[], &Bounds::default());
             divergence.map(|divergence| divergence.of_programs(&output))
         }
         Ok(Ok(run)) => {
-            let divergence = judge(scenario, reference, options, &run);
+            let divergence = judge(scenario, expected, options, &run);
             divergence.map(|divergence| divergence.of_programs(&run.program_output))
         }
     }
@@ -389,13 +417,13 @@ fn objects_of(scenario: &Scenario, run: &Run) -> Facts {
 
 fn judge(
     scenario: &Scenario,
-    reference: &Reference,
+    expected: &Seen,
     options: &RunOptions,
     run: &Run,
 ) -> Option<Divergence> {
     let seen = seen(scenario, run, options);
     compare(
-        &reference.seen,
+        expected,
         seen.as_ref().map_err(|error| *error),
         &scenario.unsaid(run.violations(&scenario.declared)),
         &Bounds::of(options),

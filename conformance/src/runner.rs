@@ -128,7 +128,8 @@ pub struct RunOptions {
     pub unstable: Option<Unstable>,
     /// The program for kubectl steps; without a program these are simulated.
     pub kubectl: Option<PathBuf>,
-    /// After the last step, waits until nothing was written for this long.
+    /// After the last step, waits until nothing was written for this long. If the scenario does not end settled, exactly this
+    /// time passes instead.
     pub final_settle: Option<Duration>,
     /// Restarts the controllers when the scenario has ended settled: they are to write nothing more.
     pub reconciles_again: bool,
@@ -474,10 +475,11 @@ async fn take_steps(
         cluster.begin_step(index);
         sections.push(take(cluster, step, (index + 1).to_string(), taken).await?);
     }
-    // A scenario that ends in the middle of a rollout need not settle.
-    let ends_settled = scenario.steps.last().is_some_and(|step| step.settle);
-    if let Some(final_settle) = final_settle.filter(|_| ends_settled) {
-        cluster.settle(final_settle).await?;
+    match final_settle {
+        Some(quiet) if scenario.ends_settled() => drop(cluster.settle(quiet).await?),
+        // A scenario that ends in the middle of a rollout need not settle.
+        Some(time) => tokio::time::sleep(time).await,
+        None => {}
     }
     transcript::write(cluster, scenario, &sections).await
 }

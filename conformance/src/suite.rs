@@ -308,7 +308,7 @@ fn verdict_of(
         seed if seed > 0 || options.programs.is_some() => {
             match differ_in_order(&file.scenario, (golden, transcript), seed, used) {
                 Verdict::Failed(_) if options.programs.is_none() => {
-                    differ_late(&file.scenario, golden, options, used)
+                    differ_late(&file.scenario, options, used)
                 }
                 verdict => verdict,
             }
@@ -363,20 +363,22 @@ fn differ_in_order(
     })
 }
 
-/// Retries the comparison after a longer final settle, so that slow convergence is not a difference.
-fn differ_late(
-    scenario: &Scenario,
-    golden: &str,
-    options: &RunOptions,
-    used: &mut BTreeSet<Part>,
-) -> Verdict {
+/// Compares longer runs, in this order and in that of goldens, so that slow convergence is not a difference.
+fn differ_late(scenario: &Scenario, options: &RunOptions, used: &mut BTreeSet<Part>) -> Verdict {
     let late = RunOptions {
         final_settle: Some(explore::FINAL_SETTLE),
         ..options.clone()
     };
-    match runner::run(scenario, &late) {
-        Ok(transcript) => {
-            differ_in_order(scenario, (golden, &transcript), options.schedule_seed, used)
+    let in_order = RunOptions {
+        schedule_seed: 0,
+        ..late.clone()
+    };
+    let runs = runner::run(scenario, &in_order)
+        .and_then(|expected| Ok((expected, runner::run(scenario, &late)?)));
+    match runs {
+        Ok((expected, transcript)) => {
+            let compared = (expected.as_str(), transcript.as_str());
+            differ_in_order(scenario, compared, options.schedule_seed, used)
         }
         Err(error) => Verdict::Failed(error.to_string()),
     }

@@ -35,6 +35,10 @@ pub fn branches(
     (plans, options): (&[Plan], &RunOptions),
     (at_once, ended): (usize, impl Fn() + Send + 'static),
 ) -> Branched {
+    // Here, so that no branch makes this run again.
+    if !options.is_real_time() {
+        _ = reference.later(scenario, options);
+    }
     #[cfg(target_os = "linux")]
     super::page_tables::hand_on();
     let processes = Arc::new(Mutex::new(Processes::new(at_once, Box::new(ended))));
@@ -46,7 +50,7 @@ pub fn branches(
         runner::run_between(scenario, options, begin, |run| {
             let own = processes.lock().own_plan(plans, options);
             // A branch with an equal outcome has nothing to report.
-            if own.is_some_and(|own| judge(scenario, reference, &own, run).is_none()) {
+            if own.is_some_and(|own| judge(scenario, &reference.seen, &own, run).is_none()) {
                 processes.lock().leave(None);
             }
         })
@@ -55,7 +59,7 @@ pub fn branches(
     let mut processes = processes.lock();
     let own = processes.own_plan(plans, options);
     let own = own.unwrap_or_else(|| options.clone());
-    let soon = verdict_of(scenario, reference, &own, run);
+    let soon = verdict_of(scenario, &reference.seen, &own, run);
     let divergence = soon.and_then(|soon| late(scenario, reference, &own, soon));
     // Only the run without faults continues from here.
     processes.leave(divergence.as_ref());

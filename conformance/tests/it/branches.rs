@@ -52,6 +52,44 @@ pub(crate) fn unexplained(directory: &str) -> PathBuf {
     file(&format!("{directory}/unexplained.yaml"), &scenario)
 }
 
+/// A rollout in the middle of which the scenario ends.
+const ROLLOUT: &str = "
+title: the first two pods are there
+source: none
+given: {nodes: 1}
+steps:
+- create:
+    apiVersion: apps/v1
+    kind: StatefulSet
+    metadata: {name: web}
+    spec:
+      replicas: 3
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec: {containers: [{name: web, image: nginx}]}
+  settle: false
+- advance: 3s
+- table: pods
+";
+
+#[test]
+fn a_delay_in_the_middle_of_a_rollout_is_no_difference() {
+    let file = ScenarioFile::parse("rollout/middle".to_owned(), ROLLOUT.to_owned(), |file| {
+        unreachable!("{file}")
+    });
+    let scenario = file.unwrap().scenario;
+    let reference = Reference::of(&scenario).unwrap();
+    let missed = "miss ADDED statefulsets.apps web from statefulset-controller";
+    let options = RunOptions {
+        plan: missed.parse().unwrap(),
+        ..RunOptions::default()
+    };
+    let carried = explore::carry_out(&scenario, &reference, &options);
+    assert_eq!(carried.unmet, []);
+    assert_eq!(carried.divergence, None);
+}
+
 #[test]
 fn an_exploration_ends_with_the_first_difference_if_asked_to() {
     let path = unexplained("fail-fast");
