@@ -267,15 +267,12 @@ impl Manager {
             // The provisioner's class waits for the node of a pod.
             default_storage_class: options.default_storage_class || !binds,
         };
-        // Crashes of controllers are not crashes of nodes: these run on.
-        let never = Arc::<Notify>::default();
         if options.nodes > 0 && (options.default_storage_class || !binds) {
             let ctx = ctx.clone();
-            let lives = supervisor
-                .clone()
-                .run("provisioner", Arc::clone(&never), move || {
-                    persistent_volume::provisioner::run(ctx.clone(), binds).boxed()
-                });
+            let restarted = Arc::clone(&manager.restart);
+            let lives = supervisor.clone().run("provisioner", restarted, move || {
+                persistent_volume::provisioner::run(ctx.clone(), binds).boxed()
+            });
             manager.spawn(lives.boxed(), stopped.clone());
         }
         if let Some(balancers) = options.load_balancers.clone() {
@@ -308,6 +305,8 @@ impl Manager {
         // Without nodes, scheduler and stages nothing is simulated; this does not count as an end.
         if options.nodes > 0 || options.scheduler || !node_config.stages.is_empty() {
             let shared_nodes = manager.shared_nodes.clone();
+            // Crashes of controllers are not crashes of nodes: these run on.
+            let never = Arc::<Notify>::default();
             let lives = supervisor.run("nodes", never, move || {
                 node::run(ctx.clone(), shared_nodes.clone(), node_config.clone()).boxed()
             });

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use kubeproof::explore::{self, Options, Reference};
+use kubeproof::explore::{self, Kind, Options, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
@@ -88,6 +88,32 @@ fn a_delay_in_the_middle_of_a_rollout_is_no_difference() {
     let carried = explore::carry_out(&scenario, &reference, &options);
     assert_eq!(carried.unmet, []);
     assert_eq!(carried.divergence, None);
+}
+
+#[test]
+fn a_provisioner_that_crashes_makes_the_volume_when_it_is_back() {
+    let path = suite::scenarios_dir().join("statefulset/default-storage-class.yaml");
+    let scenario = ScenarioFile::read(&path).unwrap().scenario;
+    let reference = Reference::of(&scenario).unwrap();
+    let options = Options {
+        kinds: [Kind::CrashBefore].into(),
+        from: ["local-path-provisioner".to_owned()].into(),
+        pairs_max: 0,
+    };
+    let plans = reference.plans(&options);
+    let creates = plans.iter().map(ToString::to_string);
+    assert!(
+        creates
+            .into_iter()
+            .any(|plan| plan.contains("create persistentvolumes "))
+    );
+    for plan in plans {
+        assert_eq!(
+            explore::explore(&scenario, &reference, &plan),
+            None,
+            "{plan}"
+        );
+    }
 }
 
 #[test]
