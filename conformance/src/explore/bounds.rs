@@ -8,7 +8,7 @@
 //!   may do at once what two syncs did: one fewer of those that occur more than once.
 //! - A client that misses events, gets them late or reads from a stale replica does not see its own writes for half a
 //!   minute to three minutes, and repeats them in each sync until then: sixteen more of each event. Eight are enough where
-//!   its watch breaks off, which it begins again after 0.8 s.
+//!   its watch expires, after which it lists again within 0.8 s, or breaks off, after which many clients go on at once.
 //! - The client of the write reports the failure, and perhaps that of the next attempt: two new Warnings of each kind. A
 //!   client that does not see its own writes fails as often as it repeats them, and one whose webhooks are down sixteen
 //!   times.

@@ -1,6 +1,7 @@
 //! Lists and watches objects, as client-go's reflector does: a watch that begins with the present objects (a streaming
-//! list, KEP-3157), or else a list in pages and a watch from its version. The watch is begun again from its last version
-//! when it has ended, and the objects are listed again after 410 Gone.
+//! list, KEP-3157), or else a list in pages and a watch from its version. The watch is begun again at once from its last
+//! version when it has ended or its connection has broken off. The objects are listed again after 410 Gone, and after a
+//! watch that was very short.
 //!
 //! `kube::runtime::watcher` does the same, and its events and errors are used here. It searches the text of each event for
 //! the end of the object. A dozen watches of this process do that with the same texts, which was a fifth of the work of a
@@ -30,7 +31,8 @@ use lines::{Line, Lines};
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 /// The events of the objects at `url` that `config` selects. `config` has to have a timeout; its strategy for the first list
-/// is ignored. After a failure the stream goes on as that of `kube::runtime::watcher` does.
+/// is ignored. After a failure the stream goes on as that of `kube::runtime::watcher` does; after a very short
+/// watch it begins with a list.
 pub(super) fn list_watch(
     client: Client,
     url: &Url,
@@ -112,10 +114,13 @@ impl ListWatch {
             }
             State::Streamed {
                 version,
-                lines,
+                mut lines,
                 mut later,
             } => {
                 let event = later.next();
+                if event.is_none() {
+                    lines.begin_changes();
+                }
                 self.state = match event {
                     Some(_) => State::Streamed {
                         version,
@@ -159,6 +164,12 @@ impl ListWatch {
             },
             State::Watching { version, mut lines } => match lines.next().await {
                 Some(line) => self.take(line, version, lines),
+                None if lines.was_very_short() => {
+                    let short =
+                        "very short watch: it lasted less than a second and brought nothing";
+                    let short = Error::ReadEvents(io::Error::other(short));
+                    Some(Err(watcher::Error::WatchFailed(short)))
+                }
                 None => {
                     self.state = State::Listed { version };
                     None

@@ -1,7 +1,6 @@
 //! The lines of a watch: one for each event.
 
 use std::borrow::Cow;
-use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -18,6 +17,9 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep};
 
 use crate::decode_cache::Undecoded;
+
+/// A watch that brings nothing for less than this is very short.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// The meaning of a line.
 pub(super) enum Line {
@@ -53,6 +55,9 @@ pub(super) struct Lines {
     /// The beginning of the line that `chunk` goes on with.
     begun: Vec<u8>,
     is_ended: bool,
+    began: Instant,
+    /// Whether a line has been returned.
+    has_brought: bool,
     /// The time for which nothing may come.
     idle_max: Duration,
     /// Until nothing has come for so long.
@@ -67,17 +72,34 @@ impl Lines {
             chunk: Bytes::new(),
             begun: Vec::new(),
             is_ended: false,
+            began: Instant::now(),
+            has_brought: false,
             idle_max,
             idle: Box::pin(tokio::time::sleep(idle_max)),
         }
     }
 
-    /// The next line; None at the end of the watch.
+    /// Whether the watch ended within a second and brought nothing. A server that ends all watches so would be asked without
+    /// a pause.
+    ///
+    /// Source: `handleAnyWatch` of client-go's reflector.
+    pub(super) fn was_very_short(&self) -> bool {
+        !self.has_brought && self.began.elapsed() < SHORT
+    }
+
+    /// From now on it is a watch of changes, as if it had begun just now.
+    pub(super) fn begin_changes(&mut self) {
+        self.began = Instant::now();
+        self.has_brought = false;
+    }
+
+    /// The next line; None at the end of the watch. A connection that breaks off is an end.
     pub(super) async fn next(&mut self) -> Option<Result<Line, Error>> {
         self.idle.as_mut().reset(Instant::now() + self.idle_max);
         loop {
             while let Some(line) = self.split() {
                 if let Some(read) = read(&line).transpose() {
+                    self.has_brought = true;
                     return Some(read);
                 }
             }
@@ -95,10 +117,9 @@ impl Lines {
             match chunk {
                 Some(Ok(chunk)) => self.chunk = chunk,
                 Some(Err(error)) => {
+                    tracing::debug!(%error, "the connection of a watch has broken off");
                     self.is_ended = true;
-                    let is_end = is_unexpected_end(&error);
-                    let error = Error::ReadEvents(io::Error::other(error));
-                    return (!is_end).then_some(Err(error));
+                    return None;
                 }
                 None => self.is_ended = true,
             }
@@ -200,20 +221,4 @@ fn bookmark(object: &[u8]) -> serde_json::Result<Line> {
         version: bookmark.metadata.resource_version,
         ends_present: bookmark.metadata.annotations.initial_events_end == "true",
     })
-}
-
-/// Whether the connection has broken off, which the end of a server looks like.
-fn is_unexpected_end(error: &Error) -> bool {
-    if error.to_string().contains("unexpected EOF during chunk") {
-        return true;
-    }
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(one) = cause {
-        let kind = one.downcast_ref::<io::Error>().map(io::Error::kind);
-        if kind == Some(io::ErrorKind::UnexpectedEof) {
-            return true;
-        }
-        cause = one.source();
-    }
-    false
 }

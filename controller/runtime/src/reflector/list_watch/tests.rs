@@ -20,12 +20,15 @@ type Chunk = io::Result<&'static str>;
 struct Answer {
     code: u16,
     chunks: Vec<Chunk>,
+    /// The time after the last chunk until the body ends.
+    lasts: Duration,
 }
 
 fn answer(code: u16, text: &'static str) -> Answer {
     Answer {
         code,
         chunks: vec![Ok(text)],
+        lasts: Duration::ZERO,
     }
 }
 
@@ -34,7 +37,11 @@ fn list(text: &'static str) -> Answer {
 }
 
 fn watch(chunks: Vec<Chunk>) -> Answer {
-    Answer { code: 200, chunks }
+    Answer {
+        code: 200,
+        chunks,
+        lasts: Duration::ZERO,
+    }
 }
 
 /// An empty list of version 3.
@@ -70,6 +77,8 @@ async fn followed_with(streams: bool, answers: Vec<Answer>) -> (Vec<String>, Vec
             };
             let frame = |chunk: Chunk| chunk.map(|text| Frame::data(Bytes::from(text)));
             let chunks = stream::iter(answer.chunks).map(frame);
+            let end = stream::once(tokio::time::sleep(answer.lasts));
+            let chunks = chunks.chain(end.filter_map(|()| ready(None)));
             let response = Response::builder().status(answer.code);
             Ok::<_, Infallible>(response.body(StreamBody::new(chunks)).unwrap())
         }
@@ -150,7 +159,11 @@ async fn an_object_that_is_deleted_before_the_bookmark_is_gone_after_it() {
         r#""annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
         "\n",
     );
-    let (words, queries) = followed(vec![watch(vec![Ok(lines)])]).await;
+    let lasting = Answer {
+        lasts: Duration::from_secs(1),
+        ..watch(vec![Ok(lines)])
+    };
+    let (words, queries) = followed(vec![lasting]).await;
     let expected = [
         "list",
         "listed a",
@@ -305,24 +318,57 @@ async fn a_version_that_is_gone_is_followed_by_a_list_and_other_errors_by_the_ne
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_off_is_an_end_and_other_failures_are_reported() {
+async fn a_connection_that_breaks_off_is_an_end() {
+    let whole = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"4"}}}"#,
+        "\n"
+    );
     let begun = r#"{"type":"ADDED","object":{"metadata":{"#;
     let broken = || Err(io::ErrorKind::UnexpectedEof.into());
-    let failed = || Err(io::Error::other("bad frame"));
+    let reset = || Err(io::ErrorKind::ConnectionReset.into());
     let (words, queries) = followed_in_pages(vec![
         list(EMPTY),
-        watch(vec![Ok(begun), broken()]),
-        watch(vec![Ok(begun)]),
-        watch(vec![failed()]),
+        watch(vec![Ok(whole), Ok(begun), broken()]),
+        watch(vec![Ok(whole), reset()]),
     ])
     .await;
-    assert_eq!(words[..2], ["list", "watch"]);
-    assert!(
-        words[2].contains("Error reading events stream"),
-        "{words:#?}"
+    assert_eq!(words, ["list", "watch", "applied a", "applied a"]);
+    assert_eq!(
+        queries,
+        [LIST, &watch_from(3), &watch_from(4), &watch_from(4)]
     );
-    assert_eq!(words.len(), 3);
-    assert_eq!(queries[1..], [3; 4].map(watch_from));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_brings_nothing_for_less_than_a_second_is_a_failure() {
+    let begun = r#"{"type":"ADDED","object":{"metadata":{"#;
+    let lasting = Answer {
+        lasts: Duration::from_secs(1),
+        ..watch(vec![])
+    };
+    let (words, queries) = followed_in_pages(vec![
+        list(EMPTY),
+        lasting,
+        watch(vec![Ok(begun)]),
+        list(EMPTY),
+    ])
+    .await;
+    assert_eq!(words.len(), 5, "{words:#?}");
+    assert!(words[2].contains("very short watch"), "{words:#?}");
+    assert_eq!(words[3..], ["list", "watch"]);
+    let watches = [watch_from(3), watch_from(3), LIST.to_owned(), watch_from(3)];
+    assert_eq!(queries[1..], watches);
+    let present = concat!(
+        r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}"#,
+        "\n",
+        r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1","#,
+        r#""annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+        "\n",
+    );
+    let (words, queries) = followed(vec![watch(vec![Ok(present)])]).await;
+    assert!(words[3].contains("very short watch"), "{words:#?}");
+    assert_eq!(words.len(), 5, "{words:#?}");
+    assert_eq!(queries, [STREAM; 2]);
 }
 
 #[tokio::test(start_paused = true)]
