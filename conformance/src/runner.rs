@@ -94,6 +94,18 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether a write loop has ended the run.
+    pub(crate) fn is_livelock(&self) -> bool {
+        match self {
+            Self::Testbed(error) => error.is_livelock(),
+            Self::Cluster(error) => error.is_livelock(),
+            Self::Step { source, .. } => source.is_livelock(),
+            Self::Given(error) => error.is_livelock(),
+            Self::Programs { source, .. } => source.is_livelock(),
+            _ => false,
+        }
+    }
+
     /// The error with what programs have printed, if that is anything.
     fn with_output(self, output: String) -> Self {
         match output.is_empty() {

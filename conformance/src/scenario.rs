@@ -33,8 +33,8 @@ use crate::{incident, kruise};
 pub use crate::time::HumanDuration;
 pub use controllers::{Choice, Controllers};
 pub use differs::{
-    Differs, EventMay, FailureMay, Faults, FieldsMay, May, ObjectPattern, Pattern, WatchedEvent,
-    With, WriteVerb,
+    Differs, EventMay, FailureMay, Faults, FieldsMay, May, ObjectPattern, Pattern, ViolationMay,
+    WatchedEvent, With, WriteVerb,
 };
 pub use manifest::{Manifest, read_objects};
 pub(crate) use manifest::{in_flow, object_in_words};

@@ -106,6 +106,7 @@ fn allows(may: &May, difference: &Difference, all: &Divergence) -> bool {
         (May::Failure(own), Difference::Unended { failing_step, .. }) => {
             *failing_step == Some(own.failing_step)
         }
+        (May::Violation(own), Difference::Violated { property }) => *property == own.violates,
         _ => false,
     }
 }
@@ -263,6 +264,18 @@ mod tests {
         assert_eq!(left(&step, &[unended(Some(2))]), 1);
         assert_eq!(left(&step, &[unended(None)]), 1);
         assert_eq!(left(&step, &[field("web-1", "STATUS")]), 1);
+    }
+
+    #[test]
+    fn a_violation_is_named_by_its_property() {
+        let entry = "- {with: {fault: refuse, anywhere: true}, in: [{violates: no write loops}], because: b}";
+        let scenario = scenario(entry);
+        let violated = |property: &str| Difference::Violated {
+            property: property.to_owned(),
+        };
+        assert_eq!(left(&scenario, &[violated("no write loops")]), 0);
+        assert_eq!(left(&scenario, &[violated("one pod per ordinal")]), 1);
+        assert_eq!(left(&scenario, &[unended(None)]), 1);
     }
 
     #[test]

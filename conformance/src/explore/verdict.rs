@@ -15,7 +15,7 @@ use super::difference::Difference;
 use crate::outcome::{
     EventKey, Facts, Occurrences, Unstable, facts, objects_in_words, portable_outcome, reported,
 };
-use crate::properties::Violation;
+use crate::properties::{Violation, WRITE_LOOPS};
 use crate::runner::RunError;
 
 /// Lines of context around a difference of outcomes.
@@ -129,11 +129,19 @@ impl Divergence {
     }
 
     fn of_error(error: &RunError) -> Self {
+        let ended = format!("the run failed: {error}");
+        if error.is_livelock() {
+            let property = WRITE_LOOPS.to_owned();
+            return Self {
+                differences: vec![Difference::Violated { property }],
+                ..Self::unended(ended, None)
+            };
+        }
         let failing_step = match error {
             RunError::Step { number, .. } => number.parse().ok(),
             _ => None,
         };
-        Self::unended(format!("the run failed: {error}"), failing_step)
+        Self::unended(ended, failing_step)
     }
 }
 
@@ -434,6 +442,12 @@ mod tests {
         let found = compare(&seen, Ok(&seen), &[violation], &bounds).unwrap();
         assert_eq!(found.outcome, "one pod per ordinal: two (revision 7)");
         let property = "one pod per ordinal".to_owned();
+        assert_eq!(found.differences, [Difference::Violated { property }]);
+        let looping = crate::testbed::TestbedError::Livelock("no write loops: c".to_owned());
+        let looping = RunError::Cluster(looping.into());
+        let found = compare(&seen, Err(&looping), &[], &bounds).unwrap();
+        assert_eq!(found.outcome, "the run failed: no write loops: c");
+        let property = "no write loops".to_owned();
         assert_eq!(found.differences, [Difference::Violated { property }]);
         let failing = |number: &str| RunError::Step {
             number: number.to_owned(),

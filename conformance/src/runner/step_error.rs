@@ -17,6 +17,13 @@ pub enum ClusterError {
     Remote(#[from] RemoteError),
 }
 
+impl ClusterError {
+    /// Whether a write loop keeps it from settling.
+    pub(super) fn is_livelock(&self) -> bool {
+        matches!(self, Self::Testbed(error) if error.is_livelock())
+    }
+}
+
 /// A step that could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
@@ -77,6 +84,15 @@ pub enum StepError {
 }
 
 impl StepError {
+    /// Whether a write loop kept the cluster from settling.
+    pub(super) fn is_livelock(&self) -> bool {
+        match self {
+            Self::Testbed(error) => error.is_livelock(),
+            Self::Cluster(error) => error.is_livelock(),
+            _ => false,
+        }
+    }
+
     /// The server's refusal, if it is one.
     pub(super) fn refusal(&self) -> Option<&Status> {
         let error = match self {

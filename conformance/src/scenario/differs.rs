@@ -134,6 +134,8 @@ pub enum May {
     Event(EventMay),
     /// The run may end at a step that fails.
     Failure(FailureMay),
+    /// A property may be violated.
+    Violation(ViolationMay),
 }
 
 /// Fields of objects that may have other values.
@@ -177,6 +179,15 @@ pub struct FailureMay {
     /// The number of the step, counted from one.
     #[schemars(range(min = 1))]
     pub failing_step: usize,
+}
+
+/// A property that a run may violate.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ViolationMay")]
+pub struct ViolationMay {
+    /// The name of the property. `no write loops` excuses a run that a write loop has ended, with all that it lacks.
+    pub violates: String,
 }
 
 /// An object by its kind in lower case and its name, or all objects of the kind whose names have this prefix.
@@ -449,9 +460,11 @@ impl TryFrom<Value> for May {
             from_value(value).map(Self::Event)
         } else if has("failingStep") {
             from_value(value).map(Self::Failure)
+        } else if has("violates") {
+            from_value(value).map(Self::Violation)
         } else {
             return Err(format!(
-                "{value} is none of: an `object`, an `event`, a `failingStep`"
+                "{value} is none of: an `object`, an `event`, a `failingStep`, `violates`"
             ));
         };
         let read = read.map_err(|error| format!("what may differ: {error}"))?;
@@ -500,6 +513,7 @@ impl fmt::Display for May {
                 write!(f, "{at_least} to {at_most} events {event} of {regarding}")
             }
             Self::Failure(FailureMay { failing_step }) => write!(f, "step {failing_step} fails"),
+            Self::Violation(ViolationMay { violates }) => write!(f, "violates {violates:?}"),
         }
     }
 }

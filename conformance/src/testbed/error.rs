@@ -142,6 +142,11 @@ pub enum TestbedError {
 }
 
 impl TestbedError {
+    /// Whether it is a write loop.
+    pub(crate) fn is_livelock(&self) -> bool {
+        matches!(self, Self::Livelock(_))
+    }
+
     /// [`Self::Unsettled`] in whole seconds.
     pub(super) fn unsettled(waited: Duration, starved: Duration) -> Self {
         let whole = |time: Duration| HumanDuration(Duration::from_secs(time.as_secs()));

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 
-use super::{EventMay, FailureMay, FieldsMay, Pattern};
+use super::{EventMay, FailureMay, FieldsMay, Pattern, ViolationMay};
 
 /// The runs that an entry of `differs` is about.
 #[derive(JsonSchema)]
@@ -32,4 +32,5 @@ pub(super) enum May {
     Fields(FieldsMay),
     Event(EventMay),
     Failure(FailureMay),
+    Violation(ViolationMay),
 }

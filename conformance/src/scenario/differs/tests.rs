@@ -125,6 +125,10 @@ fn what_excuses_too_much_or_nothing_is_refused() {
             "because: b, in: [{failingStep: 1, event: A}]",
             "what may differ",
         ),
+        (
+            "because: b, in: [{violates: no write loops, step: 1}]",
+            "what may differ",
+        ),
     ] {
         let error = read(&format!("{{with: {plan}, {rest}}}")).unwrap_err();
         assert!(error.contains(why), "{rest}: {error}");
