@@ -21,7 +21,7 @@ use crate::table;
 use crate::timeline::Timeline;
 
 pub(crate) use counted::{EventKey, Occurrences, reported};
-pub(crate) use facts::{Facts, facts};
+pub(crate) use facts::{Facts, PRESENCE, facts};
 pub use objects::Unstable;
 pub(crate) use objects::{object_names, objects_in_words, program_objects};
 pub use portable::portable_outcome;

@@ -94,7 +94,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Whether a write loop has ended the run.
+    /// Whether a loop of requests has ended the run.
     pub(crate) fn is_livelock(&self) -> bool {
         match self {
             Self::Testbed(error) => error.is_livelock(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::difference::Difference;
 use super::{Divergence, Options, Plan};
+use crate::outcome::PRESENCE;
 use crate::scenario::{Differs, Faults, FieldsMay, May, Scenario, With};
 
 /// A part of a scenario's `differs`, by the place of its entry and its own place in it.
@@ -28,8 +29,8 @@ pub struct Explained {
 
 /// Returns which differences of a run with `plan` in the order of a seed the scenario explains.
 ///
-/// An entry explains fields and events. It explains no violation of a property, and a run without an end only where it
-/// names the step that fails.
+/// An entry explains fields and events. It explains the violation of a property, or a run without an end, only where it
+/// names the property or the step that fails.
 #[doc(hidden)]
 #[must_use]
 pub fn explain(
@@ -94,9 +95,23 @@ fn allows(may: &May, difference: &Difference, all: &Divergence) -> bool {
         (
             May::Fields(own),
             Difference::Field {
-                kind, name, field, ..
+                kind,
+                name,
+                field,
+                expected,
+                found,
             },
-        ) => own.fits(kind, name, field) && (!own.exchanged || are_exchanged(own, field, all)),
+        ) => {
+            if own.exchanged {
+                return own.fits(kind, name, field) && are_exchanged(own, field, all);
+            }
+            // Several objects may have one name, of which both runs have some.
+            let is_on_one_side = expected.is_none() != found.is_none();
+            own.fits(kind, name, field)
+                || (is_on_one_side
+                    && own.fits(kind, name, PRESENCE)
+                    && differs_in_presence(kind, name, all))
+        }
         (May::Event(own), Difference::Event { key, found, .. }) => {
             let found = u64::try_from(*found).unwrap_or(0);
             own.event == key.reason
@@ -109,6 +124,14 @@ fn allows(may: &May, difference: &Difference, all: &Divergence) -> bool {
         (May::Violation(own), Difference::Violated { property }) => *property == own.violates,
         _ => false,
     }
+}
+
+/// Whether only one of the runs has the object, so that each of its fields differs.
+fn differs_in_presence(of_kind: &str, named: &str, all: &Divergence) -> bool {
+    all.differences.iter().any(|difference| {
+        matches!(difference, Difference::Field { kind, name, field, .. }
+            if kind == of_kind && name == named && field == PRESENCE)
+    })
 }
 
 /// Whether the objects have the same values of `field` as in the run without faults, each as often. Objects that do
@@ -264,6 +287,26 @@ mod tests {
         assert_eq!(left(&step, &[unended(Some(2))]), 1);
         assert_eq!(left(&step, &[unended(None)]), 1);
         assert_eq!(left(&step, &[field("web-1", "STATUS")]), 1);
+    }
+
+    #[test]
+    fn an_object_that_may_be_absent_may_lack_its_fields() {
+        let entry = "- {with: {fault: refuse, anywhere: true}, in: [{object: pod/web-*, fields: [presence]}], because: b}";
+        let scenario = scenario(entry);
+        let gone = [field("web-1", "presence"), field("web-1", "STATUS")];
+        assert_eq!(left(&scenario, &gone), 0);
+        let another = [field("web-1", "presence"), field("web-2", "STATUS")];
+        assert_eq!(left(&scenario, &another), 1);
+        assert_eq!(left(&scenario, &[field("web-1", "STATUS")]), 1);
+        let of_both = Difference::Field {
+            kind: "pod".to_owned(),
+            name: "web-1".to_owned(),
+            field: "STATUS".to_owned(),
+            expected: Some("Running".to_owned()),
+            found: Some("Failed".to_owned()),
+        };
+        let gone = [field("web-1", "presence"), of_both];
+        assert_eq!(left(&scenario, &gone), 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::portable::{cell, compared, portable_line};
 use crate::fold;
 
 /// The field of an object that is there.
-const PRESENCE: &str = "presence";
+pub(crate) const PRESENCE: &str = "presence";
 const THERE: &str = "there";
 
 /// The kinds of objects, by what the headers of their tables begin with.

@@ -11,7 +11,7 @@ use kubeproof_apiserver::{EventType, JournalEntry};
 use kubeproof_machinery::json::Value;
 use regex::{Captures, Regex};
 
-use super::facts::{Facts, Object};
+use super::facts::{Facts, Object, PRESENCE};
 use crate::generated::GeneratedNames;
 use crate::user_agent::actor;
 
@@ -31,7 +31,6 @@ const OBSERVED: &str = "observedGeneration";
 const COUNT: &str = "count";
 /// The number of characters of a value that are shown.
 const VALUE_SHOWN: usize = 160;
-const PRESENCE: &str = "presence";
 /// Resources whose objects are reports.
 const REPORTS: [&str; 3] = [
     "events",

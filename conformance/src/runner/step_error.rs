@@ -18,7 +18,7 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
-    /// Whether a write loop keeps it from settling.
+    /// Whether a loop of requests keeps it from settling.
     pub(super) fn is_livelock(&self) -> bool {
         matches!(self, Self::Testbed(error) if error.is_livelock())
     }
@@ -84,7 +84,7 @@ pub enum StepError {
 }
 
 impl StepError {
-    /// Whether a write loop kept the cluster from settling.
+    /// Whether a loop of requests kept the cluster from settling.
     pub(super) fn is_livelock(&self) -> bool {
         match self {
             Self::Testbed(error) => error.is_livelock(),

@@ -146,8 +146,8 @@ pub struct FieldsMay {
     /// `pod/web-1`, or `pod/web-*` for all names with this prefix.
     pub object: ObjectPattern,
     /// The fields: columns of the outcome's tables, in capitals, or words of a status: `counts`, `cur`, `upd`,
-    /// `generation`, `observedGeneration`, `collisionCount`. `presence` is whether the object is there. Only exchanged
-    /// objects may leave it out, for all fields.
+    /// `generation`, `observedGeneration`, `collisionCount`. `presence` is whether the object is there; it includes all
+    /// fields of an object that only one run has. Only exchanged objects may leave it out, for all fields.
     #[serde(default)]
     pub fields: BTreeSet<String>,
     /// Whether the objects only exchange their values: each value of a field is there as often as before.
@@ -186,7 +186,8 @@ pub struct FailureMay {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ViolationMay")]
 pub struct ViolationMay {
-    /// The name of the property. `no write loops` excuses a run that a write loop has ended, with all that it lacks.
+    /// The name of the property. `no write loops` excuses a run that a loop of requests has ended, with all that
+    /// it lacks and violates.
     pub violates: String,
 }
 

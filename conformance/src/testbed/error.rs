@@ -142,7 +142,7 @@ pub enum TestbedError {
 }
 
 impl TestbedError {
-    /// Whether it is a write loop.
+    /// Whether a client sends too many requests within one instant.
     pub(crate) fn is_livelock(&self) -> bool {
         matches!(self, Self::Livelock(_))
     }
