@@ -10,6 +10,7 @@ mod graph;
 mod objects;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ const REDISCOVERY_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// Source: `cmd/kube-controller-manager/app/core.go`, newGarbageCollectorController.
 const INITIAL_SYNC_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 
+/// Why an owner is looked at again.
+const NOT_OBSERVED: &str = "no watch has reported the owner";
+
 struct Watched {
     version: String,
     objects: Objects,
@@ -58,7 +62,7 @@ struct GarbageCollector {
     updates: Watches<Update>,
     graph: Graph,
     queue: BTreeSet<Task>,
-    /// Failed tasks: how often, and when the next try is due.
+    /// Failed tasks, and those about owners that are not observed: how often, and when the next try is due.
     failed: BTreeMap<Task, (u32, Timestamp)>,
     /// Tasks that can't be decided with the kinds there are.
     undecided: BTreeSet<Task>,
@@ -227,13 +231,27 @@ impl GarbageCollector {
             {
                 Ok(Outcome::Done(more)) => {
                     self.failed.remove(&task);
-                    self.queue.extend(more);
+                    for task in more {
+                        self.add(task);
+                    }
                 }
                 Ok(Outcome::Undecided) => {
                     self.failed.remove(&task);
                     self.undecided.insert(task);
                 }
+                Ok(Outcome::Unobserved) => self.retry_later(task, &NOT_OBSERVED),
                 Err(error) => self.retry_later(task, &error),
+            }
+        }
+    }
+
+    /// Adds a task that another one leads to. An owner has been looked at just now.
+    fn add(&mut self, task: Task) {
+        match task {
+            Task::Observe(_) if self.failed.contains_key(&task) => {}
+            Task::Observe(_) => self.retry_later(task, &NOT_OBSERVED),
+            task => {
+                self.queue.insert(task);
             }
         }
     }
@@ -249,8 +267,8 @@ impl GarbageCollector {
         self.begins_at.is_some()
     }
 
-    fn retry_later(&mut self, task: Task, error: &kube::Error) {
-        tracing::debug!(?task, %error, "will be tried again");
+    fn retry_later(&mut self, task: Task, why: &dyn Display) {
+        tracing::debug!(?task, %why, "will be tried again");
         let before = self.failed.get(&task).map_or(0, |(failures, _)| *failures);
         let due = self.now().checked_add(RetryDelays::DEFAULT.after(before));
         let due = due.unwrap_or(Timestamp::MAX);

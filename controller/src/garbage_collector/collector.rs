@@ -24,6 +24,8 @@ pub(super) enum Outcome {
     Done(Vec<Task>),
     /// An owner's kind is unknown: nothing can be said before the kinds change.
     Undecided,
+    /// An owner is there, and no watch has reported it: the task is to be repeated.
+    Unobserved,
 }
 
 /// Acts on single objects.
@@ -34,7 +36,11 @@ pub(super) struct Collector {
 
 /// The classes of an object's owners, or the reason for their absence.
 enum Owners {
-    Classes(Vec<OwnerClass>),
+    Classes {
+        classes: Vec<OwnerClass>,
+        /// The owners that are there and not in the graph.
+        unobserved: Vec<Task>,
+    },
     Undecided,
     /// A cluster-scoped object names an owner that lives in a namespace.
     Invalid,
@@ -52,7 +58,10 @@ impl Collector {
         graph: &Graph,
         kinds: &[Arc<APIResource>],
     ) -> Result<Outcome, kube::Error> {
-        let (Task::Report(subject, _) | Task::Orphan(subject) | Task::Collect(subject)) = task;
+        let subject = match task {
+            Task::Report(subject, _) | Task::Orphan(subject) | Task::Collect(subject) => subject,
+            Task::Observe(owner) => return self.observe(owner, graph, kinds).await,
+        };
         let uid = &subject.uid;
         let Some(node) = graph.get(uid) else {
             return Ok(Outcome::Done(Vec::new()));
@@ -68,7 +77,7 @@ impl Collector {
                 Ok(Outcome::Done(Vec::new()))
             }
             Task::Orphan(_) => self.orphan(uid, node, &api, graph, kinds).await,
-            Task::Collect(_) => self.collect(uid, node, &api, graph, kinds).await,
+            _ => self.collect(uid, node, &api, graph, kinds).await,
         }
     }
 
@@ -114,8 +123,12 @@ impl Collector {
             return self.finish_foreground(uid, node, api, graph).await;
         }
         let references = live.owner_references.clone().unwrap_or_default();
-        let classes = match self.classify(node, &references, graph, kinds).await? {
-            Owners::Classes(classes) => classes,
+        let owners = self.classify(node, &references, graph, kinds).await?;
+        let (classes, unobserved) = match owners {
+            Owners::Classes {
+                classes,
+                unobserved,
+            } => (classes, unobserved),
             Owners::Undecided => return Ok(Outcome::Undecided),
             Owners::Invalid => return Ok(done),
         };
@@ -140,9 +153,34 @@ impl Collector {
                     live
                 };
                 gone_is_fine(delete(api, &node.key.name, uid, &seen, policy).await)?;
+                return Ok(done);
             }
         }
-        Ok(done)
+        Ok(Outcome::Done(unobserved))
+    }
+
+    /// Looks at an owner that no watch has reported. It may be gone before one does, which no watch reports either.
+    ///
+    /// Source: `garbagecollector/garbagecollector.go`, `attemptToDeleteWorker`, about virtual nodes; kubernetes#56121.
+    async fn observe(
+        &self,
+        owner: &Subject,
+        graph: &Graph,
+        kinds: &[Arc<APIResource>],
+    ) -> Result<Outcome, kube::Error> {
+        if graph.get(&owner.uid).is_some() {
+            return Ok(Outcome::Done(Vec::new()));
+        }
+        let Some(kind) = find(kinds, &owner.kind) else {
+            return Ok(Outcome::Undecided);
+        };
+        let api = kind.api_of(&self.ctx.client, &owner.key);
+        if live(&api, &owner.key.name, &owner.uid).await?.is_some() {
+            return Ok(Outcome::Unobserved);
+        }
+        let dependents = graph.dependents(&owner.uid);
+        let dependents = dependents.map(|(uid, node)| Task::Collect(Subject::new(uid, node)));
+        Ok(Outcome::Done(dependents.collect()))
     }
 
     /// An owner that waits goes when nothing blocks it any more.
@@ -173,7 +211,7 @@ impl Collector {
         graph: &Graph,
         kinds: &[Arc<APIResource>],
     ) -> Result<Owners, kube::Error> {
-        let mut classes = Vec::new();
+        let (mut classes, mut unobserved) = (Vec::new(), Vec::new());
         for reference in references {
             // Of a kind that has gone together with the owner nothing can be read.
             let is_deleted = graph.is_deleted(node, reference);
@@ -187,8 +225,12 @@ impl Collector {
             if kind.namespaced && node.key.namespace.is_empty() {
                 return Ok(Owners::Invalid);
             }
+            let namespace = match kind.namespaced {
+                true => node.key.namespace.clone(),
+                false => String::new(),
+            };
             let owner = ObjectKey {
-                namespace: node.key.namespace.clone(),
+                namespace,
                 name: reference.name.clone(),
             };
             let api = kind.api_of(&self.ctx.client, &owner);
@@ -196,6 +238,9 @@ impl Collector {
                 Err(_) if is_deleted => None,
                 found => found?,
             };
+            if found.is_some() && graph.get(&reference.uid).is_none() {
+                unobserved.push(Task::Observe(Subject::owner(reference, owner)));
+            }
             classes.push(match found {
                 None => OwnerClass::Dangling,
                 Some(owner)
@@ -207,7 +252,10 @@ impl Collector {
                 Some(_) => OwnerClass::Solid,
             });
         }
-        Ok(Owners::Classes(classes))
+        Ok(Owners::Classes {
+            classes,
+            unobserved,
+        })
     }
 
     async fn report_invalid(

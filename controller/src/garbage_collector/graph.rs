@@ -90,8 +90,8 @@ pub(super) fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
 /// uids were drawn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
-    kind: Arc<GroupKind>,
-    key: Arc<ObjectKey>,
+    pub(super) kind: Arc<GroupKind>,
+    pub(super) key: Arc<ObjectKey>,
     pub(super) uid: Arc<str>,
 }
 
@@ -101,6 +101,15 @@ impl Subject {
             kind: Arc::clone(&node.kind),
             key: Arc::clone(&node.key),
             uid: Arc::clone(uid),
+        }
+    }
+
+    /// The owner that a reference of an object in the namespace of `key` names.
+    pub(super) fn owner(reference: &OwnerReference, key: ObjectKey) -> Self {
+        Self {
+            kind: Arc::new(GroupKind::of(reference)),
+            key: Arc::new(key),
+            uid: reference.uid.as_str().into(),
         }
     }
 }
@@ -114,6 +123,8 @@ pub(super) enum Task {
     Orphan(Subject),
     /// Check an object that may have lost its owners or be waiting for its dependents.
     Collect(Subject),
+    /// Check whether an owner is gone that is not in the graph.
+    Observe(Subject),
 }
 
 /// The objects by uid, with their owners and dependents.
@@ -338,7 +349,7 @@ mod tests {
     fn collected(tasks: BTreeSet<Task>) -> Vec<String> {
         let tasks = tasks.into_iter().filter_map(|task| match task {
             Task::Collect(subject) => Some(subject.uid.as_ref().to_owned()),
-            Task::Report(..) => None,
+            Task::Report(..) | Task::Observe(_) => None,
             Task::Orphan(subject) => panic!("{} is to be orphaned", subject.uid),
         });
         tasks.collect()
@@ -437,7 +448,7 @@ mod tests {
         let reported = |tasks: BTreeSet<Task>| -> Vec<(String, String)> {
             let pairs = tasks.into_iter().filter_map(|task| match task {
                 Task::Report(subject, owner) => Some((subject.uid.as_ref().to_owned(), owner)),
-                Task::Orphan(_) | Task::Collect(_) => None,
+                Task::Orphan(_) | Task::Collect(_) | Task::Observe(_) => None,
             });
             pairs.collect()
         };
