@@ -104,7 +104,7 @@ impl Subject {
         }
     }
 
-    /// The owner that a reference of an object in the namespace of `key` names.
+    /// The owner at `key` that a reference names.
     pub(super) fn owner(reference: &OwnerReference, key: ObjectKey) -> Self {
         Self {
             kind: Arc::new(GroupKind::of(reference)),

@@ -31,8 +31,8 @@ use lines::{Line, Lines};
 const LATE_MAX: Duration = Duration::from_secs(5);
 
 /// The events of the objects at `url` that `config` selects. `config` has to have a timeout; its strategy for the first list
-/// is ignored. After a failure the stream goes on as that of `kube::runtime::watcher` does; after a very short
-/// watch it begins with a list.
+/// is ignored. After a failure the stream goes on as that of `kube::runtime::watcher` does; after a very short watch it
+/// begins with a list.
 pub(super) fn list_watch(
     client: Client,
     url: &Url,
