@@ -9,6 +9,7 @@ mod living;
 pub(crate) mod recent;
 mod shrink;
 mod times;
+mod untyped;
 
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -20,12 +21,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::runtime::watcher::Event;
 use parking_lot::Mutex;
-use serde::de::{DeserializeOwned, Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use living::Identity;
 use recent::{Remembered, Shards};
+use untyped::UpTo;
 
 pub(crate) use list::List;
 
@@ -37,7 +39,7 @@ static RECENT: Shards<Undecoded, REMEMBERED_BYTES_MAX> = Shards::new();
 /// An object as a watch delivers it; equal texts give the same object.
 ///
 /// It comes without `managedFields`, which no controller asks for: an update that has none leaves
-/// them as they are. If only its metadata is decoded, it comes without labels and annotations, too.
+/// them as they are. If only its metadata is decoded, it comes without its types, labels and annotations, too.
 #[derive(Clone, Debug)]
 pub struct Decoded<K>(pub Arc<K>);
 
@@ -241,53 +243,18 @@ struct WrittenMeta<'a> {
 impl<'a> WrittenMeta<'a> {
     /// The metadata of the object with this text, or the default if it has none.
     fn of(text: &'a str) -> Self {
-        let mut meta = Self::default();
+        let mut meta = None;
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        // The visitor stops after the metadata to skip the rest, which is most of the text. serde_json calls that an error.
-        let _ = deserializer.deserialize_map(MetaOf(&mut meta));
-        meta
-    }
-}
-
-/// Reads an object as far as its metadata.
-struct MetaOf<'m, 'a>(&'m mut WrittenMeta<'a>);
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "camelCase")]
-enum Field {
-    Metadata,
-    #[serde(other)]
-    Other,
-}
-
-impl<'a> Visitor<'a> for MetaOf<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut object: A) -> Result<(), A::Error> {
-        while let Some(field) = object.next_key()? {
-            match field {
-                Field::Metadata => {
-                    *self.0 = object.next_value()?;
-                    break;
-                }
-                Field::Other => {
-                    object.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(())
+        let _ = deserializer.deserialize_map(UpTo(&mut meta));
+        meta.unwrap_or_default()
     }
 }
 
 /// Decodes the text of an object, whatever its times are.
-fn from_text<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
-    serde_json::from_str(text).or_else(|error| {
+fn from_text<K: DeserializeOwned + 'static>(text: &str) -> serde_json::Result<K> {
+    untyped::decode(text).or_else(|error| {
         let clamped = times::without_extremes(text);
-        serde_json::from_str(&clamped.ok_or(error)?)
+        untyped::decode(&clamped.ok_or(error)?)
     })
 }
 

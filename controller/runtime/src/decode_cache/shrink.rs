@@ -1,4 +1,4 @@
-//! Makes decoded objects small: drops what no controller reads, and the memory that lists have to spare.
+//! Makes decoded objects small: drops the memory that lists have to spare.
 
 use std::any::Any;
 
@@ -7,12 +7,11 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use crate::compact;
 use crate::pod::{Pod, PodStatus};
 
-/// Makes the lists of a pod as long as they have to be; those of its spec are so already. Drops labels and annotations if
-/// metadata is all that was decoded. It leaves other objects alone.
+/// Makes the lists of a pod, and of an object of which only metadata was decoded, as long as they have to be; those of a
+/// pod's spec are so already. It leaves other objects alone.
 pub(super) fn shrink<K: 'static>(object: &mut K) {
     let object: &mut dyn Any = object;
     if let Some(partial) = object.downcast_mut::<PartialObjectMeta<DynamicObject>>() {
-        (partial.metadata.labels, partial.metadata.annotations) = (None, None);
         compact::meta(&mut partial.metadata);
     }
     if let Some(pod) = object.downcast_mut::<Pod>() {
@@ -52,21 +51,17 @@ mod tests {
     }
 
     #[test]
-    fn metadata_alone_comes_without_labels() {
+    fn the_lists_of_metadata_alone_have_no_room_to_spare() {
         let metadata = json!({
-            "name": "a", "labels": { "a": "b" }, "annotations": { "c": "d" }, "finalizers": ["e/f"],
+            "name": "a", "finalizers": ["e/f"],
             "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "1" }],
         });
         let text = json!({ "metadata": metadata }).to_string();
         let mut partial: PartialObjectMeta = serde_json::from_str(&text).unwrap();
         let before = partial.metadata.clone();
         shrink(&mut partial);
-        let owners = partial.metadata.owner_references.as_ref();
-        assert_eq!(owners.unwrap().capacity(), 1);
-        assert_eq!(
-            (partial.metadata.labels, partial.metadata.annotations),
-            (None, None)
-        );
-        assert_eq!(partial.metadata.finalizers, before.finalizers);
+        assert_eq!(partial.metadata, before);
+        let owners = partial.metadata.owner_references.unwrap();
+        assert_eq!(owners.capacity(), 1);
     }
 }
