@@ -13,12 +13,14 @@ mod shared;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::decode_cache::{Decoded, Undecoded, Url, try_map};
 use super::retry::retry_after;
@@ -34,13 +36,19 @@ const BATCH_EVENTS_MAX: usize = 1024;
 /// 290 seconds that was half of the work of a scenario.
 const WATCH_SECONDS: u32 = 3600;
 
+/// The delay of a watch begins anew with the first failure that comes more than this after the watch was made, or after
+/// the delay last began anew.
+///
+/// Source: `defaultBackoffReset` of client-go's reflector. A list that succeeds changes nothing.
+const RESET: Duration = Duration::from_secs(120);
+
 /// A failed attempt to list or watch. It is logged, and repeated after a delay.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed;
 
 /// The events of a watch of the objects that `config` selects.
 ///
-/// The watch begins with a list. Failures are logged; the delay grows with failures in a row.
+/// The watch begins with a list. Failures are logged; the delay grows with each failure, up to a reset.
 pub fn events<K>(
     api: Api<Decoded<K>>,
     config: watcher::Config,
@@ -235,10 +243,11 @@ impl<U: Send + 'static> Watches<U> {
     }
 }
 
-/// The events of the watch that `start` begins, which waits longer after each failure in a row.
+/// The events of the watch that `start` begins, which waits longer after each failure, and begins to do so anew as
+/// [`RESET`] says.
 ///
-/// kube's own backoff begins anew with each attempt to list: an attempt is an event of its own, and
-/// a server that is away would be asked every 800 ms for as long as it is.
+/// kube's own backoff begins anew with each event. An attempt to list is an event, so a server that is away would be asked
+/// every 800 ms for as long as it is.
 ///
 /// After the server was unreachable, another server may answer, whose resourceVersions start anew:
 /// the watch then restarts with a list. (Upstream's informers continue from the version they know,
@@ -252,28 +261,52 @@ where
     K: Send + 'static,
     S: Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
 {
-    let begin = (start().boxed(), start, 0, false);
+    let begin = (start().boxed(), start, Failures::new(), false);
     stream::unfold(
         begin,
-        |(mut events, start, mut failures, mut is_failed)| async move {
+        |(mut events, start, mut failures, is_failed)| async move {
             if is_failed {
-                tokio::time::sleep(retry_after(failures)).await;
+                tokio::time::sleep(failures.delay()).await;
             }
             let event = events.next().await?;
-            is_failed = event.is_err();
-            match &event {
-                Err(error) => {
-                    failures += 1;
-                    if is_unreachable(error) || is_undecodable(error) {
-                        events = start().boxed();
-                    }
+            if let Err(error) = &event {
+                failures.add();
+                if is_unreachable(error) || is_undecodable(error) {
+                    events = start().boxed();
                 }
-                Ok(Event::Init) => {}
-                Ok(_) => failures = 0,
             }
+            let is_failed = event.is_err();
             Some((event, (events, start, failures, is_failed)))
         },
     )
+}
+
+/// The failures of a watch since it was made, or since its delay began anew.
+struct Failures {
+    number: u32,
+    since: Instant,
+}
+
+impl Failures {
+    fn new() -> Self {
+        Self {
+            number: 0,
+            since: Instant::now(),
+        }
+    }
+
+    fn add(&mut self) {
+        let now = Instant::now();
+        if now.duration_since(self.since) > RESET {
+            (self.number, self.since) = (0, now);
+        }
+        self.number += 1;
+    }
+
+    /// The time until the next attempt.
+    fn delay(&self) -> Duration {
+        retry_after(self.number)
+    }
 }
 
 /// The status that the server returned, or else the error with its causes.
@@ -345,6 +378,39 @@ mod tests {
             }
         }
         assert_eq!(begun, [0, 800, 2400, 5600]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_delay_grows_although_lists_succeed_and_begins_anew_after_two_minutes() {
+        let begun = |seconds: &'static [u64]| async move {
+            let events = move || {
+                stream::iter(seconds).flat_map(|&seconds| {
+                    let failed = Err(watcher::Error::NoResourceVersion);
+                    let later = stream::once(async move {
+                        tokio::time::sleep(Duration::from_secs(seconds)).await;
+                        failed
+                    });
+                    stream::iter([Ok(Event::<Arc<ConfigMap>>::Init), Ok(Event::InitDone)])
+                        .chain(later)
+                })
+            };
+            let (began, mut begun) = (Instant::now(), Vec::new());
+            let mut events = std::pin::pin!(patient(events).take(3 * seconds.len()));
+            while let Some(event) = events.next().await {
+                if matches!(event, Ok(Event::Init)) {
+                    begun.push(began.elapsed().as_millis());
+                }
+            }
+            begun
+        };
+        assert_eq!(begun(&[10, 10, 10]).await, [0, 10_800, 22_400]);
+        // The second failure comes 119.8 s after the watch was made, or 120.8 s.
+        assert_eq!(begun(&[1, 118, 1]).await[2], 1_800 + 118_000 + 1_600);
+        assert_eq!(begun(&[1, 119, 1]).await[2], 1_800 + 119_000 + 800);
+        // A watch that does nothing but fail, too.
+        let begun = begun(&[0; 12]).await;
+        let delays: Vec<u128> = begun.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(delays[5..], [25_600, 30_000, 30_000, 30_000, 800, 1_600]);
     }
 
     #[tokio::test(start_paused = true)]

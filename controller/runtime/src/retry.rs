@@ -1,6 +1,7 @@
 //! The delays of retries: after failures, doubling, and after conflicts.
 //!
-//! Source: client-go's `util/retry`, without the jitter, which is a tenth at most.
+//! Source: client-go's reflector and `util/retry`, without jitter. The reflector's adds up to the delay itself, the other a
+//! tenth at most.
 
 use std::time::Duration;
 
