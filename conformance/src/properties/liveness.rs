@@ -24,7 +24,7 @@ const REPORTS: &[&str] = &["events", "leases"];
 /// The groups of metrics whose resources have dots, such as `deployments.apps`.
 const METRICS: &[&str] = &["custom.metrics.k8s.io", "external.metrics.k8s.io"];
 
-/// No controller keeps writing an object when nothing else changes.
+/// No controller keeps writing an object when nothing else changes. A restart of a container is a change.
 #[derive(Debug, Default)]
 pub(super) struct WriteLoop {
     last: Option<(String, String)>,
@@ -39,6 +39,11 @@ impl Property for WriteLoop {
     fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
         let is_report = is_measurement(entry) || REPORTS.contains(&&*entry.gvr.resource);
         if is_report || is_heartbeat(entry) {
+            return Vec::new();
+        }
+        if is_restart(entry) {
+            // Something has changed although no controller wrote.
+            self.last = None;
             return Vec::new();
         }
         let name = entry.object["metadata"]["name"]
@@ -62,6 +67,24 @@ impl Property for WriteLoop {
             false => Vec::new(),
         }
     }
+}
+
+/// Whether a container of a pod has restarted.
+fn is_restart(entry: &JournalEntry) -> bool {
+    let is_pod = entry.gvr.group.is_empty() && entry.gvr.resource == "pods";
+    is_pod && restarts(Some(&entry.object)) > restarts(entry.previous.as_deref())
+}
+
+/// The restarts of a pod's containers.
+fn restarts(object: Option<&Value>) -> i64 {
+    const STATUSES: [&str; 2] = ["initContainerStatuses", "containerStatuses"];
+    let status = object.map(|object| &object["status"]);
+    let statuses = status
+        .into_iter()
+        .flat_map(|status| STATUSES.map(|field| &status[field]));
+    let containers = statuses.filter_map(Value::as_array).flatten();
+    let counts = containers.filter_map(|container| container["restartCount"].as_i64());
+    counts.sum()
 }
 
 /// Whether the write only says what an autoscaler has measured anew, and what it makes of that.
@@ -195,6 +218,36 @@ mod tests {
         let scaled = |number| json!({"currentMetrics": [number], "desiredReplicas": number});
         assert_eq!(reports(scaled), looped);
         assert_eq!(reports(|_| json!({"currentMetrics": [1]})), looped);
+    }
+
+    #[test]
+    fn containers_may_end_and_begin_again_for_ever() {
+        let writes = |resource: &str, restarts: fn(u32) -> [u32; 2]| {
+            let mut property = WriteLoop::default();
+            let pod = |number| {
+                let [init, main] = restarts(number).map(|count| json!([{"restartCount": count}]));
+                let status = json!({"initContainerStatuses": init, "containerStatuses": main});
+                json!({"metadata": {"name": "a"}, "status": status})
+            };
+            let entries = (0..4 * WRITES_MAX).map(|number| {
+                let mut entry = write("kubelet", "a");
+                resource.clone_into(&mut entry.gvr.resource);
+                entry.previous = Some(pod(number).into());
+                entry.object = pod(number + 1).into();
+                entry
+            });
+            entries
+                .flat_map(|entry| property.judge(&entry, &World::default()))
+                .collect::<Vec<_>>()
+        };
+        assert!(writes("pods", |number| [0, number / 3]).is_empty());
+        assert!(writes("pods", |number| [number / 3, 1]).is_empty());
+        assert_eq!(
+            writes("pods", |_| [1, 1]),
+            ["kubelet wrote pods a 10 times in a row"]
+        );
+        let looped = ["kubelet wrote widgets a 10 times in a row"];
+        assert_eq!(writes("widgets", |number| [0, number / 3]), looped);
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl TestbedBuilder {
     /// of [`start`](Self::start). In addition to the properties of workloads there are rules for the controllers under
     /// test:
     ///
-    /// - `no write loops`: no controller keeps writing an object while no other client writes
+    /// - `no write loops`: no controller keeps writing an object while no other client writes and no container restarts
     /// - `no hot requeue`: no controller sends the same request 40 times within five minutes without a change
     /// - `no idle writes`: no controller repeats an update or patch that changes nothing ten times; server-side apply
     ///   is exempt
