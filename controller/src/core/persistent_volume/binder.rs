@@ -88,15 +88,12 @@ pub(super) fn provisioned_name(claim: &PersistentVolumeClaim) -> String {
     format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// The next step for `claim`.
+/// The next step for `claim`. A claim that is being deleted is bound like any other.
 pub(super) fn claim_step(
     claim: &PersistentVolumeClaim,
     volumes: &Volumes,
     class: Option<&StorageClass>,
 ) -> ClaimStep {
-    if claim.metadata.deletion_timestamp.is_some() {
-        return ClaimStep::Nothing;
-    }
     let phase = claim_phase(claim);
     if let Some(name) = volume_name(claim) {
         return match volumes.get(name) {
@@ -333,6 +330,8 @@ pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolu
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kubeproof_runtime::decode::from_value;
 
     use std::collections::BTreeMap;
@@ -456,6 +455,11 @@ mod tests {
                 "{spec} {phase}"
             );
         }
+        let mut terminating = claim(&plain, "Pending");
+        terminating.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let step = |volumes: &Volumes| claim_step(&terminating, volumes, None);
+        assert_eq!(step(&none), ClaimStep::Provision("pvc-c".to_owned()));
+        assert_eq!(step(&tied), ClaimStep::Bind(v()), "pods still hold it");
         let bound = |phase| completed(claim(&named, phase));
         let step = |phase| claim_step(&bound(phase), &tied, None);
         assert_eq!(step("Pending"), ClaimStep::ReportBound(v()));

@@ -160,7 +160,6 @@ fn is_asked_for(claim: &PersistentVolumeClaim) -> bool {
     provisioner.is_some_and(|name| name == LOCAL_PATH)
         && claim.annotations().contains_key(SELECTED_NODE)
         && volume.unwrap_or_default().is_empty()
-        && claim.metadata.deletion_timestamp.is_none()
 }
 
 /// Whether the volume is of this provisioner, released, and to be deleted.
@@ -222,6 +221,8 @@ async fn delete(ctx: &Context, volume: &PersistentVolume) -> Result<(), kube::Er
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kubeproof_runtime::decode::from_value;
     use serde_json::Value;
 
@@ -242,6 +243,9 @@ mod tests {
         assert!(!is_asked_for(&claim(&other, &json!({}))));
         assert!(!is_asked_for(&claim(&json!({}), &json!({}))));
         assert!(!is_asked_for(&claim(&ours, &json!({"volumeName": "v"}))));
+        let mut terminating = claim(&ours, &json!({}));
+        terminating.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert!(is_asked_for(&terminating), "pods still hold the claim");
     }
 
     #[test]
