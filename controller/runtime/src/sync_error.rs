@@ -29,6 +29,9 @@ pub enum Error {
         /// The namespace and the name of the object.
         key: String,
     },
+    /// The object of this name exists, but the cache does not have it yet.
+    #[error("{0} is not in the cache yet")]
+    Unseen(String),
     /// The set was deleted, or deleted and created again, or is being deleted.
     #[error("can't adopt {what}: {reason}")]
     CannotAdopt {

@@ -34,8 +34,6 @@ pub use priority::{
 pub const NAME: &str = "container-launch-priority-controller";
 /// The number of pods synced at once.
 const WORKERS: usize = 4;
-/// The delay before a pod whose ConfigMap has just been created is synced again.
-const AGAIN: Duration = Duration::from_millis(5);
 /// The annotation of pods whose last containers may start.
 const COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
 
@@ -145,7 +143,8 @@ impl Reconcile for Controller {
         };
         let Some(passed) = self.config_map(&pod) else {
             self.create(&pod).await?;
-            return Ok(Some(AGAIN));
+            // Upstream's `Requeue` has the delays of a failure, too.
+            return Err(Error::Unseen(config_map_name(&pod.name_any())));
         };
         let Some((lowest, highest)) = range(&pod) else {
             self.complete(&pod).await?;
