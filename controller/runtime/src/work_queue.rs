@@ -114,6 +114,12 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.add_after(key, delay);
     }
 
+    /// The failures of `key` in a row.
+    pub fn num_requeues(&self, key: &K) -> u32 {
+        let state = self.state.lock();
+        state.failures.get(key).copied().unwrap_or_default()
+    }
+
     /// Forgets the failures of `key`.
     pub fn forget(&self, key: &K) {
         self.state.lock().failures.remove(key);
@@ -269,6 +275,17 @@ mod tests {
         assert_eq!(delays[100..], [100, 200]);
         let later = now + Duration::from_secs(60);
         assert_eq!(state.failed(&1000, later), RetryDelays::DEFAULT.first);
+    }
+
+    #[test]
+    fn failures_in_a_row_are_counted_until_they_are_forgotten() {
+        let queue = WorkQueue::new();
+        assert_eq!(queue.num_requeues(&"a"), 0);
+        queue.add_rate_limited("a");
+        queue.add_rate_limited("a");
+        assert_eq!((queue.num_requeues(&"a"), queue.num_requeues(&"b")), (2, 0));
+        queue.forget(&"a");
+        assert_eq!(queue.num_requeues(&"a"), 0);
     }
 
     #[tokio::test(start_paused = true)]

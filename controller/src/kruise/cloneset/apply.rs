@@ -135,7 +135,9 @@ impl<'a> Effects<'a> {
         let taken: Vec<_> = observed.pods.iter().map(|pod| &pod.metadata).collect();
         let claimed: Vec<_> = self.claims.iter().map(|claim| &claim.metadata).collect();
         let now = observed.now;
-        let ids = available_ids(current + update, self.set, &taken, &claimed, now);
+        let failures = self.controller.queue.num_requeues(&self.key);
+        let uid = self.set.uid();
+        let ids = available_ids(current + update, uid, &taken, &claimed, now, failures);
         let pods: Vec<(String, Pod)> = ids
             .into_iter()
             .enumerate()

@@ -29,15 +29,16 @@ pub(crate) fn instance_id(meta: &ObjectMeta) -> &str {
     id.map_or("", String::as_str)
 }
 
-/// The ids of `count` new pods: first those of claims whose pods are gone, then new ones that look
-/// random, and follow from the set, the time and what is taken.
+/// The ids of `count` new pods of the set `uid`: first those of claims whose pods are gone, then new ones that look
+/// random, and follow from the set, the time, the failures before, and what is taken.
 #[must_use]
 pub(crate) fn available_ids(
     count: usize,
-    set: &Set,
+    uid: &str,
     pods: &[&ObjectMeta],
     claims: &[&ObjectMeta],
     now: Timestamp,
+    failures: u32,
 ) -> Vec<String> {
     let ids = |objects: &[&ObjectMeta]| -> BTreeSet<String> {
         let ids = objects.iter().map(|meta| instance_id(meta).to_owned());
@@ -46,7 +47,8 @@ pub(crate) fn available_ids(
     let (of_pods, of_claims) = (ids(pods), ids(claims));
     let free = of_claims.difference(&of_pods).cloned();
     let mut chosen: BTreeSet<String> = free.take(count).collect();
-    let mut seed = seed_of(set.uid(), now);
+    // At the same instant, a sync after a failure draws other ids.
+    let mut seed = seed_of(uid, now) ^ u64::from(failures);
     while chosen.len() < count {
         let id = drawn(&mut seed);
         if !of_pods.contains(&id) && !of_claims.contains(&id) {
@@ -129,4 +131,38 @@ pub(crate) fn new_claims(set: &Set, id: &str) -> Vec<PersistentVolumeClaim> {
         claim
     };
     set.claim_templates().iter().map(claim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_id(id: &str) -> ObjectMeta {
+        let label = (INSTANCE_ID_LABEL.to_owned(), id.to_owned());
+        ObjectMeta {
+            labels: Some(BTreeMap::from([label])),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn ids_of_claims_are_used_again_and_others_differ_after_a_failure() {
+        let (one, two) = (with_id("one"), with_id("two"));
+        let now = Timestamp::UNIX_EPOCH;
+        let ids = available_ids(2, "uid", &[&one], &[&one, &two], now, 0);
+        assert_eq!(ids.len(), 2);
+        assert!(ids.contains(&"two".to_owned()), "{ids:?}");
+        assert!(!ids.contains(&"one".to_owned()), "{ids:?}");
+        let drawn = |failures| -> BTreeSet<String> {
+            let ids = available_ids(3, "uid", &[], &[], now, failures);
+            ids.into_iter().collect()
+        };
+        assert_eq!(drawn(0), drawn(0));
+        assert!(drawn(0).iter().all(|id| id.len() == ID_CHARS));
+        assert!(drawn(0).is_disjoint(&drawn(1)));
+        let taken: Vec<ObjectMeta> = drawn(0).iter().map(|id| with_id(id)).collect();
+        let taken: Vec<&ObjectMeta> = taken.iter().collect();
+        let others = available_ids(3, "uid", &taken, &[], now, 0);
+        assert!(others.iter().all(|id| !drawn(0).contains(id)));
+    }
 }
