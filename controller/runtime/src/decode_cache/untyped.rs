@@ -1,7 +1,7 @@
-//! Objects without a Rust type of their own kind: all of an object as a tree, or its metadata alone.
+//! Decodes objects that are read without the Rust type of their kind: as a tree, or their metadata alone.
 //!
-//! kube's own decoding reads both through serde's `flatten`, which copies each field into a buffer first, also those that
-//! are then dropped.
+//! kube's own decoding reads both through serde's `flatten`, which first copies each field into a buffer, even if it is
+//! dropped afterwards.
 
 use std::any::Any;
 use std::fmt;
